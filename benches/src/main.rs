@@ -1,0 +1,98 @@
+//! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
+//!
+//! - `process`: starts the servers and runs the load generator against them.
+//! - `figures`: medians, ratios and goals. `machine`: where it was measured.
+//! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them.
+
+mod chart;
+mod figures;
+mod machine;
+mod page;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
+
+use crate::figures::{Comparison, Scenario};
+use crate::machine::Machine;
+use crate::process::{Binaries, Sample};
+
+/// Open files that a server with 5,000 clients needs, with room to spare.
+const OPEN_FILES: u64 = 6_000;
+
+/// Compares Handback with the least code that still delegates a call.
+#[derive(Parser)]
+struct Arguments {
+    /// How often each server is measured in each scenario; the medians count.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+    /// How long each run measures, in seconds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// How long to wait before each run for the machine to be quiet, in seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=600))]
+    patience: u32,
+    /// Where `benchmarks.md` and `benchmarks.svg` go.
+    #[arg(long, value_name = "FOLDER", default_value = "docs")]
+    out: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if cfg!(debug_assertions) {
+        bail!("this measures release builds: cargo run --release -p handback-benches --bin compare");
+    }
+    let limit = rlimit::increase_nofile_limit(OPEN_FILES).context("cannot read the limit of open files")?;
+    ensure!(limit >= OPEN_FILES, "{OPEN_FILES} open files are needed and {limit} are allowed; see `ulimit -n`");
+    let binaries = Binaries::beside_this()?;
+    let machine = Machine::describe();
+
+    let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
+    let total = Scenario::ALL.iter().map(|scenario| scenario.peers().len() as u32 * arguments.runs).sum::<u32>();
+    let mut done = 0;
+    for scenario in Scenario::ALL {
+        for round in 0..arguments.runs {
+            let mut peers = scenario.peers().to_vec();
+            // Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
+            if round % 2 == 1 {
+                peers.reverse();
+            }
+            for peer in peers {
+                comparison.noise.push(machine::wait_until_quiet(arguments.patience)?);
+                let sample = binaries.measure(peer, scenario, arguments.seconds)?;
+                done += 1;
+                eprintln!("[{done:>3}/{total}] {:<8}  {scenario}: {}", peer.name(), summary(&sample));
+                comparison.add(peer, scenario, sample);
+            }
+        }
+    }
+
+    let rows = comparison.rows()?;
+    println!("\n{}", page::terminal(&rows, &comparison));
+    std::fs::create_dir_all(&arguments.out)?;
+    let write = |name: &str, text: String| {
+        let path = arguments.out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("benchmarks.md", page::markdown(&rows, &comparison, &machine)?)?;
+    write("benchmarks.svg", chart::draw(&comparison)?)?;
+    println!("Written to {}.", arguments.out.join("benchmarks.md").display());
+    Ok(())
+}
+
+fn summary(sample: &Sample) -> String {
+    let mut text = match &sample.load {
+        Some(load) => {
+            format!("{} calls/s, p99 {:.2} ms", page::thousands(load.calls_per_second), load.latency_ms.p99)
+        }
+        None => format!("{:.1} kB per client", sample.memory.per_client / 1e3),
+    };
+    for (kind, count) in &sample.errors {
+        text.push_str(&format!("; {kind}: {count}"));
+    }
+    text
+}

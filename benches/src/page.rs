@@ -1,0 +1,159 @@
+//! The tables of the comparison, for the terminal and for the documentation.
+
+use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, median};
+use crate::machine::Machine;
+use crate::process::Peer;
+
+const HEADINGS: [&str; 6] = ["", "Handback", "floor", "ratio", "goal", ""];
+
+/// The table for the terminal, its columns aligned.
+pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
+    let mut cells = vec![HEADINGS.map(str::to_owned)];
+    cells.extend(rows.iter().map(Row::cells));
+    let widths: [usize; 6] =
+        std::array::from_fn(|column| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
+    let mut text = String::new();
+    for row in &cells {
+        let [what, handback, floor, ratio, goal, verdict] = row;
+        let line = format!(
+            "{what:<w0$}  {handback:>w1$}  {floor:>w2$}  {ratio:>w3$}  {goal:<w4$}  {verdict}",
+            w0 = widths[0],
+            w1 = widths[1],
+            w2 = widths[2],
+            w3 = widths[3],
+            w4 = widths[4],
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for line in comparison.errors() {
+        text.push_str(&format!("error: {line}\n"));
+    }
+    text.push_str(&noise(comparison));
+    text
+}
+
+/// The page for the documentation.
+pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
+    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let mut table = String::from("| | Handback | floor | ratio | goal | |\n| --- | ---: | ---: | ---: | --- | --- |\n");
+    for row in rows {
+        table.push_str(&format!("| {} |\n", row.cells().join(" | ")));
+    }
+    let errors = match comparison.errors() {
+        lines if lines.is_empty() => "No call failed in any run.".to_owned(),
+        lines => format!("These went wrong:\n\n- {}", lines.join("\n- ")),
+    };
+    let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
+    let (noise, spread, crowd) = (noise(comparison), spread(comparison)?, thousands(f64::from(CROWD)));
+    Ok(format!(
+        "\
+# Benchmarks
+
+How fast Handback {version} delegates calls, and how much of that its guarantees cost. It is compared with the **floor**:
+the least code that still delegates a call, on the same HTTP stack and the same allocator
+([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
+
+![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
+
+{table}
+{errors} kB are 1000 bytes. Medians of {runs} runs of {seconds} s each.
+
+## What is measured
+
+- A **call** is `POST /client-tools/execute` from the request until its answer: the server checks the call, hands it to
+  the client over its SSE stream, the client posts the result, and the caller gets it. That is two HTTP requests and one event.
+- {CONCURRENCY} callers make one call after the other, on connections that are kept. Each client has one tool, one stream
+  and one connection for its results, which it sends one at a time; with a single client that is what limits the rate.
+- The rows with {sizes} clients call all of them in turn. \"{crowd} clients, one called\" is what the idle connections
+  around a client cost it; it should cost nothing.
+- **CPU** is what the server process used, from its own `/metrics`, divided by the calls. It depends less on what else
+  the machine does than the rate.
+- **Memory** is the server's resident memory with {crowd} idle clients, each with its tool, less what it had before they
+  connected, divided by {crowd}.
+- Server and load generator share the machine, over loopback, without TLS. Handback runs with `--ephemeral`: its journal is in memory.
+  Each run has a fresh server; the two take turns.
+- The load is closed: a caller waits for its answer before it calls again, so the latencies are those at the full rate.
+
+## Every scenario
+
+{spread}
+## The machine
+
+{cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. {noise}
+## Run it yourself
+
+```
+make bench
+```
+
+That builds everything and takes some minutes; it writes this page anew. `cargo run --release -p handback-benches --bin compare -- --help`
+has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`.
+",
+        sizes = list(&SIZES.map(|size| thousands(f64::from(size)))),
+    ))
+}
+
+impl Row {
+    fn cells(&self) -> [String; 6] {
+        let verdict = match self.met {
+            Some(true) => "met",
+            Some(false) => "short",
+            None => "",
+        };
+        let Self { what, handback, floor, ratio, goal, .. } = self.clone();
+        [what, handback, floor, ratio, goal, verdict.to_owned()]
+    }
+}
+
+/// The medians of every scenario with calls, and how far the runs were apart.
+fn spread(comparison: &Comparison) -> anyhow::Result<String> {
+    let mut table = String::from(
+        "| | | calls/s | slowest – fastest run | p50 ms | p99 ms | server CPU µs/call | load generator CPU µs/call |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for scenario in Scenario::ALL.into_iter().filter(|scenario| *scenario != Scenario::IdleSockets) {
+        for peer in [Peer::Handback, Peer::Floor] {
+            let medians = comparison.medians(peer, scenario)?;
+            table.push_str(&format!(
+                "| {scenario} | {} | {} | {} – {} | {:.2} | {:.2} | {:.1} | {:.1} |\n",
+                peer.name(),
+                thousands(medians.rate),
+                thousands(medians.rates.0),
+                thousands(medians.rates.1),
+                medians.p50,
+                medians.p99,
+                medians.server_cpu,
+                medians.generator_cpu,
+            ));
+        }
+    }
+    Ok(table)
+}
+
+fn noise(comparison: &Comparison) -> String {
+    match median(comparison.noise.iter().copied()) {
+        Ok(cores) => format!("Before the runs, everything else on the machine kept {cores:.2} cores busy (median).\n"),
+        Err(_) => String::new(),
+    }
+}
+
+fn list(items: &[String]) -> String {
+    match items {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => items.concat(),
+    }
+}
+
+/// A whole number, its thousands apart.
+pub(crate) fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}

@@ -1,0 +1,155 @@
+//! The processes: a fresh server for each run, and the load generator that drives it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::figures::Scenario;
+
+/// A server that does not say where it listens within this time did not start.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// The servers that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    Handback,
+    Floor,
+}
+
+impl Peer {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Handback => "Handback",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// What one run of the load generator reports; see `handback bench --json`.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) memory: Memory,
+    pub(crate) load: Option<Load>,
+    pub(crate) errors: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Memory {
+    pub(crate) per_client: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Load {
+    pub(crate) calls_per_second: f64,
+    pub(crate) latency_ms: Latency,
+    pub(crate) server_cpu_us_per_call: f64,
+    pub(crate) generator_cpu_us_per_call: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+/// The programs, all from one build.
+pub(crate) struct Binaries {
+    folder: PathBuf,
+}
+
+impl Binaries {
+    /// Finds them in the folder of this program.
+    pub(crate) fn beside_this() -> anyhow::Result<Self> {
+        let this = std::env::current_exe()?;
+        let folder = this.parent().context("this program is in no folder")?.to_owned();
+        for name in ["handback", "floor"] {
+            ensure!(
+                folder.join(name).exists(),
+                "`{name}` is not built: cargo build --release -p handback -p handback-benches"
+            );
+        }
+        Ok(Self { folder })
+    }
+
+    /// Starts a server, drives it through a scenario and stops it.
+    pub(crate) fn measure(&self, peer: Peer, scenario: Scenario, seconds: u32) -> anyhow::Result<Sample> {
+        let mut command = match peer {
+            Peer::Handback => self.command("handback", ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]),
+            Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
+        };
+        let server = Server::start(&mut command, &self.folder.join("bench-server.log"))?;
+        let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
+        bench.args(scenario.arguments()).args(["--duration", &seconds.to_string(), "--warmup", "1"]);
+        let output = bench.output().context("cannot start the load generator")?;
+        ensure!(
+            output.status.success(),
+            "{}, {scenario}: {}",
+            peer.name(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        serde_json::from_slice(&output.stdout).with_context(|| {
+            format!("cannot read the report of a run: {}", String::from_utf8_lossy(&output.stdout).trim())
+        })
+    }
+
+    /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
+    fn command<const N: usize>(&self, name: &str, arguments: [&str; N]) -> Command {
+        let mut command = Command::new(self.folder.join(name));
+        command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
+        for (key, _) in std::env::vars_os().filter(|(key, _)| is_setting(key)) {
+            command.env_remove(key);
+        }
+        command
+    }
+}
+
+fn is_setting(key: &OsStr) -> bool {
+    key == "RUST_LOG" || key.to_string_lossy().starts_with("HANDBACK_")
+}
+
+/// A running server; it is stopped when this is dropped.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let log_file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start a server")?;
+        let mut server = Self { child, url: String::new() };
+        let stdout = server.child.stdout.take().context("a server without output")?;
+        let (sender, receiver) = mpsc::channel();
+        // It goes on reading after the address: a server whose output nobody takes would stand still.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some((_, url)) = line.split_once(" listening on ") {
+                    // Only the first address is waited for.
+                    let _ = sender.send(url.trim().to_owned());
+                }
+            }
+        });
+        server.url = receiver
+            .recv_timeout(STARTING)
+            .with_context(|| format!("a server did not start; see {}", log.display()))?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It fails only for a process that has ended, and that is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,126 @@
+//! `handback attach`.
+
+mod command;
+
+use std::ffi::OsString;
+use std::fs;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use handback_client::{Attach, Effect, Status, Tool};
+use serde_json::value::RawValue;
+
+use crate::connection::ServerArgs;
+use crate::failure::Usage;
+use crate::output::remark;
+use crate::signals::run_until_stopped;
+
+/// Offers a local command as a tool, until it is stopped with Ctrl-C.
+///
+/// For each call the command is started anew: the input is JSON on its standard input, its standard output is the
+/// tool's output, and an exit code other than 0 makes it an error with the end of its standard error. It finds
+/// HANDBACK_REQUEST_ID, HANDBACK_SESSION_ID, HANDBACK_CALL_ID and HANDBACK_ATTEMPT in its environment, and is killed
+/// when the call is cancelled or expires.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  handback attach --client laptop --tool uptime --effect read -- uptime\n  \
+                        handback attach --client laptop --tool count --description 'Counts the words of a text' \\\n    \
+                        --schema '{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}' \\\n    \
+                        -- sh -c 'jq -r .text | wc -w'\n\n\
+                        Start one `attach` for a client id: the server gives a client's calls to any of its connections.")]
+pub(crate) struct AttachArgs {
+    /// The client that offers the tool.
+    #[arg(long, value_name = "ID")]
+    client: String,
+    /// The tool's name.
+    #[arg(long, value_name = "NAME")]
+    tool: String,
+    /// What the tool does, for the model.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+    /// The JSON Schema of the input, or `@` and the file that holds it; without it any object is taken.
+    #[arg(long, value_name = "JSON|@FILE")]
+    schema: Option<String>,
+    /// What running the command does: nothing, the same when done twice, or something each time.
+    #[arg(long, default_value = "write")]
+    effect: EffectArg,
+    /// How long a call may take; the server has a default.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+    /// Offer the tool in this session only.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EffectArg {
+    Read,
+    Idempotent,
+    Write,
+}
+
+impl From<EffectArg> for Effect {
+    fn from(effect: EffectArg) -> Self {
+        match effect {
+            EffectArg::Read => Self::Read,
+            EffectArg::Idempotent => Self::Idempotent,
+            EffectArg::Write => Self::Write,
+        }
+    }
+}
+
+pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
+    let api = args.server.api()?;
+    let command: Arc<[OsString]> = args.command.into();
+    let mut tool = Tool::new(args.tool, move |invocation| {
+        let command = Arc::clone(&command);
+        async move { command::run(&command, invocation).await }
+    })
+    .description(args.description)
+    .effect(args.effect.into());
+    tool.definition.parameters = args.schema.map(read_schema).transpose()?;
+    tool.definition.timeout = args.timeout.map(f64::from);
+
+    let introduction = format!("connected to {} as {}", api.url(), args.client);
+    let mut attach =
+        Attach::new(api, args.client).tool(tool).observe(move |status| remark(&describe(&introduction, status)));
+    if let Some(session) = args.session {
+        attach = attach.session(session);
+    }
+    run_until_stopped(|shutdown| async { Ok(attach.run(shutdown).await?) }).await
+}
+
+fn read_schema(argument: String) -> anyhow::Result<Box<RawValue>> {
+    let text = match argument.strip_prefix('@') {
+        Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read the schema from {file}"))?,
+        None => argument,
+    };
+    serde_json::from_str(text.trim()).map_err(|error| Usage(format!("the schema is not JSON: {error}")).into())
+}
+
+fn describe(introduction: &str, status: Status) -> String {
+    match status {
+        Status::Connected { tools } => format!("{introduction}, offering {}", tools.join(", ")),
+        Status::Disconnected { reason, retry_in } => {
+            format!("{reason}; reconnecting in {:.1} s", retry_in.as_secs_f64())
+        }
+        Status::Started { request_id, attempt: 1, .. } => format!("call {request_id}: started"),
+        Status::Started { request_id, attempt, .. } => format!("call {request_id}: started, attempt {attempt}"),
+        Status::Finished { request_id, elapsed, error: None } => {
+            format!("call {request_id}: done in {} ms", elapsed.as_millis())
+        }
+        Status::Finished { request_id, elapsed, error: Some(error) } => {
+            format!("call {request_id}: failed in {} ms: {error}", elapsed.as_millis())
+        }
+        Status::Cancelled { request_id, reason } => format!("call {request_id}: cancelled: {reason}"),
+        Status::Undelivered { request_id, reason } => {
+            format!("call {request_id}: the server did not take the result: {reason}")
+        }
+        other => format!("{other:?}"),
+    }
+}

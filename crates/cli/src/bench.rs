@@ -1,0 +1,169 @@
+//! `handback bench`: drives a server with many clients and says how fast it was.
+//!
+//! - `http`: HTTP/1.1 as far as this needs it, cheap enough to share the machine with the server.
+//! - `events`: one client's SSE stream. `socket`: one client's WebSocket.
+//! - `clients`: connects them all and answers the calls. `load`: makes the calls and times them.
+//! - `metrics`: what the server says of itself. `report`: the figures, for people and for scripts.
+
+mod clients;
+mod events;
+mod http;
+mod load;
+mod metrics;
+mod report;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::oneshot;
+
+use self::clients::Transport;
+use self::http::Target;
+use self::metrics::ProcessMetrics;
+use self::report::Report;
+
+/// No answer for this long is an error, whatever was asked.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Files that the process needs beside one or two sockets per client.
+const SPARE_FILES: u64 = 160;
+
+/// Drives a server with many clients and says how fast it was.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    /// The server.
+    #[arg(long, env = "HANDBACK_URL", default_value = "http://127.0.0.1:4096")]
+    url: String,
+    /// An application key, where the server asks for one.
+    #[arg(long, env = "HANDBACK_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// How many clients connect, each with one tool.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    clients: u32,
+    /// How many calls are under way at any time.
+    #[arg(long, value_name = "M", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    concurrency: u32,
+    /// How long to measure, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    duration: Duration,
+    /// How long to call before that, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    warmup: Duration,
+    /// Call only so many of the clients; the others stay connected and idle.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    active: Option<u32>,
+    /// Connect the clients by WebSocket and answer over it, instead of SSE and POST.
+    #[arg(long)]
+    websocket: bool,
+    /// Make no calls: connect, and report the server's memory per client.
+    #[arg(long)]
+    idle: bool,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Every failure of a run, by name, with how often it came.
+#[derive(Default)]
+struct Errors(Mutex<BTreeMap<String, u64>>);
+
+impl Errors {
+    fn count(&self, during: &str, failure: &http::Failure) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(format!("{during}: {failure}")).or_default() += 1;
+    }
+
+    fn take(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Runs the bench and prints its report. Fails when not one call (with `--idle`: not every client) got through.
+pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    // A thread and a runtime of its own: the tasks of one thread need not wake another, and leave the cores to the server.
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new().name("bench".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let outcome = runtime.context("cannot start").and_then(|runtime| runtime.block_on(drive(&args)));
+        // Nobody receives it only when the process is already on its way out.
+        let _ = sender.send(outcome);
+    })?;
+    receiver.await.context("the bench thread died")?
+}
+
+async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
+    let transport = if args.websocket { Transport::WebSocket } else { Transport::Sse };
+    let active = args.active.unwrap_or(args.clients);
+    ensure!(active <= args.clients, "{active} of {} clients cannot be active", args.clients);
+    make_room(args, transport)?;
+    let target = Arc::new(Target::resolve(&args.url, args.token.as_deref()).await?);
+    let errors = Arc::new(Errors::default());
+
+    let before = ProcessMetrics::settled(&target).await.with_context(|| format!("cannot reach {}", args.url))?;
+    let bar = progress(args, u64::from(args.clients), "{prefix:>10} [{bar:30}] {pos}/{len} clients");
+    bar.set_prefix("connecting");
+    let crowd = clients::connect(&target, transport, args.clients, &errors, &bar).await;
+    bar.finish_and_clear();
+    if crowd.tools.is_empty() {
+        bail!("not one of {} clients could connect: {}", args.clients, list(&errors.take()));
+    }
+    let connected = ProcessMetrics::settled(&target).await?;
+
+    let load = if args.idle {
+        None
+    } else {
+        let active = (active as usize).min(crowd.tools.len());
+        let bar = progress(args, 0, "{prefix:>10} [{bar:30}] {msg}");
+        let plan = load::Plan { concurrency: args.concurrency, warmup: args.warmup, duration: args.duration };
+        let load = load::run(&target, &crowd.tools[..active], &plan, &errors, &bar).await?;
+        bar.finish_and_clear();
+        Some((active, load))
+    };
+
+    let report = Report::new(args, transport, crowd.tools.len(), before.zip(connected), load, errors.take());
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{report}");
+    }
+    report.verdict()
+}
+
+/// Raises the limit of open files to what the run needs, or says that it cannot.
+fn make_room(args: &BenchArgs, transport: Transport) -> anyhow::Result<()> {
+    let active = if args.idle { 0 } else { args.active.unwrap_or(args.clients) };
+    let sockets = match transport {
+        Transport::Sse => u64::from(args.clients) + u64::from(active),
+        Transport::WebSocket => u64::from(args.clients),
+    };
+    let needed = sockets + u64::from(args.concurrency) + SPARE_FILES;
+    let limit = rlimit::increase_nofile_limit(needed).context("cannot read the limit of open files")?;
+    ensure!(limit >= needed, "{needed} open files are needed and {limit} are allowed; see `ulimit -n`");
+    Ok(())
+}
+
+/// A bar on standard error; it shows nothing where that is no terminal.
+fn progress(args: &BenchArgs, length: u64, template: &str) -> ProgressBar {
+    let target = if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(length), target).with_style(style.progress_chars("=> "))
+}
+
+fn list(errors: &BTreeMap<String, u64>) -> String {
+    let named: Vec<String> = errors.iter().map(|(kind, count)| format!("{kind} ({count}×)")).collect();
+    named.join(", ")
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, at most 86400".to_owned()),
+    }
+}

@@ -1,0 +1,128 @@
+//! `handback call`.
+
+use std::io;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use handback_client::{Api, Success, ToolResult};
+use handback_wire::client_tools::{Attachment, ExecuteRequest};
+use serde_json::value::RawValue;
+
+use crate::connection::QueryArgs;
+use crate::failure::Usage;
+use crate::output::{print, print_json, remark};
+
+/// Calls a tool on its client and prints its output.
+///
+/// A tool that fails, a timeout or a client that is gone is a message on standard error and exit code 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  handback call client_laptop_screenshot\n  \
+                        handback call read_file '{\"path\":\"notes.txt\"}' --timeout 5000\n  \
+                        jq -n '{path: \"notes.txt\"}' | handback call read_file -")]
+pub(crate) struct CallArgs {
+    /// The tool: its full id (`client_…`), or its name where only one client has a tool of that name.
+    tool: String,
+    /// The input, a JSON object; `-` reads it from standard input.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    input: String,
+    /// How long the call may take; the server has a default.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+    /// The session that the call belongs to.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// A name for the call; made by the server without it.
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Print the call's id at once instead of its output later; see `handback calls`.
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    query: QueryArgs,
+}
+
+pub(crate) async fn run(args: CallArgs) -> anyhow::Result<()> {
+    let input = read_input(args.input)?;
+    let api = args.query.server.api()?;
+    let request = ExecuteRequest {
+        tool_id: full_id(&api, &args.query, args.tool).await?,
+        request_id: args.request_id,
+        session_id: args.session,
+        input: Some(input),
+        timeout: args.timeout.map(f64::from),
+        ..ExecuteRequest::default()
+    };
+    if args.no_wait {
+        let accepted = args.query.checked(api.submit(&request).await)?;
+        return if args.query.json { print_json(&accepted) } else { Ok(print(&format!("{}\n", accepted.request_id))?) };
+    }
+    let result = args.query.checked(api.execute(&request).await)?;
+    if args.query.json {
+        print_json(&result)?;
+    }
+    match result {
+        ToolResult::Error { error } => bail!("the tool failed: {error}"),
+        ToolResult::Success(_) if args.query.json => Ok(()),
+        ToolResult::Success(success) => show(success),
+    }
+}
+
+/// A JSON object, as it was written: the server reads it again.
+fn read_input(argument: String) -> anyhow::Result<Box<RawValue>> {
+    let text = if argument == "-" {
+        io::read_to_string(io::stdin()).context("cannot read the input from standard input")?
+    } else {
+        argument
+    };
+    let input = text.trim();
+    if !input.starts_with('{') {
+        return Err(Usage("the input must be a JSON object, such as '{\"path\":\"notes.txt\"}'".to_owned()).into());
+    }
+    serde_json::from_str(input).map_err(|error| Usage(format!("the input is not JSON: {error}")).into())
+}
+
+/// The full id of a tool that may be given by its name.
+async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<String> {
+    if tool.starts_with("client_") {
+        return Ok(tool);
+    }
+    let tools = query.checked(api.all_tools().await)?;
+    let ending = format!("_{tool}");
+    let mut candidates: Vec<String> = tools.into_keys().filter(|id| id.ends_with(&ending)).collect();
+    match candidates.len() {
+        0 => bail!("no client has a tool named {tool}; `handback tools` lists what there is"),
+        1 => Ok(candidates.remove(0)),
+        _ => Err(Usage(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  "))).into()),
+    }
+}
+
+fn show(success: Success) -> anyhow::Result<()> {
+    let Success { mut output, attachments, .. } = success;
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    print(&output)?;
+    for Attachment { mime, filename, url } in attachments.unwrap_or_default() {
+        // A data URL is the file itself, which belongs into no terminal; `--json` has it.
+        let place = if url.starts_with("data:") { format!("{} characters of data", url.len()) } else { url };
+        remark(&format!("attachment: {} ({mime}): {place}", filename.as_deref().unwrap_or("unnamed")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_passed_on_as_it_was_written() {
+        assert_eq!(read_input(" {\"a\": 1.0} ".to_owned()).unwrap().get(), "{\"a\": 1.0}");
+    }
+
+    #[test]
+    fn an_input_that_is_no_object_is_bad_usage() {
+        for input in ["", "[]", "1", "{", "{} {}", "{a:1}"] {
+            assert!(read_input(input.to_owned()).unwrap_err().is::<Usage>(), "{input}");
+        }
+    }
+}

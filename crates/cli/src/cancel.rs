@@ -1,0 +1,27 @@
+//! `handback cancel`.
+
+use clap::Args;
+use handback_wire::client_tools::CancelRequest;
+
+use crate::connection::QueryArgs;
+use crate::output::{print, print_json};
+
+/// Cancels a call that is under way; its client and its caller are told.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  handback cancel 1f0c… --reason \"no longer needed\"")]
+pub(crate) struct CancelArgs {
+    /// The call.
+    #[arg(value_name = "REQUEST_ID")]
+    request_id: String,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+    #[command(flatten)]
+    query: QueryArgs,
+}
+
+pub(crate) async fn run(args: CancelArgs) -> anyhow::Result<()> {
+    let request = CancelRequest { request_id: args.request_id, reason: args.reason };
+    let done = args.query.checked(args.query.server.api()?.cancel(&request).await)?;
+    if args.query.json { print_json(&done) } else { Ok(print("cancelled\n")?) }
+}

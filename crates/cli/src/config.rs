@@ -1,0 +1,70 @@
+//! `handback config`, and the settings that `serve` and `token` use.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use handback_server::config::{Flag, Inputs, Loaded, load};
+
+use crate::failure::Usage;
+use crate::output::{Table, print_json, remark};
+
+/// Where settings come from: defaults, a file, HANDBACK_* variables, flags.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SettingsArgs {
+    /// The configuration file; without it handback.toml or handback.json is looked for here, then in the user's
+    /// configuration directory.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:4096].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// What to log, as a filter such as `debug` or `handback_server=debug,warn` [default: info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How log lines are written: text or json [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl SettingsArgs {
+    /// Only a file: for commands that have no use for the server's flags.
+    pub(crate) fn from_file(config: Option<PathBuf>) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// The effective settings; what looks like a mistake in them is remarked on.
+    pub(crate) fn load(self) -> anyhow::Result<Loaded> {
+        let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
+        let flags = [
+            flag("listen", "--listen", self.listen),
+            flag("log", "--log", self.log),
+            flag("logFormat", "--log-format", self.log_format),
+        ];
+        let inputs = Inputs::from_process(self.config, flags.into_iter().flatten().collect());
+        let loaded = load(&inputs).map_err(|error| Usage(error.to_string()))?;
+        for warning in &loaded.warnings {
+            remark(&format!("warning: {warning}"));
+        }
+        Ok(loaded)
+    }
+}
+
+/// Shows the settings that `handback serve` would use, and where each came from.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  HANDBACK_LISTEN=127.0.0.1:8080 handback config --config handback.toml")]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Print the settings as JSON, for scripts.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
+    let rows = args.settings.load()?.rows();
+    if args.json {
+        return print_json(&rows);
+    }
+    let rows = rows.into_iter().map(|row| [row.key, row.value, row.source]);
+    Ok(Table::new(["KEY", "VALUE", "FROM"], "no settings", rows).print()?)
+}

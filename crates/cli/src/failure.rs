@@ -1,0 +1,50 @@
+//! What went wrong, for people, and the exit code: 1 it failed, 2 it was asked wrongly, 130 it was stopped by force.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use handback_client::Error;
+
+use crate::output::plain;
+
+/// The command cannot mean what it says.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+/// The user did not want to wait for an orderly end.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped at once")]
+pub(crate) struct Interrupted;
+
+/// Prints what went wrong and what to do about it.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        // Whoever read the output has seen enough, as in `handback tools | head -1`.
+        return ExitCode::SUCCESS;
+    }
+    let mut stderr = io::stderr().lock();
+    // When standard error is closed there is nobody to tell.
+    let _ = writeln!(stderr, "error: {}", plain(&format!("{error:#}")));
+    if let Some(tip) = error.downcast_ref().and_then(tip) {
+        let _ = writeln!(stderr, "\n  tip: {tip}");
+    }
+    let asked_wrongly = matches!(error.downcast_ref(), Some(Error::InvalidUrl { .. } | Error::InvalidToken));
+    if error.is::<Usage>() || asked_wrongly {
+        ExitCode::from(2)
+    } else if error.is::<Interrupted>() {
+        ExitCode::from(130)
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn tip(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::Unreachable { .. } => Some("is it running? start it with `handback serve`, or set --url"),
+        Error::Interrupted { .. } => Some("whether the request took effect is unknown; see `handback calls`"),
+        Error::InvalidUrl { .. } | Error::Unexpected { .. } => Some("set --url or HANDBACK_URL to a Handback server"),
+        _ if error.status() == Some(401) => Some("set --token or HANDBACK_TOKEN to a key or token of this server"),
+        _ => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! The `handback` command: the server, and what one does with a server from a shell.
+//!
+//! Each command is a file with its arguments and a `run`; `connection` is what the client commands share, `output`
+//! prints, `failure` says what went wrong and picks the exit code, `signals` stops what runs until it is stopped.
+
+mod attach;
+mod bench;
+mod call;
+mod calls;
+mod cancel;
+mod clients;
+mod completions;
+mod config;
+mod connection;
+mod failure;
+mod output;
+mod serve;
+mod signals;
+mod token;
+mod tools;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Tools that run on the client: a server hands calls to browsers, editors and laptops, and takes the results back.
+#[derive(Debug, Parser)]
+#[command(name = "handback", version, after_help = "Without a command, `handback serve` is run.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::ServeArgs),
+    Clients(clients::ClientsArgs),
+    Tools(tools::ToolsArgs),
+    Call(call::CallArgs),
+    Calls(calls::CallsArgs),
+    Cancel(cancel::CancelArgs),
+    Attach(attach::AttachArgs),
+    Token(token::TokenArgs),
+    Config(config::ConfigArgs),
+    Bench(bench::BenchArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default()));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::report(&error.into()),
+    };
+    let ended = runtime.block_on(run(command));
+    // Tasks that are still there are dropped, and with them the processes that they started.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(args) => serve::run(args).await,
+        Command::Clients(args) => clients::run(args).await,
+        Command::Tools(args) => tools::run(args).await,
+        Command::Call(args) => call::run(args).await,
+        Command::Calls(args) => calls::run(args).await,
+        Command::Cancel(args) => cancel::run(args).await,
+        Command::Attach(args) => attach::run(args).await,
+        Command::Token(args) => token::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Bench(args) => bench::run(args).await,
+        Command::Completions(args) => completions::run(args),
+    }
+}

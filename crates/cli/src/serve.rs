@@ -1,0 +1,52 @@
+//! `handback serve`.
+
+use std::io;
+
+use anyhow::Context;
+use clap::Args;
+use handback_server::Server;
+use handback_server::config::{Config, LogFormat};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::SettingsArgs;
+use crate::failure::Usage;
+use crate::output::print;
+use crate::signals::run_until_stopped;
+
+/// Runs the server until it is stopped with Ctrl-C or SIGTERM; calls under way may finish first.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "Examples:\n  handback serve\n  handback serve --listen 127.0.0.1:8080 --log debug")]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Keep everything in memory, so that nothing outlives the server.
+    #[arg(long)]
+    ephemeral: bool,
+}
+
+pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let config = args.settings.load()?.config;
+    start_log(&config)?;
+    if !args.ephemeral {
+        tracing::debug!("memory is the only store there is: nothing outlives the server");
+    }
+    // Each connection is an open file, and the usual soft limit is far below the hard one.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+    let listen = config.listen;
+    let server = Server::bind(config).await.with_context(|| format!("cannot listen on {listen}"))?;
+    print(&format!("handback listening on http://{}\n", server.local_addr()))?;
+    run_until_stopped(|shutdown| async move { Ok(server.run(shutdown.cancelled_owned()).await?) }).await
+}
+
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log)
+        .map_err(|error| Usage(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    let started = match config.log_format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
+}

@@ -1,0 +1,106 @@
+//! Commands against canned answers: what is printed for them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+
+use crate::{Ran, handback};
+
+/// Answers each request with the status and body that are listed for its first line, forever; returns its URL.
+fn answering(answers: &'static [(&'static str, u16, &'static str)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut first = String::new();
+            stream.read_line(&mut first).unwrap();
+            let mut length = 0;
+            loop {
+                let mut header = String::new();
+                stream.read_line(&mut header).unwrap();
+                if header.trim().is_empty() {
+                    break;
+                }
+                if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let (_, status, body) = answers.iter().find(|(start, ..)| first.starts_with(start)).unwrap();
+            let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            stream.get_mut().write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
+    Ran { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+}
+
+const TOOLS: &str = r#"{"client_a_echo":{"id":"client_a_echo","description":"Says it again"},
+    "client_b_echo":{"id":"client_b_echo","effect":"read","timeout":500},"client_b_tabs":{"id":"client_b_tabs"}}"#;
+
+#[test]
+fn lists_are_tables_or_json() {
+    let clients = r#"[{"id":"laptop","connections":1,"tools":2,"calls":0,"since":"2026-11-15T12:00:00Z"}]"#;
+    let url = answering(&[
+        (
+            "GET /client-tools/clients",
+            200,
+            r#"[{"id":"laptop","connections":1,"tools":2,"calls":0,"since":"2026-11-15T12:00:00Z"}]"#,
+        ),
+        ("GET /client-tools/tools/none ", 200, "[]"),
+        ("GET /client-tools/tools ", 200, TOOLS),
+    ]);
+    let table = "CLIENT  CONNECTIONS  TOOLS  CALLS  SINCE\nlaptop  1            2      0      2026-11-15T12:00:00Z\n";
+    assert_eq!(handback(&["clients", "--url", &url]), ran(0, table, ""));
+    assert_eq!(handback(&["clients", "--url", &url, "--json"]), ran(0, &format!("{clients}\n"), ""));
+    assert_eq!(handback(&["tools", "none", "--url", &url]), ran(0, "", "no tools\n"));
+    let table = "TOOL           EFFECT  TIMEOUT  VERSION  DESCRIPTION\n\
+                 client_a_echo  write                     Says it again\n\
+                 client_b_echo  read    500 ms\n\
+                 client_b_tabs  write\n";
+    assert_eq!(handback(&["tools", "--url", &url]), ran(0, table, ""));
+}
+
+#[test]
+fn a_call_prints_the_output_of_its_tool() {
+    let url = answering(&[
+        ("GET /client-tools/tools ", 200, TOOLS),
+        ("POST /client-tools/execute", 200, r#"{"status":"success","title":"","output":"two"}"#),
+    ]);
+    assert_eq!(handback(&["call", "client_a_echo", "--url", &url]), ran(0, "two\n", ""));
+    assert_eq!(handback(&["call", "tabs", "{\"a\":1}", "--url", &url]), ran(0, "two\n", ""));
+    let json = "{\"status\":\"success\",\"title\":\"\",\"output\":\"two\"}\n";
+    assert_eq!(handback(&["call", "tabs", "--json", "--url", &url]), ran(0, json, ""));
+    let candidates = "error: echo may be any of these; give the full id:\n  client_a_echo\n  client_b_echo\n";
+    assert_eq!(handback(&["call", "echo", "--url", &url]), ran(2, "", candidates));
+    let unknown = "error: no client has a tool named none; `handback tools` lists what there is\n";
+    assert_eq!(handback(&["call", "none", "--url", &url]), ran(1, "", unknown));
+}
+
+#[test]
+fn a_call_that_ends_badly_is_exit_code_1() {
+    let failing = answering(&[("POST", 200, r#"{"status":"error","error":"no such file"}"#)]);
+    let call = ["call", "client_a_echo", "--url"];
+    assert_eq!(handback(&[&call[..], &[&failing]].concat()), ran(1, "", "error: the tool failed: no such file\n"));
+    let late = answering(&[("POST", 504, r#"{"error":"no answer within 5 ms","code":"TIMEOUT"}"#)]);
+    assert_eq!(handback(&[&call[..], &[&late]].concat()), ran(1, "", "error: no answer within 5 ms\n"));
+    let json = "{\"error\":\"no answer within 5 ms\",\"code\":\"TIMEOUT\"}\n";
+    let shown = handback(&[&call[..], &[&late, "--json"]].concat());
+    assert_eq!(shown, ran(1, json, "error: no answer within 5 ms\n"));
+}
+
+#[test]
+fn a_call_that_is_not_waited_for_prints_its_id() {
+    let url = answering(&[("POST /client-tools/execute", 202, r#"{"requestID":"r1"}"#)]);
+    assert_eq!(handback(&["call", "client_a_echo", "--no-wait", "--url", &url]), ran(0, "r1\n", ""));
+}
+
+#[test]
+fn a_missing_key_says_where_to_put_one() {
+    let url = answering(&[("GET", 401, r#"{"error":"a key is needed","code":"UNAUTHORIZED"}"#)]);
+    let tip = "error: a key is needed\n\n  tip: set --token or HANDBACK_TOKEN to a key or token of this server\n";
+    assert_eq!(handback(&["clients", "--url", &url]), ran(1, "", tip));
+}

@@ -1,0 +1,39 @@
+//! The command line, as a shell sees it: output, errors, exit codes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod usage;
+
+use std::process::{Command, Output};
+
+/// What a command printed, and its exit code.
+#[derive(Debug, PartialEq)]
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs `handback` with these arguments, away from the settings of whoever runs the tests.
+fn handback(arguments: &[&str]) -> Ran {
+    run(command(arguments))
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handback"));
+    command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(std::process::Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HANDBACK_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("XDG_CONFIG_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command
+}
+
+fn run(mut command: Command) -> Ran {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    Ran { code: status.code(), stdout, stderr }
+}

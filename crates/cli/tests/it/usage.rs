@@ -1,0 +1,92 @@
+use std::net::TcpListener;
+
+use crate::{command, handback, run};
+
+const COMMANDS: [&str; 11] =
+    ["serve", "clients", "tools", "call", "calls", "cancel", "attach", "token", "config", "bench", "completions"];
+
+#[test]
+fn help_lists_every_command_and_each_has_an_example() {
+    let help = handback(&["--help"]);
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    for name in COMMANDS {
+        assert!(help.stdout.contains(&format!("\n  {name} ")), "{name} is not in:\n{}", help.stdout);
+        let own = handback(&[name, "--help"]);
+        assert_eq!(own.code, Some(0));
+        assert!(own.stdout.contains("Example") || name == "bench", "{}", own.stdout);
+    }
+}
+
+#[test]
+fn help_does_not_show_the_token_of_the_environment() {
+    let mut help = command(&["clients", "--help"]);
+    help.env("HANDBACK_TOKEN", "very-secret").env("HANDBACK_URL", "http://secret-host");
+    let help = run(help);
+    assert!(help.stdout.contains("HANDBACK_TOKEN"), "{}", help.stdout);
+    assert!(!help.stdout.contains("secret"), "{}", help.stdout);
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = handback(&["completions", shell]);
+        assert_eq!(script.code, Some(0));
+        assert!(script.stdout.contains("attach"), "{shell}");
+    }
+    assert_eq!(handback(&["completions", "cobol"]).code, Some(2));
+}
+
+#[test]
+fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
+    let cases: [(&[&str], &str); 11] = [
+        (&["no-such-command"], "unrecognized subcommand"),
+        (&["call"], "<TOOL>"),
+        (&["call", "tool", "[]"], "must be a JSON object"),
+        (&["call", "tool", "{\"a\":}"], "the input is not JSON"),
+        (&["call", "tool", "--timeout", "0"], "0 is not in 1.."),
+        (&["attach", "--client", "a", "--tool", "b"], "<COMMAND>"),
+        (&["attach", "--client", "a", "--tool", "b", "--schema", "{", "--", "true"], "the schema is not JSON"),
+        (&["attach", "--client", "a", "--tool", "b", "--effect", "none", "--", "true"], "idempotent"),
+        (&["calls", "--state", "lost"], "awaiting_approval"),
+        (&["clients", "--url", "nonsense"], "\"nonsense\" is not the URL of a server"),
+        (&["serve", "--listen", "nonsense"], "listen"),
+    ];
+    for (arguments, expected) in cases {
+        let ran = handback(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_1_and_says_what_to_do() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for arguments in [&["clients"][..], &["tools"], &["call", "tool"], &["calls"], &["cancel", "id"]] {
+        let ran = handback(&[arguments, &["--url", &url]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(
+            ran.stderr.starts_with(&format!("error: no Handback server can be reached at {url}: ")),
+            "{}",
+            ran.stderr
+        );
+        assert!(ran.stderr.contains("start it with `handback serve`, or set --url"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn config_shows_each_value_and_where_it_came_from() {
+    let mut config = command(&["config", "--listen", "127.0.0.1:1234", "--json"]);
+    config.env("HANDBACK_LOG", "debug");
+    let ran = run(config);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let row = |key: &str| rows.iter().find(|row| row["key"] == key).unwrap().clone();
+    assert_eq!(
+        row("listen"),
+        serde_json::json!({"key": "listen", "value": "127.0.0.1:1234", "source": "flag --listen"})
+    );
+    assert_eq!(row("log"), serde_json::json!({"key": "log", "value": "debug", "source": "environment HANDBACK_LOG"}));
+    assert_eq!(row("logFormat")["source"], "default");
+}

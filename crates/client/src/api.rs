@@ -1,0 +1,300 @@
+//! Typed requests to the server's HTTP API.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use handback_wire::client_tools::{
+    Accepted, Call, CallState, CancelRequest, Client, Done, ExecuteRequest, RegisterRequest, Registered, ResultRequest,
+    Tool, ToolResult, UnregisterRequest, Unregistered,
+};
+use handback_wire::error::ErrorBody;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Method, RequestBuilder, Response, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Refusal};
+
+/// How long a connection may take to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take that does not wait for a tool.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A server, and the credentials to speak to it. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Api {
+    http: reqwest::Client,
+    base: Url,
+}
+
+/// Which calls to list; what is absent does not restrict.
+#[derive(Debug, Clone, Default)]
+pub struct CallFilter {
+    /// Calls to this client.
+    pub client_id: Option<String>,
+    /// Calls that belong to this session.
+    pub session_id: Option<String>,
+    /// Calls that stand there.
+    pub state: Option<CallState>,
+}
+
+/// What a client says when it opens its stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamRequest<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) connection: &'a str,
+    pub(crate) grace: Duration,
+    pub(crate) last_event_id: Option<&'a str>,
+}
+
+impl Api {
+    /// The server at `base_url`; `token` is an application key or a client token, sent as `Authorization: Bearer`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidUrl`] and [`Error::InvalidToken`]; the server is not spoken to yet.
+    pub fn new(base_url: &str, token: Option<&str>) -> Result<Self, Error> {
+        let invalid = |reason: String| Error::InvalidUrl { url: base_url.to_owned(), reason };
+        let mut base = Url::parse(base_url).map_err(|error| invalid(error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(invalid("it must start with http:// or https://".to_owned()));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            // Not quoted: the URL is part of every error's text.
+            let reason = "credentials belong into the token, not into the URL".to_owned();
+            return Err(Error::InvalidUrl { url: base.host_str().unwrap_or_default().to_owned(), reason });
+        }
+        base.set_query(None);
+        base.set_fragment(None);
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A call may take hours, so nothing but the socket itself says that the peer is gone.
+            .tcp_keepalive(Duration::from_secs(30))
+            // A followed redirect would turn a POST into a GET.
+            .redirect(Policy::none());
+        if let Some(token) = token {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| Error::InvalidToken)?;
+            value.set_sensitive(true);
+            builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+        }
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|error| invalid(root_cause(&error)))?;
+        Ok(Self { http, base })
+    }
+
+    /// The server's base URL.
+    pub fn url(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Registers tools of a client; the same tool again replaces the earlier one.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn register(&self, request: &RegisterRequest) -> Result<Registered, Error> {
+        self.write(Method::POST, "register", request).await
+    }
+
+    /// Takes tools of a client back; its calls under way go on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn unregister(&self, request: &UnregisterRequest) -> Result<Unregistered, Error> {
+        self.write(Method::DELETE, "unregister", request).await
+    }
+
+    /// Calls a tool and waits for its result, as long as that takes. A tool that fails is a result.
+    ///
+    /// # Errors
+    /// See [`Error`]; a call that ends without a result (timeout, cancelled, disconnected) is [`Error::Refused`].
+    pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
+        let request = ExecuteRequest { wait: None, ..request.clone() };
+        self.send(self.http.post(self.endpoint(&["execute"])).json(&request)).await
+    }
+
+    /// Calls a tool and does not wait: the outcome is at [`Api::call`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn submit(&self, request: &ExecuteRequest) -> Result<Accepted, Error> {
+        self.write(Method::POST, "execute", &ExecuteRequest { wait: Some(false), ..request.clone() }).await
+    }
+
+    /// A call, with its outcome once it is done; waits up to `wait` (60 s at most) for that.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn call(&self, request_id: &str, wait: Option<Duration>) -> Result<Call, Error> {
+        let query = [("wait", wait.map(|wait| wait.as_millis().to_string()))];
+        let timeout = ANSWER_TIMEOUT.saturating_add(wait.unwrap_or_default());
+        self.send(self.get(&["calls", request_id], &query).timeout(timeout)).await
+    }
+
+    /// The calls that the server knows.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn calls(&self, filter: &CallFilter) -> Result<Vec<Call>, Error> {
+        let query = [
+            ("clientID", filter.client_id.clone()),
+            ("sessionID", filter.session_id.clone()),
+            ("state", filter.state.map(|state| state_name(state).to_owned())),
+        ];
+        self.send(self.get(&["calls"], &query).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// Cancels a call; its client and its caller are told.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn cancel(&self, request: &CancelRequest) -> Result<Done, Error> {
+        self.write(Method::POST, "cancel", request).await
+    }
+
+    /// Answers a call.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn result(&self, request: &ResultRequest) -> Result<Done, Error> {
+        self.write(Method::POST, "result", request).await
+    }
+
+    /// The clients that the server knows.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn clients(&self) -> Result<Vec<Client>, Error> {
+        self.send(self.get(&["clients"], &[]).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// The tools of one client, in order of registration.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn tools(&self, client_id: &str) -> Result<Vec<Tool>, Error> {
+        self.send(self.get(&["tools", client_id], &[]).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// The tools of all clients by full id.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn all_tools(&self) -> Result<BTreeMap<String, Tool>, Error> {
+        self.send(self.get(&["tools"], &[]).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// Opens the stream of a client's calls.
+    pub(crate) async fn open_stream(&self, stream: StreamRequest<'_>) -> Result<Response, Error> {
+        let query =
+            [("grace", Some(stream.grace.as_millis().to_string())), ("connection", Some(stream.connection.to_owned()))];
+        let mut request = self.get(&["pending", stream.client_id], &query).header(ACCEPT, "text/event-stream");
+        if let Some(id) = stream.last_event_id {
+            request = request.header(HeaderName::from_static("last-event-id"), id);
+        }
+        // Not the request's own timeout: that one would also end the stream.
+        let response = tokio::time::timeout(ANSWER_TIMEOUT, request.send())
+            .await
+            .map_err(|_| self.interrupted("no answer came in time".to_owned()))?
+            .map_err(|error| self.failed(&error))?;
+        let response = self.accepted(response).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            return Err(self.unexpected(format!("the stream of calls is \"{kind}\", not an event stream")));
+        }
+        Ok(response)
+    }
+
+    /// The error for a connection that broke while it was read.
+    pub(crate) fn interrupted(&self, reason: String) -> Error {
+        Error::Interrupted { url: self.url().to_owned(), reason }
+    }
+
+    async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.send(self.http.request(method, self.endpoint(&[path])).json(body).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    fn get(&self, path: &[&str], query: &[(&str, Option<String>)]) -> RequestBuilder {
+        let mut url = self.endpoint(path);
+        for (name, value) in query {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        self.http.get(url)
+    }
+
+    fn endpoint(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        // Only a URL without a host has no path to extend, and `new` refuses those.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("client-tools").extend(path);
+        }
+        url
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
+        let response = request.send().await.map_err(|error| self.failed(&error))?;
+        let response = self.accepted(response).await?;
+        let body = response.bytes().await.map_err(|error| self.failed(&error))?;
+        serde_json::from_slice(&body).map_err(|error| self.unexpected(error.to_string()))
+    }
+
+    /// The response if it is a success, otherwise what the server says about the failure.
+    async fn accepted(&self, response: Response) -> Result<Response, Error> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let header =
+            |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let retry_after = header(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        let location = header(LOCATION);
+        let body: Option<ErrorBody> = response.bytes().await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let message = match (&body, location) {
+            (Some(body), _) => body.error.clone(),
+            (None, Some(location)) => format!("the server at {} redirects to {location}", self.url()),
+            (None, None) => format!("the server at {} answered {status}", self.url()),
+        };
+        let code = body.as_ref().map(|body| body.code);
+        Err(Error::Refused(Box::new(Refusal { status: status.as_u16(), code, message, body, retry_after })))
+    }
+
+    fn failed(&self, error: &reqwest::Error) -> Error {
+        let url = self.url().to_owned();
+        let reason = if error.is_timeout() { "no answer came in time".to_owned() } else { root_cause(error) };
+        if error.is_connect() { Error::Unreachable { url, reason } } else { Error::Interrupted { url, reason } }
+    }
+
+    fn unexpected(&self, reason: String) -> Error {
+        Error::Unexpected { url: self.url().to_owned(), reason }
+    }
+}
+
+/// A proxy of the environment is for the network, not for this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// What happened first: the outer errors only say that a request failed.
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+fn state_name(state: CallState) -> &'static str {
+    match state {
+        CallState::AwaitingApproval => "awaiting_approval",
+        CallState::Queued => "queued",
+        CallState::Offered => "offered",
+        CallState::Done => "done",
+    }
+}

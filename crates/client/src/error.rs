@@ -1,0 +1,104 @@
+//! What can go wrong between the SDK and the server.
+
+use std::time::Duration;
+
+use handback_wire::error::{ErrorBody, ErrorCode};
+
+/// A request that got no answer, or not the one it asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The base URL cannot be one of a Handback server.
+    #[error("\"{url}\" is not the URL of a server: {reason}")]
+    InvalidUrl {
+        /// The URL as it was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The token cannot be sent in a header.
+    #[error("the token has characters that a header cannot carry")]
+    InvalidToken,
+    /// No connection to the server.
+    #[error("no Handback server can be reached at {url}: {reason}")]
+    Unreachable {
+        /// The server's base URL.
+        url: String,
+        /// What happened, down to its first cause.
+        reason: String,
+    },
+    /// The connection was there and broke, or the answer did not come in time. Whether the request took effect is unknown.
+    #[error("the connection to {url} was lost: {reason}")]
+    Interrupted {
+        /// The server's base URL.
+        url: String,
+        /// What happened, down to its first cause.
+        reason: String,
+    },
+    /// The server answered with a failure.
+    #[error("{}", .0.message)]
+    Refused(Box<Refusal>),
+    /// The answer is not one that Handback gives: something else listens there.
+    #[error("the answer from {url} is not one of a Handback server: {reason}")]
+    Unexpected {
+        /// The server's base URL.
+        url: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+/// A failure, as the server reports it.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// What went wrong, for programs; `None` when the answer was no error body of Handback (a proxy's, for example).
+    pub code: Option<ErrorCode>,
+    /// What went wrong, for people.
+    pub message: String,
+    /// The whole error body.
+    pub body: Option<ErrorBody>,
+    /// When the server asks to be left alone for a while.
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    /// The HTTP status of a failure that the server reported.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.status),
+            _ => None,
+        }
+    }
+
+    /// The code of a failure that the server reported.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused(refusal) => refusal.code,
+            _ => None,
+        }
+    }
+
+    /// How long the server asks to wait before the next try.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the credentials were not accepted, which no retry mends.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self.status(), Some(401 | 403))
+    }
+
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Interrupted { .. } => true,
+            Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),
+            Self::InvalidUrl { .. } | Self::InvalidToken | Self::Unexpected { .. } => false,
+        }
+    }
+}

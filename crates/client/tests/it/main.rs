@@ -1,0 +1,7 @@
+//! The SDK against a server that misbehaves as the tests want it.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod api;
+mod attach;
+mod stub;

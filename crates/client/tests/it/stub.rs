@@ -1,0 +1,179 @@
+//! A server that does what the test says: it hands streams, registrations and results to the test.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the clock of this server shows, whatever the time is elsewhere.
+const DATE: &str = "Sun, 15 Nov 2026 12:00:00 GMT";
+
+/// What a test expects next from a channel.
+pub(crate) async fn next<T>(receiver: &mut UnboundedReceiver<T>) -> T {
+    tokio::time::timeout(PATIENCE, receiver.recv()).await.expect("nothing came in time").expect("the channel is open")
+}
+
+/// The end of a task that is expected to end.
+pub(crate) async fn end<T>(task: tokio::task::JoinHandle<T>) -> T {
+    tokio::time::timeout(PATIENCE, task).await.expect("the task did not end in time").expect("the task did not panic")
+}
+
+/// A stream that a client opened.
+pub(crate) struct Connection {
+    pub(crate) client_id: String,
+    pub(crate) query: HashMap<String, String>,
+    pub(crate) last_event_id: Option<String>,
+    pub(crate) authorization: Option<String>,
+    frames: UnboundedSender<io::Result<Bytes>>,
+}
+
+impl Connection {
+    pub(crate) fn request(&self, event_id: &str, request: &Value) {
+        self.send(format!("event: tool-request\ndata: {request}\nid: {event_id}\n\n"));
+    }
+
+    pub(crate) fn cancel(&self, event_id: &str, request_id: &str) {
+        let data = json!({"requestID": request_id, "reason": "changed my mind"});
+        self.send(format!("event: tool-cancel\ndata: {data}\nid: {event_id}\n\n"));
+    }
+
+    pub(crate) fn ping(&self) {
+        self.send("event: ping\ndata: \n\n".to_owned());
+    }
+
+    pub(crate) fn cut(self) {
+        self.frames.send(Err(io::Error::other("cut"))).expect("the stream is open");
+    }
+
+    fn send(&self, frame: String) {
+        self.frames.send(Ok(Bytes::from(frame))).expect("the stream is open");
+    }
+}
+
+#[derive(Clone)]
+struct Shared {
+    connections: UnboundedSender<Connection>,
+    registrations: UnboundedSender<Value>,
+    goodbyes: UnboundedSender<Value>,
+    results: UnboundedSender<Value>,
+    /// Answers to give instead of a success, by endpoint.
+    refusals: Arc<Mutex<HashMap<&'static str, VecDeque<u16>>>>,
+}
+
+impl Shared {
+    fn refusal(&self, endpoint: &str) -> Option<Response> {
+        let status = self.refusals.lock().unwrap().get_mut(endpoint)?.pop_front()?;
+        let body = json!({"error": "not now", "code": "INVALID_REQUEST"}).to_string();
+        Some((StatusCode::from_u16(status).unwrap(), body).into_response())
+    }
+}
+
+pub(crate) struct Stub {
+    pub(crate) url: String,
+    pub(crate) connections: UnboundedReceiver<Connection>,
+    pub(crate) registrations: UnboundedReceiver<Value>,
+    pub(crate) goodbyes: UnboundedReceiver<Value>,
+    pub(crate) results: UnboundedReceiver<Value>,
+    refusals: Arc<Mutex<HashMap<&'static str, VecDeque<u16>>>>,
+    _server: JoinSet<io::Result<()>>,
+}
+
+impl Stub {
+    pub(crate) async fn start() -> Self {
+        let (connections_sender, connections) = unbounded_channel();
+        let (registrations_sender, registrations) = unbounded_channel();
+        let (goodbyes_sender, goodbyes) = unbounded_channel();
+        let (results_sender, results) = unbounded_channel();
+        let shared = Shared {
+            connections: connections_sender,
+            registrations: registrations_sender,
+            goodbyes: goodbyes_sender,
+            results: results_sender,
+            refusals: Arc::default(),
+        };
+        let refusals = Arc::clone(&shared.refusals);
+        let app = axum::Router::new()
+            .route("/client-tools/register", post(register))
+            .route("/client-tools/unregister", axum::routing::delete(unregister))
+            .route("/client-tools/result", post(result))
+            .route("/client-tools/pending/{client_id}", get(pending))
+            .route("/client-tools/clients", get(clients))
+            .with_state(shared);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, app).await });
+        Self { url, connections, registrations, goodbyes, results, refusals, _server: server }
+    }
+
+    /// Answers the next requests to `endpoint` with these statuses.
+    pub(crate) fn refuse(&self, endpoint: &'static str, statuses: &[u16]) {
+        self.refusals.lock().unwrap().entry(endpoint).or_default().extend(statuses);
+    }
+
+    /// Waits until a client is connected and registered.
+    pub(crate) async fn connected(&mut self) -> Connection {
+        let connection = next(&mut self.connections).await;
+        next(&mut self.registrations).await;
+        connection
+    }
+}
+
+async fn register(State(shared): State<Shared>, body: String) -> Response {
+    if let Some(refusal) = shared.refusal("register") {
+        return refusal;
+    }
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let client_id = body["clientID"].as_str().unwrap();
+    let tools = body["tools"].as_array().unwrap().iter();
+    let registered: Vec<String> =
+        tools.map(|tool| format!("client_{client_id}_{}", tool["id"].as_str().unwrap())).collect();
+    let answer = json!({"registered": registered}).to_string();
+    shared.registrations.send(body).ok();
+    answer.into_response()
+}
+
+async fn unregister(State(shared): State<Shared>, body: String) -> Response {
+    shared.goodbyes.send(serde_json::from_str(&body).unwrap()).ok();
+    json!({"success": true, "unregistered": []}).to_string().into_response()
+}
+
+async fn result(State(shared): State<Shared>, body: String) -> Response {
+    shared.results.send(serde_json::from_str(&body).unwrap()).ok();
+    shared.refusal("result").unwrap_or_else(|| json!({"success": true}).to_string().into_response())
+}
+
+async fn clients(State(shared): State<Shared>) -> Response {
+    shared.refusal("clients").unwrap_or_else(|| "[]".into_response())
+}
+
+async fn pending(
+    State(shared): State<Shared>,
+    Path(client_id): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refusal) = shared.refusal("pending") {
+        return refusal;
+    }
+    let (frames, receiver) = unbounded_channel();
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (last_event_id, authorization) = (text("last-event-id"), text("authorization"));
+    shared.connections.send(Connection { client_id, query, last_event_id, authorization, frames }).ok();
+    let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
+    ([(header::CONTENT_TYPE, "text/event-stream"), (header::DATE, DATE)], Body::from_stream(body)).into_response()
+}

@@ -1,0 +1,380 @@
+//! A call: what was asked, where it stands, how it ended. Pure: time comes in as an argument.
+//!
+//! A call moves forward only: `awaiting_approval → queued → offered → done`; a lost connection takes it from
+//! `offered` back to `queued`, with `attempt` + 1.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::tool::Tool;
+
+/// What was asked; it does not change while the call is under way.
+#[derive(Debug)]
+pub struct CallHead {
+    /// The call's id.
+    pub request: RequestId,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// The message that it belongs to.
+    pub message: MessageId,
+    /// The caller's own id of it.
+    pub call: CallId,
+    /// The tool as it was when the call was made.
+    pub tool: Arc<Tool>,
+    /// The input, on one line; it fits the tool's schema.
+    pub input: Box<RawValue>,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// When it was made.
+    pub created: SystemTime,
+    /// When it expires.
+    pub deadline: SystemTime,
+    /// When it expires, on the clock that decides.
+    pub expires: Instant,
+}
+
+impl CallHead {
+    /// The client that runs the tool.
+    pub fn client(&self) -> &ClientId {
+        &self.tool.client
+    }
+}
+
+/// How a call ended. Every end is one of these, and each can be told to a model.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The tool ran.
+    Success(Success),
+    /// The tool failed, as the client says.
+    Error(String),
+    /// The client did not answer in time.
+    Timeout(Duration),
+    /// Somebody cancelled it.
+    Cancelled(Cancellation),
+    /// It was not allowed.
+    Denied(String),
+    /// The client went away.
+    Disconnected,
+}
+
+/// What a tool gave.
+#[derive(Debug, Default)]
+pub struct Success {
+    /// A short heading for people.
+    pub title: String,
+    /// The output, for the model.
+    pub output: String,
+    /// Whatever else the client passed on, an object.
+    pub metadata: Option<Box<RawValue>>,
+    /// Files that belong to the output.
+    pub attachments: Option<Vec<Attachment>>,
+}
+
+/// A file that belongs to an output.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attachment {
+    /// Its media type.
+    pub mime: String,
+    /// Its name.
+    pub filename: Option<String>,
+    /// Where it is; may be a data URL.
+    pub url: String,
+}
+
+/// Why a call was cancelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cancellation {
+    /// Somebody asked for it, with this reason.
+    Requested(String),
+    /// Whoever waited for the outcome went away.
+    CallerGone,
+    /// The server stops.
+    ShuttingDown,
+}
+
+impl fmt::Display for Cancellation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requested(reason) => formatter.write_str(reason),
+            Self::CallerGone => formatter.write_str("The caller went away"),
+            Self::ShuttingDown => formatter.write_str("The server is shutting down"),
+        }
+    }
+}
+
+/// The kind of an outcome, as metrics and listings name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutcomeKind {
+    /// See [`Outcome::Success`].
+    Success,
+    /// See [`Outcome::Error`].
+    Error,
+    /// See [`Outcome::Timeout`].
+    Timeout,
+    /// See [`Outcome::Cancelled`].
+    Cancelled,
+    /// See [`Outcome::Denied`].
+    Denied,
+    /// See [`Outcome::Disconnected`].
+    Disconnected,
+}
+
+impl Outcome {
+    /// Its kind.
+    pub fn kind(&self) -> OutcomeKind {
+        match self {
+            Self::Success(_) => OutcomeKind::Success,
+            Self::Error(_) => OutcomeKind::Error,
+            Self::Timeout(_) => OutcomeKind::Timeout,
+            Self::Cancelled(_) => OutcomeKind::Cancelled,
+            Self::Denied(_) => OutcomeKind::Denied,
+            Self::Disconnected => OutcomeKind::Disconnected,
+        }
+    }
+
+    /// What happened, in words; `None` for a success.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Success(_) => None,
+            Self::Error(error) => Some(error.clone()),
+            Self::Timeout(after) => Some(format!("Client tool execution timed out after {}ms", after.as_millis())),
+            Self::Cancelled(cancellation) => Some(cancellation.to_string()),
+            Self::Denied(reason) => Some(reason.clone()),
+            Self::Disconnected => Some("Client disconnected".to_owned()),
+        }
+    }
+
+    /// A hash of what a client answered, the same for answers that are equal as parsed; `None` if it was no client's answer.
+    pub(crate) fn answer_hash(&self) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Success(success) => {
+                (0u8, &success.title, &success.output).hash(&mut hasher);
+                success.attachments.as_deref().unwrap_or_default().hash(&mut hasher);
+                if let Some(metadata) = &success.metadata {
+                    match serde_json::from_str(metadata.get()) {
+                        Ok(value) => hash_value(&value, &mut hasher),
+                        // Not within serde's depth; the bytes themselves still tell one answer from another.
+                        Err(_) => metadata.get().hash(&mut hasher),
+                    }
+                }
+            }
+            Self::Error(error) => (1u8, error).hash(&mut hasher),
+            _ => return None,
+        }
+        Some(hasher.finish())
+    }
+}
+
+/// Hashes JSON by what it means: objects by key whatever their order, numbers by value.
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Null => 0u8.hash(hasher),
+        Value::Bool(value) => (1u8, value).hash(hasher),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => (2u8, number as f64 as i64 == number, number).hash(hasher),
+            None => {
+                let number = number.as_f64().unwrap_or(f64::NAN);
+                let whole = number as i64;
+                if whole as f64 == number {
+                    (2u8, true, whole).hash(hasher);
+                } else {
+                    (3u8, number.to_bits()).hash(hasher);
+                }
+            }
+        },
+        Value::String(text) => (4u8, text).hash(hasher),
+        Value::Array(items) => {
+            (5u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        Value::Object(fields) => {
+            // serde_json keeps fields sorted by key.
+            (6u8, fields.len()).hash(hasher);
+            for (key, value) in fields {
+                key.hash(hasher);
+                hash_value(value, hasher);
+            }
+        }
+    }
+}
+
+/// How long a call spent in each phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Phases {
+    /// Waiting for approval.
+    pub approval: Duration,
+    /// Waiting for a connection.
+    pub queue: Duration,
+    /// With a client.
+    pub execute: Duration,
+}
+
+/// Where a call stands, as it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CallState {
+    /// Somebody has to allow it first.
+    AwaitingApproval,
+    /// Waiting for a connection of its client.
+    Queued,
+    /// Given to one connection.
+    Offered,
+    /// Over.
+    Done,
+}
+
+/// A call that is over.
+#[derive(Debug)]
+pub struct FinishedCall {
+    /// What was asked.
+    pub head: Arc<CallHead>,
+    /// Which offer it ended with.
+    pub attempt: u32,
+    /// How long it took.
+    pub phases: Phases,
+    /// How it ended.
+    pub outcome: Arc<Outcome>,
+}
+
+/// One open connection, for as long as it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LinkId(pub(crate) u64);
+
+/// One reader's stream of frames, which may outlive a connection and go on over the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct StreamId(pub(crate) u64);
+
+/// Where a call stands, with what only the table needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    AwaitingApproval,
+    /// No connection has it.
+    Waiting,
+    /// In a connection's outbox, not yet written.
+    Assigned(LinkId),
+    /// Written to a connection.
+    Offered(LinkId),
+}
+
+/// The last time that a call was written to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastOffer {
+    pub(crate) stream: StreamId,
+    pub(crate) number: u64,
+    pub(crate) attempt: u32,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) head: Arc<CallHead>,
+    /// The order of calls: earlier ones are offered first.
+    pub(crate) number: u64,
+    pub(crate) stage: Stage,
+    pub(crate) attempt: u32,
+    pub(crate) last_offer: Option<LastOffer>,
+    pub(crate) waiters: Vec<oneshot::Sender<Arc<FinishedCall>>>,
+    phases: Phases,
+    since: Instant,
+}
+
+impl Call {
+    pub(crate) fn new(
+        head: Arc<CallHead>,
+        number: u64,
+        waiter: oneshot::Sender<Arc<FinishedCall>>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            head,
+            number,
+            stage: Stage::AwaitingApproval,
+            attempt: 1,
+            last_offer: None,
+            waiters: vec![waiter],
+            phases: Phases::default(),
+            since: now,
+        }
+    }
+
+    pub(crate) fn state(&self) -> CallState {
+        match self.stage {
+            Stage::AwaitingApproval => CallState::AwaitingApproval,
+            Stage::Waiting | Stage::Assigned(_) => CallState::Queued,
+            Stage::Offered(_) => CallState::Offered,
+        }
+    }
+
+    /// The connection that has the call, written or not.
+    pub(crate) fn link(&self) -> Option<LinkId> {
+        match self.stage {
+            Stage::Assigned(link) | Stage::Offered(link) => Some(link),
+            Stage::AwaitingApproval | Stage::Waiting => None,
+        }
+    }
+
+    /// The call may be offered from now on.
+    pub(crate) fn approve(&mut self, now: Instant) {
+        self.enter(Stage::Waiting, now);
+    }
+
+    /// The call is in a connection's outbox.
+    pub(crate) fn assign(&mut self, link: LinkId, now: Instant) {
+        self.enter(Stage::Assigned(link), now);
+    }
+
+    /// The call is written to its connection.
+    pub(crate) fn offer(&mut self, link: LinkId, stream: StreamId, number: u64, now: Instant) {
+        self.last_offer = Some(LastOffer { stream, number, attempt: self.attempt });
+        self.enter(Stage::Offered(link), now);
+    }
+
+    /// The connection that had the call is gone.
+    pub(crate) fn requeue(&mut self, now: Instant) {
+        if matches!(self.stage, Stage::Offered(_)) {
+            self.attempt += 1;
+        }
+        self.enter(Stage::Waiting, now);
+    }
+
+    /// The reader that was given the call has come back and had seen it: it is being run.
+    pub(crate) fn adopt(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
+        self.attempt = offer.attempt;
+        self.enter(Stage::Offered(link), now);
+    }
+
+    /// The reader that was given the call has come back and had not seen it: the same frame is written again.
+    pub(crate) fn replay(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
+        self.attempt = offer.attempt;
+        self.enter(Stage::Assigned(link), now);
+    }
+
+    /// How long it has spent in each phase until now.
+    pub(crate) fn phases(&self, now: Instant) -> Phases {
+        let mut phases = self.phases;
+        let phase = match self.state() {
+            CallState::AwaitingApproval => &mut phases.approval,
+            CallState::Queued => &mut phases.queue,
+            CallState::Offered | CallState::Done => &mut phases.execute,
+        };
+        *phase += now.saturating_duration_since(self.since);
+        phases
+    }
+
+    fn enter(&mut self, stage: Stage, now: Instant) {
+        self.phases = self.phases(now);
+        self.since = now;
+        self.stage = stage;
+    }
+}
+
+#[cfg(test)]
+mod tests;

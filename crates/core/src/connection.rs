@@ -1,0 +1,123 @@
+//! A client's connection: a handle that gives what to write next, and lets go of its calls when it is dropped.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::call::{CallHead, LinkId};
+use crate::delegate::Ended;
+use crate::hub::Hub;
+use crate::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
+use crate::table::{Attach, Next};
+
+/// What a connection asks for when it opens.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// Whose connection it is.
+    pub client: ClientId,
+    /// Its name; an older connection of that name is superseded.
+    pub name: Option<ConnectionName>,
+    /// How long the client's tools and calls stay when it closes; clamped to the limit.
+    pub grace: Duration,
+    /// The only session whose calls it may be given; all of the client's when `None`.
+    pub session: Option<SessionId>,
+    /// The last frame that the reader saw, if it comes back.
+    pub last_seen: Option<EventId>,
+}
+
+/// There are too many clients, or too many connections of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many connections; close some or try again later")]
+pub struct TooManyConnections;
+
+/// What to write to a connection.
+#[derive(Debug)]
+pub enum Delivery {
+    /// Run this call.
+    Request {
+        /// The call.
+        head: Arc<CallHead>,
+        /// Which offer this is, from 1.
+        attempt: u32,
+        /// The frame's id.
+        id: EventId,
+    },
+    /// This call is over, whatever the client still does.
+    Cancel {
+        /// The call.
+        request: RequestId,
+        /// Why.
+        reason: Arc<str>,
+        /// The frame's id.
+        id: EventId,
+    },
+    /// A newer connection took over: close, and do not come back.
+    Superseded,
+    /// The server stops: close, and come back.
+    GoingAway,
+}
+
+/// An open connection. Dropping it closes it: its calls go to another connection of the client, wait for its return, or
+/// end as disconnected.
+pub struct Connection {
+    hub: Hub,
+    client: ClientId,
+    link: LinkId,
+}
+
+impl Hub {
+    /// Opens a connection; from here on the client is given its calls.
+    pub fn connect(&self, opening: Opening) -> Result<Connection, TooManyConnections> {
+        let Opening { client, name, grace, session, last_seen } = opening;
+        let attach = Attach {
+            client: client.clone(),
+            name,
+            grace: grace.min(self.limits().largest_grace),
+            session,
+            last_seen: last_seen.filter(|id| id.epoch == self.0.epoch).map(|id| id.number),
+        };
+        let wall = self.0.clock.now();
+        let link = self.locked(|table| table.attach(attach, Instant::now(), wall)).ok_or(TooManyConnections)?;
+        Ok(Connection { hub: self.clone(), client, link })
+    }
+}
+
+impl Connection {
+    /// Whose connection it is.
+    pub fn client(&self) -> &ClientId {
+        &self.client
+    }
+
+    /// What to write next. What this gives counts as given to the client.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Delivery> {
+        let epoch = &self.hub.0.epoch;
+        let id = |number| EventId { epoch: epoch.clone(), number };
+        let next =
+            |table: &mut crate::table::Table| table.next(&self.client, self.link, context.waker(), Instant::now());
+        Poll::Ready(match self.hub.locked(next) {
+            Next::Offer { head, attempt, number } => Delivery::Request { head, attempt, id: id(number) },
+            Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
+            Next::Superseded => Delivery::Superseded,
+            Next::Closed => Delivery::GoingAway,
+            Next::Wait => return Poll::Pending,
+        })
+    }
+
+    /// What to write next. Safe to drop while it waits.
+    pub async fn next(&mut self) -> Delivery {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let endings = self.hub.locked(|table| table.detach(&self.client, self.link, Instant::now()));
+        for ending in endings {
+            Ended::new(&self.hub, ending).settle_later();
+        }
+        // The client's grace has begun.
+        self.hub.changed();
+    }
+}

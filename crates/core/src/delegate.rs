@@ -1,0 +1,330 @@
+//! The line: a call is made, offered to one connection of its client, and ends in exactly one way.
+//!
+//! ```text
+//! delegate  1 check the input against the tool's schema; rate limit
+//!           2 enter it in the table with its waiter; journal it
+//!           3 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
+//! complete  1 may this caller answer this call?
+//!           2 the table: first writer wins   3 journal   4 wake the waiter
+//! resume    timeout_at(deadline, waiter) gives the outcome
+//! ```
+//!
+//! Result, timeout, cancel and disconnect all end the same entry of the table; exactly one finds it there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::call::{CallHead, Cancellation, FinishedCall, Outcome};
+use crate::finished::End;
+use crate::hub::Hub;
+use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::schema::{InputError, one_line};
+use crate::store::StoreError;
+use crate::table::{Ending, Lifecycle};
+
+/// A call to be made.
+#[derive(Debug)]
+pub struct NewCall {
+    /// The full id of the tool.
+    pub tool: String,
+    /// The call's id; made when `None`.
+    pub request: Option<RequestId>,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// The message that it belongs to.
+    pub message: MessageId,
+    /// The caller's own id of it.
+    pub call: CallId,
+    /// The input.
+    pub input: Box<RawValue>,
+    /// How long it may take; the tool's own or the default when `None`.
+    pub timeout: Option<Duration>,
+    /// Who asks for it.
+    pub origin: Origin,
+}
+
+/// Who asks for a call; each has a limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A model.
+    Model,
+    /// The application itself.
+    Application,
+}
+
+/// Why a call was not made. Nothing was changed and no client knows of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Nobody offers such a tool.
+    #[error("there is no tool {0}")]
+    UnknownTool(String),
+    /// The tool does not take that input.
+    #[error("{0}")]
+    InvalidInput(#[from] InputError),
+    /// There is, or was a short while ago, a call of that id.
+    #[error("the requestID {0} is in use; choose another or leave it out")]
+    DuplicateRequest(RequestId),
+    /// Too many calls of this client in a minute.
+    #[error("too many calls for this client; try again in {} s", .retry_after.as_secs_f64().ceil())]
+    RateLimited {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Too many calls of this client are under way.
+    #[error("too many calls are under way; try again later")]
+    Overloaded,
+    /// The server stops.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The journal failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// On whose behalf a call is answered or cancelled.
+#[derive(Debug, Clone)]
+pub enum Caller {
+    /// The application, or anybody where no keys are used.
+    Trusted,
+    /// A client, perhaps in one session only.
+    Client {
+        /// The client.
+        client: ClientId,
+        /// The session.
+        session: Option<SessionId>,
+    },
+}
+
+impl Caller {
+    /// Whether a call of that client and session is the caller's to touch.
+    pub fn may_touch(&self, client: &ClientId, session: &SessionId) -> bool {
+        match self {
+            Self::Trusted => true,
+            Self::Client { client: own, session: only } => {
+                own == client && only.as_ref().is_none_or(|only| only == session)
+            }
+        }
+    }
+}
+
+/// A result that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It ended the call.
+    First,
+    /// The same result had ended the call before.
+    Again,
+}
+
+/// Why a result or a cancel does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// No such call is known.
+    #[error("Unknown request ID")]
+    Unknown,
+    /// Another client's call.
+    #[error("this is not your call")]
+    Forbidden,
+    /// Another result was taken.
+    #[error("another result was taken for this call")]
+    Conflict,
+    /// The call is over.
+    #[error("the call is over")]
+    Over,
+    /// The journal failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Hub {
+    /// Makes a call and waits for its outcome. Dropping the future cancels the call.
+    pub async fn delegate(&self, new: NewCall) -> Result<Arc<FinishedCall>, Refusal> {
+        Ok(self.open(new).await?.outcome().await)
+    }
+
+    /// Makes a call: when this returns, it is in the table and on its way.
+    pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
+        let tool = self.locked(|table| table.registry.find(&new.tool).cloned());
+        let Some(tool) = tool else { return Err(Refusal::UnknownTool(new.tool)) };
+        let limits = self.limits();
+        tool.spec.schema.check(&new.input, limits)?;
+        let rate = match new.origin {
+            Origin::Model => &self.0.model_rate,
+            Origin::Application => &self.0.execute_rate,
+        };
+
+        let now = Instant::now();
+        let created = self.0.clock.now();
+        let timeout = new.timeout.or(tool.spec.timeout).unwrap_or(limits.default_timeout).min(limits.largest_timeout);
+        let head = Arc::new(CallHead {
+            request: new.request.unwrap_or_else(|| self.0.clock.request_id()),
+            session: new.session,
+            message: new.message,
+            call: new.call,
+            tool,
+            input: one_line(&new.input),
+            timeout,
+            created,
+            deadline: created + timeout,
+            expires: now + timeout,
+        });
+
+        let (waiter, ended) = oneshot::channel();
+        self.locked(|table| {
+            let client = head.client();
+            if table.lifecycle != Lifecycle::Serving {
+                return Err(Refusal::ShuttingDown);
+            }
+            if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {
+                return Err(Refusal::DuplicateRequest(head.request.clone()));
+            }
+            if table.open_calls(client) >= limits.calls_per_client {
+                return Err(Refusal::Overloaded);
+            }
+            // Last of the checks: a refused call does not count.
+            rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
+            if table.enter(head.clone(), waiter, now) { Ok(()) } else { Err(Refusal::Overloaded) }
+        })?;
+        let open = OpenCall { hub: self.clone(), head, ended };
+        self.0.store.begin(&open.head).await?;
+        self.locked(|table| table.admit(&open.head.request, Instant::now()));
+        Ok(open)
+    }
+
+    /// A client answers a call.
+    pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
+        let ended = self.decide(request, caller, outcome)?;
+        let Some(ended) = ended else { return Ok(Taken::Again) };
+        // Journaled first: a result that was answered with yes is never lost.
+        ended.journal().await?;
+        Ok(Taken::First)
+    }
+
+    /// Somebody cancels a call.
+    pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
+        let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
+        match self.decide(request, caller, outcome)? {
+            Some(ended) => Ok(ended.journal().await?),
+            None => Err(NotTaken::Over),
+        }
+    }
+
+    /// Ends a call on somebody's behalf, or says why not; `None` if the same result had ended it before.
+    fn decide(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Option<Ended>, NotTaken> {
+        let now = Instant::now();
+        let ending = self.locked(|table| {
+            if let Some(call) = table.calls.get(request) {
+                if !caller.may_touch(call.head.client(), &call.head.session) {
+                    return Err(NotTaken::Forbidden);
+                }
+                return Ok(table.finish(request, outcome, now));
+            }
+            let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
+            if !caller.may_touch(&over.client, &over.session) {
+                return Err(NotTaken::Forbidden);
+            }
+            match (over.end, outcome.answer_hash()) {
+                (End::Answered(taken), Some(answer)) if taken == answer => Ok(None),
+                (End::Answered(_), Some(_)) => Err(NotTaken::Conflict),
+                _ => Err(NotTaken::Over),
+            }
+        })?;
+        Ok(ending.map(|ending| Ended::new(self, ending)))
+    }
+}
+
+/// A call under way, and the right to its outcome. Dropping it cancels the call and tells the client.
+pub struct OpenCall {
+    hub: Hub,
+    head: Arc<CallHead>,
+    ended: oneshot::Receiver<Arc<FinishedCall>>,
+}
+
+impl OpenCall {
+    /// What was asked.
+    pub fn head(&self) -> &Arc<CallHead> {
+        &self.head
+    }
+
+    /// Waits until the call is over, at the latest at its deadline.
+    pub async fn outcome(mut self) -> Arc<FinishedCall> {
+        loop {
+            match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
+                Ok(Ok(finished)) => return finished,
+                // Whoever ends a call answers its waiters, dropped or not: this is out of reach.
+                Ok(Err(_)) => std::future::pending().await,
+                Err(_) => {
+                    let timeout = Outcome::Timeout(self.head.timeout);
+                    match self.hub.end(&self.head.request, timeout) {
+                        // Settling answers our own waiter as well.
+                        Some(ended) => ended.settle().await,
+                        // Somebody else was first, and is about to say so.
+                        None => {
+                            if let Ok(finished) = (&mut self.ended).await {
+                                return finished;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(Cancellation::CallerGone)) {
+            ended.settle_later();
+        }
+    }
+}
+
+/// A call that has just ended and is being journaled. Its waiters are answered when that is done, or when this is
+/// dropped: nobody waits for ever because somebody else's connection broke.
+pub(crate) struct Ended {
+    hub: Hub,
+    ending: Ending,
+}
+
+impl Ended {
+    pub(crate) fn new(hub: &Hub, ending: Ending) -> Self {
+        hub.count(&ending.call);
+        Self { hub: hub.clone(), ending }
+    }
+
+    /// Journals the end, then answers the waiters.
+    async fn journal(self) -> Result<(), StoreError> {
+        self.hub.0.store.finish(&self.ending.call).await
+    }
+
+    /// Journals the end where nobody can be told that the journal failed.
+    pub(crate) async fn settle(self) {
+        let request = self.ending.call.head.request.clone();
+        if let Err(error) = self.journal().await {
+            tracing::error!(%request, %error, "the end of a call was not journaled");
+        }
+    }
+
+    /// The same, from where nothing can be awaited.
+    pub(crate) fn settle_later(self) {
+        let tasks = self.hub.0.tasks.clone();
+        tasks.spawn(self.settle());
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        for waiter in self.ending.waiters.drain(..) {
+            // A waiter that has gone needs no answer.
+            _ = waiter.send(self.ending.call.clone());
+        }
+        self.hub.changed_if_draining();
+    }
+}
+
+#[cfg(test)]
+mod tests;

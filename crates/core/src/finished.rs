@@ -1,0 +1,70 @@
+//! Calls that are over, remembered for late and repeated answers: who they belonged to and a hash of the answer.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::call::CallHead;
+use crate::id::{ClientId, RequestId, SessionId};
+
+/// How a remembered call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With an answer of this hash.
+    Answered(u64),
+    /// In any other way.
+    Otherwise,
+}
+
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    pub(crate) client: ClientId,
+    pub(crate) session: SessionId,
+    pub(crate) end: End,
+    at: Instant,
+}
+
+/// The last finished calls: at most so many, for at most so long; the oldest are forgotten first.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    calls: HashMap<RequestId, Remembered>,
+    order: VecDeque<RequestId>,
+    most: usize,
+    longest: Duration,
+}
+
+impl Finished {
+    pub(crate) fn new(most: usize, longest: Duration) -> Self {
+        Self { calls: HashMap::new(), order: VecDeque::new(), most, longest }
+    }
+
+    pub(crate) fn insert(&mut self, head: &CallHead, end: End, now: Instant) {
+        let entry = Remembered { client: head.client().clone(), session: head.session.clone(), end, at: now };
+        self.calls.insert(head.request.clone(), entry);
+        self.order.push_back(head.request.clone());
+        while self.order.len() > self.most {
+            self.forget_oldest();
+        }
+    }
+
+    pub(crate) fn get(&self, request: &RequestId, now: Instant) -> Option<&Remembered> {
+        self.calls.get(request).filter(|call| now < call.at + self.longest)
+    }
+
+    /// Forgets what is too old. An id is not remembered twice: a call cannot be made under an id that is.
+    pub(crate) fn forget_old(&mut self, now: Instant) {
+        while let Some(oldest) = self.order.front().and_then(|request| self.calls.get(request)) {
+            if now < oldest.at + self.longest {
+                break;
+            }
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(request) = self.order.pop_front() {
+            self.calls.remove(&request);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Names of things. A value of one of these types has been validated; parsing is the only way to make one.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// A name that is not allowed, and what is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {found} is not allowed: {allowed}")]
+pub struct InvalidId {
+    what: &'static str,
+    found: String,
+    allowed: String,
+}
+
+impl InvalidId {
+    fn new(what: &'static str, found: &str, allowed: String) -> Self {
+        let shown: String = found.chars().take(40).flat_map(char::escape_default).collect();
+        let dots = if found.chars().count() > 40 { "…" } else { "" };
+        Self { what, found: format!("\"{shown}{dots}\""), allowed }
+    }
+}
+
+/// Characters of client ids, tool names and connection names.
+fn is_name_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '@' | '-')
+}
+
+fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<Arc<str>, InvalidId> {
+    if (1..=longest).contains(&text.len()) && text.chars().all(is_name_character) {
+        Ok(text.into())
+    } else {
+        Err(InvalidId::new(what, text, format!("1 to {longest} of A-Z a-z 0-9 _ . : @ -")))
+    }
+}
+
+/// Names that others make and we only pass on: anything printable, within a length.
+fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<Arc<str>, InvalidId> {
+    if (shortest..=256).contains(&text.len()) && !text.chars().any(char::is_control) {
+        Ok(text.into())
+    } else {
+        Err(InvalidId::new(what, text, format!("{shortest} to 256 bytes without control characters")))
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $parse:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Checks the text and takes it as a name.
+            pub fn parse(text: &str) -> Result<Self, InvalidId> {
+                let parse: fn(&str) -> Result<Arc<str>, InvalidId> = $parse;
+                parse(text).map(Self)
+            }
+        }
+
+        name!(@text $type);
+    };
+    (@text $type:ident) => {
+        impl $type {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, formatter)
+            }
+        }
+
+        impl Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name! {
+    /// Something that can run tools.
+    ClientId, |text| parse_name("clientID", text, 128)
+}
+name! {
+    /// A tool's own name, unique within its client.
+    ToolName, |text| parse_name("tool id", text, 64)
+}
+name! {
+    /// What a client calls one of its connections, so that a newer one of that name takes over.
+    ConnectionName, |text| parse_name("connection", text, 128)
+}
+name! {
+    /// A call. Whoever knows it may answer the call where no tokens are used, so ours are random.
+    RequestId, |text| parse_opaque("requestID", text, 1)
+}
+name! {
+    /// A conversation with a model; empty where a call belongs to none.
+    SessionId, |text| parse_opaque("sessionID", text, 0)
+}
+name! {
+    /// The message that a call belongs to; empty where there is none.
+    MessageId, |text| parse_opaque("messageID", text, 0)
+}
+name! {
+    /// The caller's own id of a call; empty where there is none.
+    CallId, |text| parse_opaque("callID", text, 0)
+}
+
+/// A tool's full id, `client_{clientID}_{name}`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ToolId(Arc<str>);
+
+name!(@text ToolId);
+
+impl ToolId {
+    /// The full id of a client's tool.
+    pub fn new(client: &ClientId, name: &ToolName) -> Self {
+        Self(format!("client_{client}_{name}").into())
+    }
+}
+
+/// Where a stream stands: the number of a frame, and the run of the server that counted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventId {
+    /// The server's run; numbers of another run mean nothing.
+    pub epoch: Arc<str>,
+    /// The frame's number.
+    pub number: u64,
+}
+
+impl EventId {
+    /// Reads `<epoch>-<n>`; `None` if it is anything else, which is no error: it only means that nothing is known.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (epoch, number) = text.rsplit_once('-')?;
+        Some(Self { epoch: epoch.into(), number: number.parse().ok()? })
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.epoch, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_what_the_contract_allows_and_nothing_else() {
+        for good in ["a", "A-z_0.9:@", &"x".repeat(128)] {
+            assert_eq!(ClientId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a b", "a/b", "ä", "a\n", &"x".repeat(129)] {
+            assert!(ClientId::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(ToolName::parse(&"x".repeat(64)).is_ok());
+        assert!(ToolName::parse(&"x".repeat(65)).is_err());
+        assert!(SessionId::parse("").is_ok());
+        assert!(RequestId::parse("").is_err());
+        assert!(RequestId::parse("a\u{7}").is_err());
+    }
+
+    #[test]
+    fn an_error_names_what_was_found_without_repeating_all_of_it() {
+        let error = ClientId::parse(&"é".repeat(500)).unwrap_err().to_string();
+        assert!(error.starts_with("clientID \"\\u{e9}"), "{error}");
+        assert!(error.ends_with("1 to 128 of A-Z a-z 0-9 _ . : @ -"), "{error}");
+        assert!(error.len() < 400);
+    }
+
+    #[test]
+    fn event_ids_round_trip() {
+        let id = EventId { epoch: "ab12".into(), number: 7 };
+        assert_eq!(EventId::parse(&id.to_string()), Some(id));
+        for bad in ["", "7", "ab-", "ab-x", "ab--1"] {
+            assert_eq!(EventId::parse(bad).filter(|id| &*id.epoch == "ab"), None, "{bad}");
+        }
+    }
+}

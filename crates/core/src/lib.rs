@@ -1,0 +1,42 @@
+//! Calls, clients, tools: how a call gets from a session to one client and back.
+//!
+//! The line through the house is [`delegate`]: read that file first. Everything else serves it.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | [`delegate`] | the line: a call is made, offered, answered, timed out, cancelled |
+//! | [`connection`] | a client's connections: who holds which offer, taking over, coming back |
+//! | [`hub`] | the handle that everything is reached by; listings, grace, shutting down |
+//! | `table` | what the hub's one lock guards: every transition of calls, tools and connections |
+//! | `registry` | who offers which tool, in which sessions |
+//! | `outbox` | what a connection still has to be told, and what it was told already |
+//! | [`call`] | a call, its stages, its outcome; pure |
+//! | `finished` | calls that are over, remembered for late and repeated answers |
+//! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
+//! | [`store`] | the journal of calls, and its memory implementation |
+//! | [`event`] | what happened, for whoever listens |
+//! | [`metrics`] | what happened, counted |
+//! | [`rate`] | how many calls a client may be asked for |
+//! | [`limits`] | every bound and default, in one struct |
+//! | [`clock`] | wall time and new ids |
+//! | [`id`] | names of things; parsing validates |
+
+pub mod call;
+pub mod clock;
+pub mod connection;
+pub mod delegate;
+pub mod event;
+mod finished;
+pub mod hub;
+pub mod id;
+pub mod limits;
+pub mod metrics;
+mod outbox;
+pub mod rate;
+mod registry;
+pub mod schema;
+pub mod store;
+mod table;
+pub mod tool;
+
+pub use hub::Hub;

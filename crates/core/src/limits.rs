@@ -1,0 +1,66 @@
+//! Every bound and default, in one struct. What happens at a bound is written beside it.
+
+use std::time::Duration;
+
+/// The bounds and defaults of a hub.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long a call may take when neither the call nor the tool says; then its outcome is a timeout.
+    pub default_timeout: Duration,
+    /// The longest a call may take; more is clamped.
+    pub largest_timeout: Duration,
+    /// The longest grace that a connection may ask for; more is clamped.
+    pub largest_grace: Duration,
+    /// How long the tools of a client that does not connect are kept; then they are unregistered.
+    pub unconnected_tools: Duration,
+    /// Calls that models may ask of one client in a minute; more are refused. 0: no limit.
+    pub model_calls_per_minute: u32,
+    /// Calls that the application may ask of one client in a minute; more are refused. 0: no limit.
+    pub execute_calls_per_minute: u32,
+    /// Tools of one client; a registration that would exceed it is refused.
+    pub tools_per_client: usize,
+    /// Size of a tool's schema; a larger one is refused.
+    pub schema_bytes: usize,
+    /// Depth of a tool's schema; a deeper one is refused.
+    pub schema_depth: usize,
+    /// Depth of a call's input and of a result's metadata; deeper ones are refused.
+    pub input_depth: usize,
+    /// Calls under way of one client; more are refused.
+    pub calls_per_client: usize,
+    /// Clients known at a time; more are refused.
+    pub clients: usize,
+    /// Connections of one client; more are refused.
+    pub connections_per_client: usize,
+    /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten.
+    pub remembered_calls: usize,
+    /// How long a finished call is remembered.
+    pub remembered_for: Duration,
+    /// Frames per connection that can be sent again on return; a client further behind is offered its calls anew.
+    pub replay: usize,
+    /// Events that a listener may be behind; then it is disconnected.
+    pub event_buffer: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            default_timeout: Duration::from_secs(30),
+            largest_timeout: Duration::from_secs(24 * 60 * 60),
+            largest_grace: Duration::from_secs(5 * 60),
+            unconnected_tools: Duration::from_secs(5 * 60),
+            model_calls_per_minute: 100,
+            execute_calls_per_minute: 0,
+            tools_per_client: 128,
+            schema_bytes: 64 * 1024,
+            schema_depth: 32,
+            input_depth: 128,
+            calls_per_client: 1_024,
+            clients: 100_000,
+            connections_per_client: 64,
+            remembered_calls: 100_000,
+            remembered_for: Duration::from_secs(10 * 60),
+            replay: 256,
+            event_buffer: 1_024,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One folder a protocol: `routes.rs` takes a request apart and calls the core, `decode.rs` and `encode.rs` map
+//! between wire and core, and nothing else does.
+
+pub mod auth;
+pub mod client_tools;
+pub mod event;
+pub mod operations;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::auth::Principal;
+use crate::problem::Problem;
+
+/// A JSON answer.
+#[derive(Debug)]
+pub struct Answer<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        let json = HeaderValue::from_static("application/json");
+        ([(header::CONTENT_TYPE, json)], client_tools::encode::json(&self.0)).into_response()
+    }
+}
+
+/// Lets only the application pass.
+#[derive(Debug)]
+pub struct Application;
+
+impl FromRequestParts<App> for Application {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Principal::from_request_parts(parts, app).await?.must_be_application()?;
+        Ok(Self)
+    }
+}
+
+/// The one parameter of a path, decoded.
+#[derive(Debug)]
+pub struct PathValue(pub String);
+
+impl FromRequestParts<App> for PathValue {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Problem::invalid(rejection.body_text())),
+        }
+    }
+}
+
+/// The query of a request; an empty value is none.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        let given = query.split('&').filter(|pair| pair.split_once('=').is_none_or(|(_, value)| !value.is_empty()));
+        let given: Vec<&str> = given.collect();
+        let parsed = serde_urlencoded::from_str(&given.join("&"));
+        parsed.map(Self).map_err(|error| Problem::invalid(format!("the query cannot be used: {error}")))
+    }
+}

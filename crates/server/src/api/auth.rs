@@ -1,0 +1,40 @@
+//! Minting client tokens.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use handback_core::id::{ClientId, SessionId};
+use handback_wire::auth::{ClientToken, ClientTokenRequest};
+use handback_wire::error::ErrorBody;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::client_tools::encode::time;
+use crate::api::{Answer, Application};
+use crate::app::App;
+use crate::body::Json;
+use crate::problem::Problem;
+
+/// The routes of this API.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(client_token))
+}
+
+/// Make a token for a client
+#[utoipa::path(post, path = "/auth/client-token", tag = "auth", request_body = ClientTokenRequest,
+    responses(
+        (status = 200, body = ClientToken),
+        (status = 400, description = "Bad id or ttl", body = ErrorBody),
+        (status = 503, description = "No auth.tokenSecret is configured", body = ErrorBody),
+    ))]
+async fn client_token(
+    State(app): State<App>,
+    _: Application,
+    Json(request): Json<ClientTokenRequest>,
+) -> Result<Answer<ClientToken>, Problem> {
+    let client = ClientId::parse(&request.client_id)?;
+    let session = request.session_id.as_deref().map(SessionId::parse).transpose()?;
+    let ttl = request.ttl.map(Duration::from_secs);
+    let (token, expires) = app.auth().mint(&client, session.as_ref(), ttl, app.hub().clock().now())?;
+    Ok(Answer(ClientToken { token, expires_at: time(expires) }))
+}

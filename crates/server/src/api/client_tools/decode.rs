@@ -1,0 +1,154 @@
+//! From the wire to the core.
+
+use std::time::Duration;
+
+use handback_core::Hub;
+use handback_core::call::{Attachment, CallState, Outcome, Success};
+use handback_core::delegate::{NewCall, Origin};
+use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
+use handback_core::schema::{SchemaError, depth, one_line};
+use handback_core::tool::{Effect, ToolSpec};
+use handback_wire::client_tools as wire;
+use handback_wire::error::ErrorCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::body::parse;
+use crate::problem::Problem;
+
+/// The tools of a registration, with their schemas compiled. An error names the tool.
+pub(super) fn tools(hub: &Hub, tools: Vec<wire::Tool>) -> Result<Vec<ToolSpec>, Problem> {
+    let most = hub.limits().tools_per_client;
+    if tools.len() > most {
+        return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
+    }
+    tools.into_iter().map(|tool| spec(hub, tool)).collect()
+}
+
+fn spec(hub: &Hub, tool: wire::Tool) -> Result<ToolSpec, Problem> {
+    let name = ToolName::parse(&tool.id)?;
+    let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
+        let code = match error {
+            SchemaError::TooLarge { .. } => ErrorCode::TooLarge,
+            _ => ErrorCode::InvalidRequest,
+        };
+        Problem::new(code, format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
+    })?;
+    let timeout = tool.timeout.map(milliseconds).transpose();
+    Ok(ToolSpec {
+        timeout: timeout.map_err(|reason| Problem::invalid(format!("the `timeout` of tool \"{name}\" {reason}")))?,
+        name,
+        description: tool.description,
+        schema,
+        effect: effect(tool.effect.unwrap_or_default()),
+        version: tool.version,
+    })
+}
+
+fn effect(effect: wire::Effect) -> Effect {
+    match effect {
+        wire::Effect::Read => Effect::Read,
+        wire::Effect::Idempotent => Effect::Idempotent,
+        wire::Effect::Write => Effect::Write,
+    }
+}
+
+/// A time in milliseconds, above zero. What is too long is left to the limits.
+fn milliseconds(milliseconds: f64) -> Result<Duration, &'static str> {
+    // A year is beyond every limit, and within what the arithmetic can take.
+    const LONG: f64 = 365.0 * 24.0 * 60.0 * 60.0 * 1000.0;
+    if milliseconds > 0.0 {
+        Ok(Duration::from_secs_f64(milliseconds.min(LONG) / 1000.0))
+    } else {
+        Err("must be a number of milliseconds above 0")
+    }
+}
+
+/// A call that the application asks for.
+pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
+    let timeout = request.timeout.map(milliseconds).transpose();
+    Ok(NewCall {
+        tool: request.tool_id,
+        request: request.request_id.as_deref().map(RequestId::parse).transpose()?,
+        session: SessionId::parse(request.session_id.as_deref().unwrap_or_default())?,
+        message: MessageId::parse(request.message_id.as_deref().unwrap_or_default())?,
+        call: CallId::parse(request.call_id.as_deref().unwrap_or_default())?,
+        input: request.input.map_or_else(empty_object, |input| one_line(&input)),
+        timeout: timeout.map_err(|reason| Problem::invalid(format!("`timeout` {reason}")))?,
+        origin: Origin::Application,
+    })
+}
+
+fn empty_object() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(rename = "requestID")]
+    request_id: Option<String>,
+    result: Option<Answer>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: Option<String>,
+    title: Option<String>,
+    output: Option<String>,
+    metadata: Option<Box<RawValue>>,
+    attachments: Option<Vec<wire::Attachment>>,
+    error: Option<String>,
+}
+
+/// A client's answer: the result is nested, or beside the `requestID`; nested counts.
+pub(super) fn result(text: &str, hub: &Hub) -> Result<(RequestId, Outcome), Problem> {
+    let envelope: Envelope = parse(text)?;
+    let request = envelope.request_id.ok_or_else(|| Problem::invalid("`requestID` is missing"))?;
+    let request = RequestId::parse(&request)?;
+    let answer = match envelope.result {
+        Some(answer) => answer,
+        None => parse(text)?,
+    };
+    Ok((request, outcome(answer, hub)?))
+}
+
+fn outcome(answer: Answer, hub: &Hub) -> Result<Outcome, Problem> {
+    match answer.status.as_deref() {
+        Some("success") => {}
+        Some("error") => {
+            let error = answer.error.unwrap_or_else(|| "The client gave no reason".to_owned());
+            return Ok(Outcome::Error(error));
+        }
+        Some(_) => return Err(Problem::invalid("`status` must be \"success\" or \"error\"")),
+        None => return Err(Problem::invalid("`status` is missing; it must be \"success\" or \"error\"")),
+    }
+    if let Some(metadata) = &answer.metadata {
+        if !metadata.get().starts_with('{') {
+            return Err(Problem::invalid("`metadata` must be a JSON object"));
+        }
+        let deepest = hub.limits().input_depth;
+        if depth(metadata.get()) > deepest {
+            return Err(Problem::invalid(format!("`metadata` is nested more than {deepest} deep")));
+        }
+    }
+    Ok(Outcome::Success(Success {
+        title: answer.title.unwrap_or_default(),
+        output: answer.output.unwrap_or_default(),
+        metadata: answer.metadata.as_deref().map(one_line),
+        attachments: answer.attachments.map(|files| files.into_iter().map(attachment).collect()),
+    }))
+}
+
+fn attachment(file: wire::Attachment) -> Attachment {
+    Attachment { mime: file.mime, filename: file.filename, url: file.url }
+}
+
+/// A state to list calls by.
+pub(super) fn state(state: wire::CallState) -> CallState {
+    match state {
+        wire::CallState::AwaitingApproval => CallState::AwaitingApproval,
+        wire::CallState::Queued => CallState::Queued,
+        wire::CallState::Offered => CallState::Offered,
+        wire::CallState::Done => CallState::Done,
+    }
+}

@@ -1,0 +1,175 @@
+//! From the core to the wire.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use handback_core::call::{Attachment, CallHead, CallState, Outcome, Phases, Success};
+use handback_core::connection::Delivery;
+use handback_core::hub::{CallInfo, ClientInfo};
+use handback_core::tool::{Effect, Tool};
+use handback_wire::client_tools as wire;
+use handback_wire::socket::ServerMessage;
+use serde::Serialize;
+
+use crate::transport::sse::Next;
+
+/// The ping of the stream of calls.
+pub(super) const PING: &str = "event: ping\ndata: \n\n";
+
+/// A time as it is written on the wire.
+pub(crate) fn time(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// JSON of a type that always serialises.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| {
+        tracing::error!(%error, "a value could not be written as JSON");
+        "null".to_owned()
+    })
+}
+
+/// What a connection is given, as SSE.
+pub(super) fn sse(delivery: Delivery) -> Next {
+    let (event, data, id) = match delivery {
+        Delivery::Request { head, attempt, id } => ("tool-request", json(&request(&head, attempt)), id),
+        Delivery::Cancel { request, reason, id } => {
+            let cancel = wire::ToolCancel { request_id: request.to_string(), reason: reason.to_string() };
+            ("tool-cancel", json(&cancel), id)
+        }
+        Delivery::Superseded => return Next::End,
+        Delivery::GoingAway => return Next::Cut,
+    };
+    let mut frame = String::with_capacity(data.len() + 64);
+    // Writing to a string cannot fail.
+    _ = write!(frame, "event: {event}\ndata: {data}\nid: {id}\n\n");
+    Next::Frame(Bytes::from(frame))
+}
+
+/// What a connection is given, as a WebSocket message.
+pub(super) fn message(head: &CallHead, attempt: u32) -> ServerMessage {
+    ServerMessage::Request { request: request(head, attempt) }
+}
+
+/// A call as its client gets it.
+pub(crate) fn request(head: &CallHead, attempt: u32) -> wire::ToolRequest {
+    wire::ToolRequest {
+        kind: "client-tool-request".to_owned(),
+        request_id: head.request.to_string(),
+        session_id: head.session.to_string(),
+        message_id: head.message.to_string(),
+        call_id: head.call.to_string(),
+        tool: head.tool.id.to_string(),
+        input: head.input.clone(),
+        deadline: time(head.deadline),
+        effect: effect(head.tool.spec.effect),
+        attempt,
+    }
+}
+
+pub(super) fn tool(tool: &Tool) -> wire::Tool {
+    let spec = &tool.spec;
+    wire::Tool {
+        id: tool.id.to_string(),
+        description: spec.description.clone(),
+        parameters: Some(spec.schema.source().to_owned()),
+        timeout: spec.timeout.map(milliseconds),
+        effect: Some(effect(spec.effect)),
+        version: spec.version.clone(),
+    }
+}
+
+fn effect(effect: Effect) -> wire::Effect {
+    match effect {
+        Effect::Read => wire::Effect::Read,
+        Effect::Idempotent => wire::Effect::Idempotent,
+        Effect::Write => wire::Effect::Write,
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+pub(super) fn client(client: &ClientInfo) -> wire::Client {
+    wire::Client {
+        id: client.id.to_string(),
+        connections: client.connections,
+        tools: client.tools,
+        calls: client.calls,
+        since: time(client.since),
+    }
+}
+
+/// A call as it is listed; its input is only shown where one call is asked for.
+pub(super) fn call(call: &CallInfo) -> wire::Call {
+    let head = &call.head;
+    wire::Call {
+        request_id: head.request.to_string(),
+        session_id: head.session.to_string(),
+        message_id: head.message.to_string(),
+        call_id: head.call.to_string(),
+        tool: head.tool.id.to_string(),
+        client_id: head.client().to_string(),
+        effect: effect(head.tool.spec.effect),
+        state: state(call.state),
+        attempt: call.attempt,
+        created: time(head.created),
+        deadline: time(head.deadline),
+        times: phases(call.phases),
+        input: None,
+        outcome: call.outcome.as_deref().map(outcome),
+    }
+}
+
+fn state(state: CallState) -> wire::CallState {
+    match state {
+        CallState::AwaitingApproval => wire::CallState::AwaitingApproval,
+        CallState::Queued => wire::CallState::Queued,
+        CallState::Offered => wire::CallState::Offered,
+        CallState::Done => wire::CallState::Done,
+    }
+}
+
+fn phases(phases: Phases) -> wire::Phases {
+    wire::Phases {
+        approval: milliseconds(phases.approval),
+        queue: milliseconds(phases.queue),
+        execute: milliseconds(phases.execute),
+    }
+}
+
+fn outcome(outcome: &Outcome) -> wire::Outcome {
+    let error = outcome.failure().unwrap_or_default();
+    match outcome {
+        Outcome::Success(given) => wire::Outcome::Success(success(given)),
+        Outcome::Error(_) => wire::Outcome::Error { error },
+        Outcome::Timeout(_) => wire::Outcome::Timeout { error },
+        Outcome::Cancelled(_) => wire::Outcome::Cancelled { error },
+        Outcome::Denied(_) => wire::Outcome::Denied { error },
+        Outcome::Disconnected => wire::Outcome::Disconnected { error },
+    }
+}
+
+/// A result, for whoever waited for it; `None` if the call ended in another way.
+pub(super) fn result(outcome: &Outcome) -> Option<wire::ToolResult> {
+    match outcome {
+        Outcome::Success(given) => Some(wire::ToolResult::Success(success(given))),
+        Outcome::Error(error) => Some(wire::ToolResult::Error { error: error.clone() }),
+        _ => None,
+    }
+}
+
+fn success(success: &Success) -> wire::Success {
+    wire::Success {
+        title: success.title.clone(),
+        output: success.output.clone(),
+        metadata: success.metadata.clone(),
+        attachments: success.attachments.as_ref().map(|files| files.iter().map(attachment).collect()),
+    }
+}
+
+fn attachment(file: &Attachment) -> wire::Attachment {
+    wire::Attachment { mime: file.mime.clone(), filename: file.filename.clone(), url: file.url.clone() }
+}

@@ -1,0 +1,373 @@
+//! The endpoints.
+
+use std::collections::BTreeMap;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use handback_core::connection::{Connection, Opening};
+use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
+use handback_core::store::CallFilter;
+use handback_wire::client_tools as wire;
+use handback_wire::error::{ErrorBody, ErrorCode};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{decode, encode, socket};
+use crate::api::{Answer, Application, PathValue, Query};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::{Json, Text};
+use crate::problem::Problem;
+use crate::transport::sse;
+
+/// How long a request may wait for a call to end.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How many calls a listing has when nobody says.
+const LISTED_CALLS: usize = 1_000;
+
+/// The routes of this API.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(register))
+        .routes(routes!(unregister, unregister_by_post))
+        .routes(routes!(execute))
+        .routes(routes!(result))
+        .routes(routes!(cancel))
+        .routes(routes!(list_tools))
+        .routes(routes!(list_tools_of))
+        .routes(routes!(list_clients))
+        .routes(routes!(list_calls))
+        .routes(routes!(show_call))
+        .routes(routes!(pending))
+        .routes(routes!(web_socket))
+}
+
+/// Register a client's tools
+///
+/// All of them are registered or none; the same id again replaces the tool.
+#[utoipa::path(post, path = "/client-tools/register", tag = "client-tools", request_body = wire::RegisterRequest,
+    responses(
+        (status = 200, body = wire::Registered),
+        (status = 400, description = "Bad body, bad id, or a schema that cannot be used; it names the tool", body = ErrorBody),
+        (status = 409, description = "Another client has a tool of that id", body = ErrorBody),
+        (status = 413, description = "The body, a schema or the number of tools is too large", body = ErrorBody),
+    ))]
+async fn register(
+    State(app): State<App>,
+    principal: Principal,
+    Json(request): Json<wire::RegisterRequest>,
+) -> Result<Answer<wire::Registered>, Problem> {
+    let client = ClientId::parse(&request.client_id)?;
+    principal.must_be_client(&client)?;
+    let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
+    let specs = decode::tools(app.hub(), request.tools)?;
+    let ids = app.hub().register(&client, session.as_ref(), specs)?;
+    Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
+}
+
+/// Unregister a client's tools
+///
+/// By name or full id; all of the client's when `toolIDs` is absent. Calls under way go on.
+#[utoipa::path(delete, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
+    responses((status = 200, body = wire::Unregistered), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+async fn unregister(
+    State(app): State<App>,
+    principal: Principal,
+    Json(request): Json<wire::UnregisterRequest>,
+) -> Result<Answer<wire::Unregistered>, Problem> {
+    let client = ClientId::parse(&request.client_id)?;
+    principal.must_be_client(&client)?;
+    let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
+    let ids = app.hub().unregister(&client, session.as_ref(), request.tool_ids.as_deref());
+    Ok(Answer(wire::Unregistered { success: true, unregistered: ids.iter().map(ToString::to_string).collect() }))
+}
+
+/// Unregister a client's tools, for those who cannot send a body with DELETE
+#[utoipa::path(post, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
+    responses((status = 200, body = wire::Unregistered), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+async fn unregister_by_post(
+    app: State<App>,
+    principal: Principal,
+    request: Json<wire::UnregisterRequest>,
+) -> Result<Answer<wire::Unregistered>, Problem> {
+    unregister(app, principal, request).await
+}
+
+/// Run a tool
+///
+/// Waits for the result; a tool that fails is a result as well. With `wait: false` it answers 202 at once.
+#[utoipa::path(post, path = "/client-tools/execute", tag = "client-tools", request_body = wire::ExecuteRequest,
+    responses(
+        (status = 200, description = "What the client answered", body = wire::ToolResult),
+        (status = 202, description = "With `wait: false`: the call is on its way", body = wire::Accepted),
+        (status = 400, description = "Bad body, or the input does not fit the tool's schema", body = ErrorBody),
+        (status = 404, description = "There is no such tool", body = ErrorBody),
+        (status = 409, description = "The requestID is in use (CONFLICT), or the call was cancelled (CANCELLED)", body = ErrorBody),
+        (status = 429, description = "Too many calls for this client; see Retry-After", body = ErrorBody),
+        (status = 502, description = "The client went away", body = ErrorBody),
+        (status = 503, description = "Overloaded or shutting down", body = ErrorBody),
+        (status = 504, description = "The client did not answer in time", body = ErrorBody),
+    ))]
+async fn execute(
+    State(app): State<App>,
+    _: Application,
+    Json(request): Json<wire::ExecuteRequest>,
+) -> Result<Response, Problem> {
+    let wait = request.wait != Some(false);
+    let call = app.hub().open(decode::call(request)?).await?;
+    if !wait {
+        let accepted = wire::Accepted { request_id: call.head().request.to_string() };
+        app.tasks().spawn(call.outcome());
+        return Ok((StatusCode::ACCEPTED, Answer(accepted)).into_response());
+    }
+    let finished = call.outcome().await;
+    match (encode::result(&finished.outcome), Problem::of_call(&finished)) {
+        (Some(result), _) => Ok(Answer(result).into_response()),
+        (None, problem) => Err(problem.unwrap_or_else(|| Problem::invalid("the call has no result"))),
+    }
+}
+
+/// Answer a call
+///
+/// The result is nested under `result` or beside the `requestID`. The same result again is fine.
+#[utoipa::path(post, path = "/client-tools/result", tag = "client-tools", request_body = wire::ResultRequest,
+    responses(
+        (status = 200, body = wire::Done),
+        (status = 400, description = "No requestID, a status that is neither, an output that is no string", body = ErrorBody),
+        (status = 403, description = "Another client's call", body = ErrorBody),
+        (status = 404, description = "Unknown request ID", body = ErrorBody),
+        (status = 409, description = "Another result was taken", body = ErrorBody),
+        (status = 410, description = "The call had expired, was cancelled or ended as disconnected", body = ErrorBody),
+    ))]
+async fn result(State(app): State<App>, principal: Principal, Text(text): Text) -> Result<Answer<wire::Done>, Problem> {
+    let (request, outcome) = decode::result(&text, app.hub())?;
+    let taken = app.hub().complete(&request, &principal.caller(), outcome).await?;
+    let ignored = (taken == handback_core::delegate::Taken::Again).then_some(true);
+    Ok(Answer(wire::Done { success: true, ignored }))
+}
+
+/// Cancel a call
+///
+/// Whoever waits for it gets a cancelled outcome, and the client is told.
+#[utoipa::path(post, path = "/client-tools/cancel", tag = "client-tools", request_body = wire::CancelRequest,
+    responses(
+        (status = 200, body = wire::Done),
+        (status = 404, description = "Unknown request ID", body = ErrorBody),
+        (status = 410, description = "The call is over", body = ErrorBody),
+    ))]
+async fn cancel(
+    State(app): State<App>,
+    principal: Principal,
+    Json(cancel): Json<wire::CancelRequest>,
+) -> Result<Answer<wire::Done>, Problem> {
+    let request = RequestId::parse(&cancel.request_id)?;
+    let reason = cancel.reason.unwrap_or_else(|| "Cancelled".to_owned());
+    app.hub().cancel(&request, &principal.caller(), reason).await?;
+    Ok(Answer(wire::Done { success: true, ignored: None }))
+}
+
+/// List all tools by their full id
+#[utoipa::path(get, path = "/client-tools/tools", tag = "client-tools",
+    responses((status = 200, body = BTreeMap<String, wire::Tool>)))]
+async fn list_tools(State(app): State<App>, principal: Principal) -> Answer<BTreeMap<String, wire::Tool>> {
+    let tools = match &principal {
+        Principal::Application => app.hub().tools(),
+        Principal::Client(own) => app.hub().tools_of(&own.client, own.session.as_ref()),
+    };
+    Answer(tools.iter().map(|tool| (tool.id.to_string(), encode::tool(tool))).collect())
+}
+
+/// List a client's tools in order of registration
+#[utoipa::path(get, path = "/client-tools/tools/{clientID}", tag = "client-tools",
+    params(("clientID" = String, Path, description = "The client")),
+    responses((status = 200, body = Vec<wire::Tool>), (status = 400, description = "Bad id", body = ErrorBody)))]
+async fn list_tools_of(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(client): PathValue,
+) -> Result<Answer<Vec<wire::Tool>>, Problem> {
+    let client = ClientId::parse(&client)?;
+    principal.must_be_client(&client)?;
+    let tools = app.hub().tools_of(&client, principal.session(None)?.as_ref());
+    Ok(Answer(tools.iter().map(|tool| encode::tool(tool)).collect()))
+}
+
+/// List the clients
+#[utoipa::path(get, path = "/client-tools/clients", tag = "client-tools",
+    responses((status = 200, body = Vec<wire::Client>)))]
+async fn list_clients(State(app): State<App>, principal: Principal) -> Answer<Vec<wire::Client>> {
+    let clients = app.hub().clients();
+    let visible = clients.iter().filter(|client| principal.must_be_client(&client.id).is_ok());
+    Answer(visible.map(encode::client).collect())
+}
+
+/// Which calls to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct CallsQuery {
+    /// Only this client's.
+    #[serde(rename = "clientID")]
+    client_id: Option<String>,
+    /// Only this session's.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+    /// Only those in this state.
+    state: Option<wire::CallState>,
+    /// At most so many, the newest; 1,000 when absent.
+    limit: Option<usize>,
+}
+
+/// List calls, the newest first
+#[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery),
+    responses((status = 200, body = Vec<wire::Call>), (status = 400, description = "Bad query", body = ErrorBody)))]
+async fn list_calls(
+    State(app): State<App>,
+    principal: Principal,
+    Query(query): Query<CallsQuery>,
+) -> Result<Answer<Vec<wire::Call>>, Problem> {
+    let mut client = query.client_id.as_deref().map(ClientId::parse).transpose()?;
+    let session = principal.session(query.session_id.as_deref().map(SessionId::parse).transpose()?)?;
+    if let Principal::Client(own) = &principal {
+        principal.must_be_client(client.get_or_insert_with(|| own.client.clone()))?;
+    }
+    let most = query.limit.unwrap_or(LISTED_CALLS).min(LISTED_CALLS);
+    let filter = CallFilter { client, session };
+    let calls = app.hub().calls(&filter, query.state.map(decode::state), most).await?;
+    Ok(Answer(calls.iter().map(encode::call).collect()))
+}
+
+/// How long to wait for a call.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct WaitQuery {
+    /// Wait so many milliseconds for the call to end, 60,000 at most.
+    wait: Option<u64>,
+}
+
+/// Show a call, with its outcome once it is done
+#[utoipa::path(get, path = "/client-tools/calls/{requestID}", tag = "client-tools",
+    params(("requestID" = String, Path, description = "The call"), WaitQuery),
+    responses((status = 200, body = wire::Call), (status = 404, description = "Unknown request ID", body = ErrorBody)))]
+async fn show_call(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(request): PathValue,
+    Query(query): Query<WaitQuery>,
+) -> Result<Answer<wire::Call>, Problem> {
+    let request = RequestId::parse(&request)?;
+    let now = app.hub().call(&request, Duration::ZERO).await?.ok_or_else(unknown_call)?;
+    if !principal.caller().may_touch(now.head.client(), &now.head.session) {
+        return Err(Problem::forbidden("this is not your call"));
+    }
+    let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(LONGEST_WAIT);
+    let call = if wait.is_zero() { now } else { app.hub().call(&request, wait).await?.ok_or_else(unknown_call)? };
+    let input = Some(call.head.input.clone());
+    Ok(Answer(wire::Call { input, ..encode::call(&call) }))
+}
+
+fn unknown_call() -> Problem {
+    Problem::not_found("Unknown request ID")
+}
+
+/// What a connection may ask for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ConnectionQuery {
+    /// How long the client's tools and calls stay when its last connection closes, in milliseconds; 5 minutes at most.
+    grace: Option<u64>,
+    /// A name for this connection; an older one of that name is closed.
+    connection: Option<String>,
+}
+
+fn connect(
+    app: &App,
+    principal: &Principal,
+    client: &str,
+    query: Query<ConnectionQuery>,
+    last_seen: Option<EventId>,
+) -> Result<Connection, Problem> {
+    let client = ClientId::parse(client)?;
+    principal.must_be_client(&client)?;
+    let Query(ConnectionQuery { grace, connection }) = query;
+    let opening = Opening {
+        client,
+        name: connection.as_deref().map(ConnectionName::parse).transpose()?,
+        grace: Duration::from_millis(grace.unwrap_or(0)),
+        session: principal.session(None)?,
+        last_seen,
+    };
+    Ok(app.hub().connect(opening)?)
+}
+
+/// How long what a principal opens may stay open.
+fn lifetime(app: &App, principal: &Principal) -> Option<Duration> {
+    principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default())
+}
+
+struct Calls(Connection);
+
+impl sse::Source for Calls {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<sse::Next> {
+        self.0.poll_next(context).map(encode::sse)
+    }
+}
+
+/// The stream of calls to a client, as server-sent events
+///
+/// `event: tool-request`, `event: tool-cancel`, and `event: ping` as a keep-alive.
+#[utoipa::path(get, path = "/client-tools/pending/{clientID}", tag = "client-tools",
+    params(("clientID" = String, Path, description = "The client"), ConnectionQuery),
+    responses(
+        (status = 200, description = "Frames whose data is a ToolRequest or a ToolCancel", body = wire::ToolRequest, content_type = "text/event-stream"),
+        (status = 400, description = "Bad id or query", body = ErrorBody),
+    ))]
+async fn pending(
+    State(app): State<App>,
+    method: Method,
+    principal: Principal,
+    PathValue(client): PathValue,
+    query: Query<ConnectionQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if method == Method::HEAD {
+        // It would connect the client and disconnect it at once, and take its tools with it.
+        return Err(Problem::new(ErrorCode::MethodNotAllowed, "this stream takes GET only"));
+    }
+    let last_seen = headers.get("last-event-id").and_then(|id| EventId::parse(id.to_str().ok()?));
+    let connection = connect(&app, &principal, &client, query, last_seen)?;
+    let interval = app.config().client_tools.keepalive_interval;
+    Ok(sse::response(Calls(connection), encode::PING, interval, lifetime(&app, &principal)))
+}
+
+/// The stream of calls to a client and of its answers, as a WebSocket
+#[utoipa::path(get, path = "/client-tools/ws/{clientID}", tag = "client-tools",
+    params(("clientID" = String, Path, description = "The client"), ConnectionQuery),
+    responses(
+        (status = 101, description = "Text frames, one JSON object each"),
+        (status = 400, description = "Bad id or query", body = ErrorBody),
+        (status = 426, description = "Not an upgrade to WebSocket", body = ErrorBody),
+    ))]
+async fn web_socket(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(client): PathValue,
+    query: Query<ConnectionQuery>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let client = ClientId::parse(&client)?;
+    principal.must_be_client(&client)?;
+    let upgrade = upgrade.map_err(|rejection| {
+        Problem::new(ErrorCode::UpgradeRequired, format!("this path speaks WebSocket: {}", rejection.body_text()))
+    })?;
+    // Connected before the upgrade is answered: a call made right after that is not missed.
+    let connection = connect(&app, &principal, client.as_str(), query, None)?;
+    let lifetime = lifetime(&app, &principal);
+    Ok(socket::upgrade(app, principal, connection, upgrade, lifetime))
+}

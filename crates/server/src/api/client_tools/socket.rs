@@ -1,0 +1,148 @@
+//! The conversation on a client's WebSocket.
+
+use std::time::Duration;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::response::Response;
+use handback_core::connection::{Connection, Delivery};
+use handback_core::delegate::Taken;
+use handback_core::id::{RequestId, SessionId};
+use handback_wire::client_tools as wire;
+use handback_wire::error::ErrorCode;
+use handback_wire::socket::{Answer, ServerMessage, close};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::decode;
+use super::encode::{self, json};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::parse;
+use crate::problem::Problem;
+use crate::transport::ws::{self, Close, Outgoing, Speaker};
+
+/// Answers the upgrade and talks until the connection closes.
+pub(super) fn upgrade(
+    app: App,
+    principal: Principal,
+    connection: Connection,
+    upgrade: WebSocketUpgrade,
+    lifetime: Option<Duration>,
+) -> Response {
+    let settings = ws::Settings {
+        largest_message: app.config().limits.body_bytes,
+        keepalive: app.config().client_tools.keepalive_interval,
+        lifetime,
+    };
+    let tasks = app.tasks().clone();
+    let speaker = Conversation { app, principal, connection };
+    settings.apply(upgrade).on_upgrade(move |socket| tasks.track_future(ws::drive(socket, settings, speaker)))
+}
+
+struct Conversation {
+    app: App,
+    principal: Principal,
+    connection: Connection,
+}
+
+impl Speaker for Conversation {
+    async fn next(&mut self) -> Outgoing {
+        outgoing(self.connection.next().await)
+    }
+
+    /// A bad message is answered with an error, and the connection stays.
+    async fn answer(&mut self, message: Option<&str>) -> String {
+        let Some(text) = message else {
+            let error = "messages must be text frames with one JSON object each".to_owned();
+            return json(&ServerMessage::Error { error, code: ErrorCode::InvalidRequest });
+        };
+        let head: Result<Head, Problem> = parse(text);
+        let (message, reference) = match head {
+            Ok(Head { kind, reference }) => (self.take(&kind, text).await, reference),
+            Err(problem) => (Err(problem), None),
+        };
+        let message =
+            message.unwrap_or_else(|problem| ServerMessage::Error { error: problem.message, code: problem.code });
+        json(&Answer { message, reference: reference.as_deref() })
+    }
+}
+
+fn outgoing(delivery: Delivery) -> Outgoing {
+    match delivery {
+        Delivery::Request { head, attempt, .. } => Outgoing::Text(json(&encode::message(&head, attempt))),
+        Delivery::Cancel { request, reason, .. } => {
+            Outgoing::Text(json(&ServerMessage::Cancel { request_id: request.to_string(), reason: reason.to_string() }))
+        }
+        Delivery::Superseded => Outgoing::Close(Close { code: close::SUPERSEDED, reason: "superseded" }),
+        Delivery::GoingAway => Outgoing::Close(Close { code: close::GOING_AWAY, reason: "going away" }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "ref")]
+    reference: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Register {
+    tools: Vec<wire::Tool>,
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Unregister {
+    #[serde(rename = "toolIDs")]
+    tool_ids: Option<Vec<String>>,
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+}
+
+impl Conversation {
+    async fn take(&self, kind: &str, text: &str) -> Result<ServerMessage, Problem> {
+        let Self { app, principal, connection } = self;
+        let client = connection.client();
+        let session_of = |said: Option<String>| principal.session(said.as_deref().map(SessionId::parse).transpose()?);
+        match kind {
+            "register" => {
+                let Register { tools, session_id } = parse(text)?;
+                let session = session_of(session_id)?;
+                let specs = decode::tools(app.hub(), tools)?;
+                let ids = app.hub().register(client, session.as_ref(), specs)?;
+                Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
+            }
+            "unregister" => {
+                let Unregister { tool_ids, session_id } = parse(text)?;
+                let session = session_of(session_id)?;
+                let ids = app.hub().unregister(client, session.as_ref(), tool_ids.as_deref());
+                Ok(ServerMessage::Unregistered { tool_ids: ids.iter().map(ToString::to_string).collect() })
+            }
+            "result" => {
+                let (request, outcome) = decode::result(text, app.hub())?;
+                let caller = handback_core::delegate::Caller::Client {
+                    client: client.clone(),
+                    session: principal.session(None)?,
+                };
+                let taken = app.hub().complete(&request, &caller, outcome).await;
+                taken_message(&request, taken.map_err(Problem::from))
+            }
+            "ping" => Ok(ServerMessage::Pong),
+            _ => Err(Problem::invalid("`type` must be \"register\", \"unregister\", \"result\" or \"ping\"")),
+        }
+    }
+}
+
+fn taken_message(request: &RequestId, taken: Result<Taken, Problem>) -> Result<ServerMessage, Problem> {
+    let request_id = request.to_string();
+    match taken {
+        Ok(Taken::First) => Ok(ServerMessage::Result { request_id, accepted: true, ignored: None, code: None }),
+        Ok(Taken::Again) => Ok(ServerMessage::Result { request_id, accepted: true, ignored: Some(true), code: None }),
+        Err(problem) if problem.code == ErrorCode::InternalError => Err(problem),
+        Err(problem) => {
+            Ok(ServerMessage::Result { request_id, accepted: false, ignored: None, code: Some(problem.code) })
+        }
+    }
+}

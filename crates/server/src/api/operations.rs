@@ -1,0 +1,141 @@
+//! For whoever runs the server: is it alive, is it ready, what does it do, what can it do.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use handback_wire::error::{ErrorBody, ErrorCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Application;
+use crate::app::App;
+use crate::problem::Problem;
+
+/// The description of the API, as it is committed; a test compares it with the routes.
+pub const OPENAPI: &str = include_str!("../../../../schemas/openapi.json");
+
+/// The routes for operators.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+        .routes(routes!(metrics))
+        .routes(routes!(document))
+}
+
+/// Is the process alive?
+#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, description = "It is")))]
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// May new calls be sent here?
+#[utoipa::path(get, path = "/readyz", tag = "operations",
+    responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down", body = ErrorBody)))]
+async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+    if app.hub().is_serving() {
+        Ok("ok\n")
+    } else {
+        Err(Problem::new(ErrorCode::Unavailable, "the server is shutting down"))
+    }
+}
+
+/// Counters, in Prometheus' text format
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text")))]
+async fn metrics(State(app): State<App>, _: Application) -> Result<Response, Problem> {
+    let mut registry = Registry::default();
+    let own = registry.sub_registry_with_prefix("handback");
+    app.hub().metrics().register(own);
+    own.register("rejected_requests", "Requests that were answered with an error, by status", app.rejected_requests());
+    own.register_collector(Box::new(Now(app)));
+    registry.register_collector(Box::new(Process));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)
+        .map_err(|_| Problem::new(ErrorCode::InternalError, "the metrics could not be written"))?;
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// This description of the API
+#[utoipa::path(get, path = "/doc", tag = "operations",
+    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json")))]
+async fn document(_: Application) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
+}
+
+/// What there is at the moment.
+struct Now(App);
+
+impl std::fmt::Debug for Now {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Now")
+    }
+}
+
+impl Collector for Now {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let counts = self.0.hub().counts();
+        let rows = [
+            ("clients", "Known clients", counts.clients),
+            ("connections", "Open connections of clients", counts.connections),
+            ("tools", "Registered tools", counts.tools),
+            ("calls_under_way", "Calls under way", counts.calls),
+        ];
+        for (name, help, count) in rows {
+            let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the process uses, under the names that every exporter gives them; nothing where there is no `/proc`.
+#[derive(Debug)]
+struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        if let Some(seconds) = cpu_seconds() {
+            let counter = ConstCounter::new(seconds);
+            let help = "CPU time of the process";
+            counter.encode(encoder.encode_descriptor(
+                "process_cpu",
+                help,
+                Some(&Unit::Seconds),
+                counter.metric_type(),
+            )?)?;
+        }
+        if let Some(bytes) = resident_bytes() {
+            let gauge = ConstGauge::new(bytes);
+            let help = "Resident memory of the process";
+            gauge.encode(encoder.encode_descriptor(
+                "process_resident_memory",
+                help,
+                Some(&Unit::Bytes),
+                gauge.metric_type(),
+            )?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Linux counts CPU time in hundredths of a second for everybody who asks.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in brackets, and may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(ticks as f64 / 100.0)
+}
+
+fn resident_bytes() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()? * 1024)
+}

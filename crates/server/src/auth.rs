@@ -1,0 +1,201 @@
+//! Application keys and client tokens: who sends a request, and what that allows.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use handback_core::delegate::Caller;
+use handback_core::id::{ClientId, SessionId};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{self, Secret};
+use crate::problem::Problem;
+use handback_wire::error::ErrorCode;
+
+/// How far clocks may be apart.
+const LEEWAY: Duration = Duration::from_secs(5);
+/// How long a token is good for when nobody says.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
+/// The longest that a token can be good for.
+pub const LARGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Who sends a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// The application: may do everything.
+    Application,
+    /// A client, perhaps in one session only.
+    Client(ClientPrincipal),
+}
+
+/// A client that has shown its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientPrincipal {
+    /// The client.
+    pub client: ClientId,
+    /// The only session that it may touch.
+    pub session: Option<SessionId>,
+    /// When its token ends, and with it what it has opened.
+    pub expires: SystemTime,
+}
+
+impl Principal {
+    /// Only the application may do this.
+    pub fn must_be_application(&self) -> Result<(), Problem> {
+        match self {
+            Self::Application => Ok(()),
+            Self::Client(_) => Err(Problem::forbidden("a client token does not allow this; an application key does")),
+        }
+    }
+
+    /// Only that client, or the application, may do this.
+    pub fn must_be_client(&self, client: &ClientId) -> Result<(), Problem> {
+        match self {
+            Self::Client(own) if own.client != *client => {
+                Err(Problem::forbidden(format!("the token speaks for client {}, not {client}", own.client)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The session that a request is about: what it says, or the only one that the token allows.
+    pub fn session(&self, said: Option<SessionId>) -> Result<Option<SessionId>, Problem> {
+        match (self, said) {
+            (Self::Client(ClientPrincipal { session: Some(only), .. }), Some(said)) if *only != said => {
+                Err(Problem::forbidden(format!("the token is good for session {only}, not {said}")))
+            }
+            (Self::Client(ClientPrincipal { session: Some(only), .. }), _) => Ok(Some(only.clone())),
+            (_, said) => Ok(said),
+        }
+    }
+
+    /// On whose behalf calls are touched.
+    pub fn caller(&self) -> Caller {
+        match self {
+            Self::Application => Caller::Trusted,
+            Self::Client(own) => Caller::Client { client: own.client.clone(), session: own.session.clone() },
+        }
+    }
+
+    /// When what it opens has to end.
+    pub fn expires(&self) -> Option<SystemTime> {
+        match self {
+            Self::Application => None,
+            Self::Client(own) => Some(own.expires + LEEWAY),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Claims {
+    #[serde(rename = "clientID")]
+    client_id: String,
+    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    exp: u64,
+}
+
+/// What is configured about who may do what.
+pub struct Auth {
+    keys: Vec<Secret<[u8; 32]>>,
+    /// Each with the one algorithm that it is for.
+    verifiers: Vec<(DecodingKey, Validation)>,
+    signer: Option<EncodingKey>,
+}
+
+/// Authentication that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
+pub struct BadPublicKey(#[from] jsonwebtoken::errors::Error);
+
+impl Auth {
+    /// As configured.
+    pub fn new(config: &config::Auth) -> Result<Self, BadPublicKey> {
+        let mut verifiers = Vec::new();
+        let secret = config.token_secret.as_ref().map(|secret| secret.expose().as_bytes());
+        if let Some(secret) = secret {
+            verifiers.push((DecodingKey::from_secret(secret), validation(Algorithm::HS256)));
+        }
+        if let Some(pem) = &config.public_key {
+            verifiers.push((DecodingKey::from_ed_pem(pem.as_bytes())?, validation(Algorithm::EdDSA)));
+        }
+        Ok(Self { keys: config.keys.clone(), verifiers, signer: secret.map(EncodingKey::from_secret) })
+    }
+
+    /// Whether whoever reaches the server is trusted: nothing is configured.
+    pub fn is_open(&self) -> bool {
+        self.keys.is_empty() && self.verifiers.is_empty()
+    }
+
+    /// Who it is that shows this key or token.
+    pub fn authenticate(&self, shown: Option<&str>) -> Result<Principal, Problem> {
+        if self.is_open() {
+            return Ok(Principal::Application);
+        }
+        let Some(shown) = shown else {
+            return Err(unauthorized("send an application key or a client token: `Authorization: Bearer …`"));
+        };
+        let hash = digest(&SHA256, shown.as_bytes());
+        // All keys are compared, each in constant time, so that timing tells nothing.
+        let known = self
+            .keys
+            .iter()
+            .fold(false, |known, key| verify_slices_are_equal(key.expose(), hash.as_ref()).is_ok() || known);
+        if known {
+            return Ok(Principal::Application);
+        }
+        let verified = self.verifiers.iter().find_map(|(key, validation)| {
+            jsonwebtoken::decode::<Claims>(shown, key, validation).ok().map(|token| token.claims)
+        });
+        let Some(claims) = verified else { return Err(unauthorized("the key or token is not valid, or has expired")) };
+        let client = ClientId::parse(&claims.client_id);
+        let session = claims.session_id.as_deref().map(SessionId::parse).transpose();
+        match (client, session) {
+            (Ok(client), Ok(session)) => Ok(Principal::Client(ClientPrincipal {
+                client,
+                session,
+                expires: UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp)).unwrap_or(UNIX_EPOCH),
+            })),
+            _ => Err(unauthorized("the token's clientID or sessionID is not a valid id")),
+        }
+    }
+
+    /// Makes a client token; says when it ends.
+    pub fn mint(
+        &self,
+        client: &ClientId,
+        session: Option<&SessionId>,
+        ttl: Option<Duration>,
+        now: SystemTime,
+    ) -> Result<(String, SystemTime), Problem> {
+        let Some(signer) = &self.signer else {
+            return Err(Problem::new(
+                ErrorCode::Unavailable,
+                "tokens cannot be made here: set auth.tokenSecret in the configuration",
+            ));
+        };
+        let ttl = ttl.unwrap_or(DEFAULT_TTL);
+        if ttl.is_zero() || ttl > LARGEST_TTL {
+            return Err(Problem::invalid(format!("`ttl` must be 1 to {} seconds", LARGEST_TTL.as_secs())));
+        }
+        let exp = (now + ttl).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let claims = Claims { client_id: client.to_string(), session_id: session.map(ToString::to_string), exp };
+        let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, signer);
+        let token = token.map_err(|_| Problem::new(ErrorCode::InternalError, "the token could not be signed"))?;
+        Ok((token, UNIX_EPOCH + Duration::from_secs(exp)))
+    }
+}
+
+fn validation(algorithm: Algorithm) -> Validation {
+    let mut validation = Validation::new(algorithm);
+    validation.leeway = LEEWAY.as_secs();
+    validation.validate_aud = false;
+    validation.set_required_spec_claims(&["exp"]);
+    validation
+}
+
+fn unauthorized(message: &str) -> Problem {
+    Problem::new(ErrorCode::Unauthorized, message)
+}

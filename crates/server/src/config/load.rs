@@ -1,0 +1,312 @@
+//! Finds the file, merges the layers and remembers where each value came from.
+//!
+//! Each layer is a tree of JSON values. They are merged leaf by leaf (a list is one leaf), and the result is read into
+//! [`Config`] at once, so that no key needs code of its own here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
+
+use super::error::did_you_mean;
+use super::spelling::{nearest, plain};
+use super::{Config, ConfigError, Source};
+
+/// Variables of the client commands, which configure no server.
+const CLIENT_VARIABLES: [&str; 2] = ["url", "token"];
+
+/// What a configuration is made from. Not `Debug`, for the environment holds secrets.
+#[derive(Clone, Default)]
+pub struct Inputs {
+    /// The file given by `--config`; without it the usual places are searched.
+    pub file: Option<PathBuf>,
+    /// The environment. A variable that is empty counts as not set.
+    pub environment: BTreeMap<String, String>,
+    /// The flags that were given; of two for one key the later wins.
+    pub flags: Vec<Flag>,
+    /// The first place to look for a file, and what `file` is relative to.
+    pub working_directory: PathBuf,
+    /// The user's directory for configuration; its `handback` folder is the second place.
+    pub user_directory: Option<PathBuf>,
+}
+
+/// A flag that sets a key.
+#[derive(Debug, Clone)]
+pub struct Flag {
+    /// The key's full path: `limits.bodyBytes`.
+    pub key: &'static str,
+    /// The value as text; lists are comma separated.
+    pub value: String,
+    /// How the user wrote it: `--listen`.
+    pub name: &'static str,
+}
+
+impl Inputs {
+    /// Gathers the environment and the directories of this process.
+    pub fn from_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
+        // Not `vars`, which panics on what is not Unicode.
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+            .collect();
+        let user_directory = etcetera::choose_base_strategy().ok().map(|strategy| strategy.config_dir());
+        let working_directory = std::env::current_dir().unwrap_or_default();
+        Self { file, environment, flags, working_directory, user_directory }
+    }
+
+    fn find_file(&self) -> Result<Option<PathBuf>, ConfigError> {
+        if let Some(file) = &self.file {
+            return Ok(Some(self.working_directory.join(file)));
+        }
+        let user = self.user_directory.as_ref().map(|directory| directory.join("handback"));
+        for directory in std::iter::once(&self.working_directory).chain(&user) {
+            let [toml, json] = ["handback.toml", "handback.json"].map(|name| directory.join(name));
+            match (toml.is_file(), json.is_file()) {
+                (true, true) => return Err(ConfigError::Both(toml.display().to_string(), json.display().to_string())),
+                (true, false) => return Ok(Some(toml)),
+                (false, true) => return Ok(Some(json)),
+                (false, false) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A configuration and where it came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The effective values.
+    pub config: Config,
+    /// Where each key that somebody set came from, by full path; the others are defaults.
+    pub sources: BTreeMap<String, Source>,
+    /// What looks like a mistake but stops nothing.
+    pub warnings: Vec<String>,
+}
+
+/// One effective value, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The key's full path.
+    pub key: String,
+    /// The value; secrets are redacted, and what is not set is empty.
+    pub value: String,
+    /// Where it came from.
+    pub source: String,
+}
+
+impl Loaded {
+    /// Every key with its effective value and its source, in the order of the keys.
+    pub fn rows(&self) -> Vec<Row> {
+        let values = leaves(tree(&self.config)).into_iter().filter(|(_, value)| !value.is_object());
+        let mut rows: Vec<Row> = values
+            .map(|(path, value)| {
+                let key = key(&path);
+                let source = self.sources.get(&key).unwrap_or(&Source::Default).to_string();
+                Row { key, value: shown(&value), source }
+            })
+            .collect();
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        rows
+    }
+}
+
+/// Merges the layers, checks the result, and says where it came from.
+pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
+    let mut layers =
+        Layers { defaults: tree(&Config::default()), merged: Value::Object(Map::new()), sources: BTreeMap::new() };
+    if let Some(file) = inputs.find_file()? {
+        for (path, value) in leaves(read(&file)?) {
+            layers.set(&path, value, Source::File(file.clone()))?;
+        }
+    }
+    let mut warnings = layers.set_environment(&inputs.environment)?;
+    for flag in &inputs.flags {
+        layers.set_text(flag.key, &flag.value, Source::Flag(flag.name.to_owned()))?;
+    }
+    let config: Config = serde_path_to_error::deserialize(&layers.merged).map_err(|error| layers.refused(&error))?;
+    if config.auth.keys.is_empty() {
+        if !config.listen.ip().to_canonical().is_loopback() {
+            return Err(ConfigError::Unprotected(layers.source("listen"), config.listen));
+        }
+        if config.auth.token_secret.is_some() || config.auth.public_key.is_some() {
+            warnings.push("auth.keys is empty, so nobody is asked for a token".to_owned());
+        }
+    }
+    Ok(Loaded { config, sources: layers.sources, warnings })
+}
+
+/// The layers merged so far.
+struct Layers {
+    /// The defaults, which tell the keys and their types.
+    defaults: Value,
+    merged: Value,
+    /// Where each leaf of `merged` came from, by full path.
+    sources: BTreeMap<String, Source>,
+}
+
+impl Layers {
+    fn set(&mut self, path: &[String], value: Value, source: Source) -> Result<(), ConfigError> {
+        // Not left to serde, which takes a list for the fields of a struct in their order.
+        if at(&self.defaults, path).is_some_and(Value::is_object) && !value.is_object() {
+            let found = if value.is_array() { "a list" } else { "a single value" };
+            let problem = format!("found {found}, expected a table of keys");
+            return Err(ConfigError::Value { origin: source, key: key(path), problem });
+        }
+        let mut place = &mut self.merged;
+        for name in path {
+            if !place.is_object() {
+                *place = Value::Object(Map::new());
+            }
+            place = &mut place[name.as_str()];
+        }
+        *place = value;
+        let key = key(path);
+        self.sources.retain(|other, _| !within(other, &key) && !within(&key, other));
+        self.sources.insert(key, source);
+        Ok(())
+    }
+
+    /// Sets a key from text, which is read as the type that the key's default has.
+    fn set_text(&mut self, key: &str, text: &str, source: Source) -> Result<(), ConfigError> {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        let value = match at(&self.defaults, &path) {
+            Some(Value::Number(_)) => text.trim().parse::<u64>().ok().map(Value::from),
+            Some(Value::Bool(_)) => text.trim().parse::<bool>().ok().map(Value::from),
+            Some(Value::Array(_)) => Some(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()),
+            _ => None,
+        };
+        self.set(&path, value.unwrap_or_else(|| text.into()), source)
+    }
+
+    /// Sets what the variables say, and warns of those that say nothing.
+    fn set_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<Vec<String>, ConfigError> {
+        let keys: Vec<String> = leaves(self.defaults.clone()).iter().map(|(path, _)| key(path)).collect();
+        let mut warnings = Vec::new();
+        for (variable, text) in environment {
+            let Some(name) = variable.to_ascii_uppercase().strip_prefix("HANDBACK_").map(plain) else { continue };
+            if text.is_empty() || CLIENT_VARIABLES.contains(&name.as_str()) {
+                continue;
+            }
+            let source = Source::Environment(variable.clone());
+            let Some(key) = keys.iter().find(|key| plain(key) == name) else {
+                let nearest = nearest(&name, &keys).map(|key| variable_of(key));
+                warnings.push(format!("{source} sets no key{}", did_you_mean(nearest.as_deref())));
+                continue;
+            };
+            if let Some(Source::Environment(other)) = self.sources.get(key) {
+                return Err(ConfigError::Both(other.clone(), variable.clone()));
+            }
+            self.set_text(key, text, source)?;
+        }
+        Ok(warnings)
+    }
+
+    /// The source of a leaf, of the first leaf of a table, or of the leaf that an element is in.
+    fn source(&self, key: &str) -> Source {
+        let found = self.sources.iter().find(|(leaf, _)| within(leaf, key));
+        let found = found.or_else(|| self.sources.iter().find(|(leaf, _)| within(key, leaf)));
+        found.map_or(Source::Default, |(_, source)| source.clone())
+    }
+
+    fn refused(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ConfigError {
+        let mut key = String::new();
+        for segment in error.path() {
+            match segment {
+                Segment::Map { key: name } => push(&mut key, name),
+                Segment::Seq { index } => key.push_str(&format!("[{index}]")),
+                Segment::Enum { .. } | Segment::Unknown => {}
+            }
+        }
+        let origin = self.source(&key);
+        let problem = error.inner().to_string();
+        // serde tells the allowed keys in its text only: unknown field `x`, expected one of `a`, `b`.
+        let unknown = problem.strip_prefix("unknown field `").and_then(|text| text.rsplit_once("`, expected "));
+        let Some((name, allowed)) = unknown else {
+            return ConfigError::Value { origin, key, problem };
+        };
+        let allowed: Vec<String> = allowed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        ConfigError::UnknownKey { origin, key, nearest: nearest(name, &allowed).cloned(), allowed }
+    }
+}
+
+fn read(file: &Path) -> Result<Value, ConfigError> {
+    let text = std::fs::read_to_string(file).map_err(|error| ConfigError::Read(file.to_owned(), error))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let read = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Some("toml") => toml::from_str(text).map_err(|error| {
+            // Not the error's own text, which shows the line: it may hold a secret.
+            let before = text.get(..error.span().unwrap_or_default().start).unwrap_or_default();
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            format!("{} at line {} column {column}", error.message(), before.matches('\n').count() + 1)
+        }),
+        _ => return Err(ConfigError::Format(file.to_owned())),
+    };
+    read.map_err(|problem| ConfigError::Syntax(file.to_owned(), problem))
+}
+
+/// The values as a tree. A plain struct always becomes one.
+fn tree(config: &Config) -> Value {
+    serde_json::to_value(config).unwrap_or_default()
+}
+
+/// All that is not a table with keys in it, with its path.
+fn leaves(tree: Value) -> Vec<(Vec<String>, Value)> {
+    let mut found = Vec::new();
+    let mut open = vec![(Vec::new(), tree)];
+    while let Some((path, value)) = open.pop() {
+        match value {
+            Value::Object(table) if !table.is_empty() || path.is_empty() => {
+                open.extend(table.into_iter().map(|(name, value)| ([path.as_slice(), &[name]].concat(), value)));
+            }
+            leaf => found.push((path, leaf)),
+        }
+    }
+    found
+}
+
+fn at<'a>(tree: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(tree, |value, name| value.get(name))
+}
+
+/// The full path as TOML writes it.
+fn key(path: &[String]) -> String {
+    let mut key = String::new();
+    path.iter().for_each(|name| push(&mut key, name));
+    if key.is_empty() { "the whole".to_owned() } else { key }
+}
+
+fn push(key: &mut String, name: &str) {
+    if !key.is_empty() {
+        key.push('.');
+    }
+    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    key.push_str(&if bare { name.to_owned() } else { format!("{name:?}") });
+}
+
+/// Is the one key the other, or a part of it?
+fn within(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        // A key in PEM has several lines, a row has one.
+        Value::String(text) => text.replace('\n', " "),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// `clientTools.defaultTimeout` is `HANDBACK_CLIENT_TOOLS_DEFAULT_TIMEOUT`.
+fn variable_of(key: &str) -> String {
+    let words = key.chars().map(|c| match c {
+        '.' => "_".to_owned(),
+        c if c.is_ascii_uppercase() => format!("_{c}"),
+        c => c.to_ascii_uppercase().to_string(),
+    });
+    format!("HANDBACK_{}", words.collect::<String>())
+}

@@ -1,0 +1,201 @@
+//! What every request passes before it is routed: where it comes from (`Host`, `Origin`), and who sends it.
+//!
+//! On loopback without keys whoever is on the machine is trusted, so a web page elsewhere must not be able to drive
+//! the server: neither by sending requests (`Origin`, `Sec-Fetch-Site`) nor by pointing its own name here (`Host`).
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::Response;
+use handback_wire::error::ErrorCode;
+use tower_service::Service;
+
+use crate::app::App;
+use crate::auth::Principal;
+use crate::config::Config;
+use crate::problem::{Problem, has_own_shape};
+
+/// Where requests may come from.
+#[derive(Debug)]
+pub struct Origins {
+    loopback: bool,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Origins {
+    /// As configured, for a server that listens on that address.
+    pub fn new(config: &Config, address: IpAddr) -> Self {
+        Self {
+            loopback: address.is_loopback(),
+            hosts: config.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            origins: config.cors.origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
+        }
+    }
+
+    /// Refuses what a web page elsewhere may have sent.
+    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        if !self.loopback {
+            // Beyond loopback every request carries a key or token, which no other page has.
+            return Ok(());
+        }
+        // A request line with an authority counts more than the header.
+        let host = uri.authority().map(|authority| authority.as_str()).or_else(|| text(headers, &header::HOST));
+        let host = host.map(host_of).unwrap_or_default();
+        if !is_loopback_host(&host) && !self.hosts.contains(&host) {
+            return Err(Problem::forbidden(format!(
+                "the host \"{}\" is not allowed; use 127.0.0.1 or localhost, or add it to `allowedHosts`",
+                host.escape_default()
+            )));
+        }
+        let origin = headers.get(header::ORIGIN);
+        if origin.is_some() && self.allowed(headers).is_none() {
+            return Err(Problem::forbidden(
+                "pages of this origin are not allowed; add it to `cors.origins` in the configuration",
+            ));
+        }
+        let cross_site = text(headers, &SEC_FETCH_SITE).is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+        if cross_site && origin.is_none() {
+            return Err(Problem::forbidden("requests from pages of other sites are not allowed"));
+        }
+        Ok(())
+    }
+
+    /// The request's origin, if pages of it may read the answer.
+    fn allowed<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+        let value = headers.get(header::ORIGIN)?;
+        let origin = value.to_str().ok()?.to_ascii_lowercase();
+        let loopback = || {
+            let (scheme, host) = origin.split_once("://")?;
+            (matches!(scheme, "http" | "https") && is_loopback_host(&host_of(host))).then_some(())
+        };
+        (self.origins.contains(&origin) || (self.loopback && loopback().is_some())).then_some(value)
+    }
+}
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// Lets a request pass, or answers it.
+pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -> Response {
+    let allowed_origin = app.origins().allowed(request.headers()).cloned();
+    let own_shape = has_own_shape(request.uri().path()).then(|| request.uri().path().to_owned());
+    let mut response = match admit(app, &mut request) {
+        Err(problem) => problem.into_response_for(request.uri().path()),
+        Ok(Admitted::Preflight) => preflight(request.headers()),
+        Ok(Admitted::Request) => {
+            let Ok(response) = router.call(request).await;
+            match own_shape.and_then(|path| Some((path, response.extensions().get::<Problem>().cloned()?))) {
+                Some((path, problem)) => problem.into_response_for(&path),
+                None => response,
+            }
+        }
+    };
+    if response.status().is_client_error() || response.status().is_server_error() {
+        app.rejected(response.status());
+    }
+    if let Some(origin) = allowed_origin {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+enum Admitted {
+    /// To be routed.
+    Request,
+    /// A browser asks whether its page may send a request.
+    Preflight,
+}
+
+fn admit(app: &App, request: &mut Request) -> Result<Admitted, Problem> {
+    app.origins().check(request.uri(), request.headers())?;
+    let headers = request.headers();
+    if request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        return Ok(Admitted::Preflight);
+    }
+    if app.auth().is_open() || matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return Ok(Admitted::Request);
+    }
+    let shown = match headers.get(header::AUTHORIZATION) {
+        Some(value) => Some(bearer(value)?.to_owned()),
+        None => access_token(request.uri()),
+    };
+    let principal = app.auth().authenticate(shown.as_deref())?;
+    request.extensions_mut().insert(principal);
+    Ok(Admitted::Request)
+}
+
+fn bearer(value: &HeaderValue) -> Result<&str, Problem> {
+    let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
+    match shown {
+        Some((scheme, shown)) if scheme.eq_ignore_ascii_case("bearer") => Ok(shown.trim()),
+        _ => Err(Problem::new(ErrorCode::Unauthorized, "the Authorization header must be `Bearer …`")),
+    }
+}
+
+/// Browsers cannot send headers with EventSource and WebSocket: for those streams alone the token may be in the query.
+fn access_token(uri: &Uri) -> Option<String> {
+    let path = uri.path();
+    if !(path.starts_with("/client-tools/pending/") || path.starts_with("/client-tools/ws/") || path == "/event") {
+        return None;
+    }
+    let query: Vec<(String, String)> = serde_urlencoded::from_str(uri.query()?).ok()?;
+    query.into_iter().find(|(key, _)| key == "access_token").map(|(_, value)| value)
+}
+
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE, OPTIONS"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if let Some(wanted) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    if asked.contains_key(PRIVATE_NETWORK_ASKED) {
+        headers.insert(PRIVATE_NETWORK_ALLOWED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Who sends the request.
+impl FromRequestParts<App> for Principal {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match parts.extensions.get::<Self>() {
+            Some(principal) => Ok(principal.clone()),
+            None if app.auth().is_open() => Ok(Self::Application),
+            None => Err(Problem::new(ErrorCode::Unauthorized, "send an application key or a client token")),
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The host of `host[:port]`, in lower case and without the brackets of IPv6.
+fn host_of(authority: &str) -> String {
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => authority.split_once(':').map_or(authority, |(host, _)| host),
+    };
+    host.to_ascii_lowercase()
+}
+
+fn is_loopback_host(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! The Handback server as a library.
+//!
+//! A request comes in at [`serve`], passes the [`gate`] (where it comes from, who sends it), and is routed by [`app`]
+//! to a protocol under [`api`], which decodes it, calls the core, and encodes what comes back.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | [`serve`] | sockets: accept, limits, stalls, shutting down |
+//! | [`gate`] | what every request passes: `Host`, `Origin`, keys and tokens, CORS |
+//! | [`app`] | puts it together: the only place that names concrete stores |
+//! | [`api`] | one folder a protocol: routes, decode, encode |
+//! | [`transport`] | a client's connection onto SSE or WebSocket |
+//! | [`auth`] | application keys and client tokens |
+//! | [`config`] | settings and where each came from |
+//! | [`problem`] | errors to status and body, for all of it |
+//! | [`body`] | request bodies, bounded in size and time |
+
+pub mod api;
+pub mod app;
+pub mod auth;
+pub mod body;
+pub mod config;
+pub mod gate;
+pub mod problem;
+pub mod serve;
+pub mod transport;
+
+pub use app::App;
+pub use serve::Server;

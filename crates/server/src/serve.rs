@@ -1,0 +1,192 @@
+//! Sockets: accepts connections within the limits, serves HTTP/1 on each, and shuts down completely.
+
+mod patient;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use handback_core::clock::Clock;
+use handback_wire::error::ErrorCode;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use self::patient::Patient;
+use crate::app::App;
+use crate::auth::BadPublicKey;
+use crate::config::Config;
+use crate::gate;
+use crate::problem::Problem;
+
+/// How long connections get to go when everything else is done.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// Connections beyond the limit that are told so; more are dropped.
+const REFUSED: usize = 64;
+/// How long to wait when no file descriptor is left.
+const OUT_OF_FILES: Duration = Duration::from_millis(100);
+
+/// A server that could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The public key is none.
+    #[error(transparent)]
+    PublicKey(#[from] BadPublicKey),
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: App,
+}
+
+impl Server {
+    /// Listens as configured; port 0 takes a free one.
+    pub async fn bind(config: Config) -> Result<Self, StartError> {
+        let wanted = config.listen;
+        let failed = |source| StartError::Listen { address: wanted, source };
+        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let app = App::new(config, address.ip(), Clock::system())?;
+        Ok(Self { listener, address, app })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it serves.
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// Serves until `shutdown` is over, then lets calls under way finish and ends everything else.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (routes, _) = App::routes();
+        let router = routes.with_state(self.app.clone());
+        let hub = self.app.hub().clone();
+        let patience = self.app.config().limits.drain_timeout;
+        let drained = async {
+            shutdown.await;
+            tracing::info!("shutting down");
+            hub.close(patience).await;
+        };
+        // Results and reconnects are still taken while calls finish.
+        tokio::select! {
+            () = accept(&self.listener, &self.app, &router) => {}
+            () = drained => {}
+        }
+        drop(self.listener);
+        self.app.closing().cancel();
+        self.app.tasks().close();
+        if tokio::time::timeout(GOODBYE, self.app.tasks().wait()).await.is_err() {
+            tracing::warn!("some connections did not close in time");
+        }
+    }
+}
+
+async fn accept(listener: &TcpListener, app: &App, router: &Router) {
+    let limits = &app.config().limits;
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let overflow = Arc::new(Semaphore::new(REFUSED));
+    loop {
+        let socket = match listener.accept().await {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                // A connection that was gone before it was accepted is none of our business; no file descriptors is.
+                if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+                    tracing::error!(%error, "cannot accept connections");
+                    tokio::time::sleep(OUT_OF_FILES).await;
+                }
+                continue;
+            }
+        };
+        if let Err(error) = prepare(&socket, limits.user_timeout) {
+            tracing::debug!(%error, "a connection was gone at once");
+            continue;
+        }
+        if let Ok(place) = room.clone().try_acquire_owned() {
+            let serving = serve(socket, app.clone(), router.clone());
+            app.tasks().spawn(async move {
+                serving.await;
+                drop(place);
+            });
+        } else if let Ok(place) = overflow.clone().try_acquire_owned() {
+            let refusing = refuse(socket, limits.header_timeout);
+            app.tasks().spawn(async move {
+                refusing.await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Sends small frames at once, and notices a peer that has silently gone.
+fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    SockRef::from(socket).set_tcp_user_timeout(Some(user_timeout))?;
+    Ok(())
+}
+
+async fn serve(socket: TcpStream, app: App, router: Router) {
+    let limits = &app.config().limits;
+    let io = TokioIo::new(Patient::new(socket, limits.stall_timeout));
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (app, router) = (app.clone(), router.clone());
+        async move { Ok::<_, Infallible>(gate::handle(&app, router, request.map(Body::new)).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .serve_connection(io, service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = app.closing().cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        // Peers go at any time and send anything; that is no fault of ours.
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Tells a connection beyond the limit that there is no room.
+async fn refuse(socket: TcpStream, patience: Duration) {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later");
+        let response = problem.into_response_for(request.uri().path());
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a refused connection ended");
+    }
+}

@@ -1,0 +1,147 @@
+//! WebSocket: one task that writes what there is to say, reads what comes, and never lets one wait for the other.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use handback_wire::socket::close;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_tungstenite::tungstenite::Error as SocketError;
+
+/// Answers that may wait to be written; then nothing more is read.
+const ANSWERS: usize = 64;
+/// How long a peer gets to take the goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// The buffer that a connection reads into; larger messages grow it. Most connections are idle, and many.
+const READ_BUFFER: usize = 1024;
+
+/// How a socket is to be driven.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Larger messages close the connection.
+    pub largest_message: usize,
+    /// The time between pings.
+    pub keepalive: Duration,
+    /// How long the connection may last.
+    pub lifetime: Option<Duration>,
+}
+
+impl Settings {
+    /// Sizes the buffers of a socket that is about to open.
+    pub fn apply(&self, upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+        upgrade
+            .read_buffer_size(READ_BUFFER)
+            .write_buffer_size(0)
+            .max_message_size(self.largest_message)
+            .max_frame_size(self.largest_message)
+    }
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A message.
+    Text(String),
+    /// Nothing more: close.
+    Close(Close),
+}
+
+/// Why a socket is closed.
+#[derive(Debug, Clone, Copy)]
+pub struct Close {
+    /// The code, which says whether to come back.
+    pub code: u16,
+    /// For people.
+    pub reason: &'static str,
+}
+
+/// Our side of the conversation on a socket.
+pub trait Speaker: Send {
+    /// What to write next. Safe to drop while it waits.
+    fn next(&mut self) -> impl Future<Output = Outgoing> + Send;
+    /// The answer to a message; `None` is one that is not text.
+    fn answer(&mut self, message: Option<&str>) -> impl Future<Output = String> + Send;
+}
+
+/// Talks until the peer goes or has to go. The speaker is dropped, and with it what it holds, before the goodbye is said.
+pub async fn drive(socket: WebSocket, settings: Settings, speaker: impl Speaker) {
+    let (mut sink, mut stream) = socket.split();
+    let close = talk(&mut sink, &mut stream, settings, speaker).await;
+    let goodbye = async {
+        if let Some(Close { code, reason }) = close {
+            sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
+        }
+        sink.close().await
+    };
+    // A peer that does not take it is gone, and needs no goodbye.
+    _ = tokio::time::timeout(GOODBYE, goodbye).await;
+}
+
+async fn talk(
+    sink: &mut SplitSink<WebSocket, Message>,
+    stream: &mut SplitStream<WebSocket>,
+    settings: Settings,
+    mut speaker: impl Speaker,
+) -> Option<Close> {
+    let mut answers: VecDeque<String> = VecDeque::new();
+    let mut unwritten = false;
+    let mut ping = tokio::time::interval_at(Instant::now() + settings.keepalive, settings.keepalive);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let far = Duration::from_secs(365 * 24 * 60 * 60);
+    let end = Instant::now() + settings.lifetime.unwrap_or(far).min(far);
+    loop {
+        if !unwritten && let Some(answer) = answers.pop_front() {
+            if let Err(error) = sink.feed(Message::text(answer)).await {
+                return verdict(error);
+            }
+            unwritten = true;
+        }
+        tokio::select! {
+            flushed = sink.flush(), if unwritten => match flushed {
+                Ok(()) => unwritten = false,
+                Err(error) => return verdict(error),
+            },
+            read = stream.next(), if answers.len() < ANSWERS => match read {
+                Some(Ok(Message::Text(text))) => answers.push_back(speaker.answer(Some(text.as_str())).await),
+                Some(Ok(Message::Binary(_))) => answers.push_back(speaker.answer(None).await),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return None,
+                Some(Err(error)) => return verdict(error),
+            },
+            outgoing = speaker.next(), if !unwritten => match outgoing {
+                Outgoing::Text(text) => {
+                    if let Err(error) = sink.feed(Message::text(text)).await {
+                        return verdict(error);
+                    }
+                    unwritten = true;
+                }
+                Outgoing::Close(close) => return Some(close),
+            },
+            _ = ping.tick(), if !unwritten => {
+                if let Err(error) = sink.feed(Message::Ping(bytes::Bytes::new())).await {
+                    return verdict(error);
+                }
+                unwritten = true;
+            }
+            () = tokio::time::sleep_until(end), if settings.lifetime.is_some() => {
+                return Some(Close { code: close::POLICY, reason: "the token has expired" });
+            }
+        }
+    }
+}
+
+/// What an error says about how to close; `None` if the peer is gone.
+fn verdict(error: axum::Error) -> Option<Close> {
+    match error.into_inner().downcast_ref::<SocketError>() {
+        Some(SocketError::Capacity(_)) => Some(Close { code: close::TOO_BIG, reason: "the message is too big" }),
+        Some(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+            Some(Close { code: close::TOO_SLOW, reason: "too slow" })
+        }
+        Some(SocketError::Utf8(_)) => Some(Close { code: 1007, reason: "text must be UTF-8" }),
+        Some(SocketError::Protocol(_)) => Some(Close { code: 1002, reason: "this is not WebSocket" }),
+        _ => None,
+    }
+}

@@ -1,0 +1,17 @@
+//! What Handback's own tests are made of: a server on a free port, and clients that do what the test says.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | [`server`] | a real server on a free port, and requests to it |
+//! | [`stream`] | a reader of server-sent events over a real socket |
+//! | [`socket`] | a WebSocket client |
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
+
+pub mod server;
+pub mod socket;
+pub mod stream;
+
+pub use server::{Answer, TestServer};
+pub use socket::TestSocket;
+pub use stream::{Frame, TestStream};

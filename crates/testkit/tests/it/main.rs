@@ -1,0 +1,5 @@
+//! The server through its public API: real sockets, real clients.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is a failed test")]
+
+mod schema;
+mod smoke;

@@ -1,0 +1,30 @@
+//! Minting client tokens.
+
+use serde::{Deserialize, Serialize};
+
+/// `POST /auth/client-token`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ClientTokenRequest {
+    /// The client that the token speaks for.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// The one session that the token is good for; all of the client's when absent.
+    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// How long the token is good for, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
+}
+
+/// The answer to [`ClientTokenRequest`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ClientToken {
+    /// The signed token (a JWT).
+    pub token: String,
+    /// When it expires, RFC 3339.
+    pub expires_at: String,
+}

@@ -1,0 +1,78 @@
+//! The error body and its codes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What kind of failure it was; one code, one HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// 400: the request is not what the endpoint takes.
+    InvalidRequest,
+    /// 401: no valid key or token.
+    Unauthorized,
+    /// 403: known, but not allowed to do this.
+    Forbidden,
+    /// 404: no such thing.
+    NotFound,
+    /// 405: the path exists, not with this method.
+    MethodNotAllowed,
+    /// 409: it contradicts what is already there.
+    Conflict,
+    /// 409: the call was cancelled.
+    Cancelled,
+    /// 410: the call is over.
+    Gone,
+    /// 413: larger than the limit.
+    TooLarge,
+    /// 426: this endpoint speaks WebSocket.
+    UpgradeRequired,
+    /// 429: too many calls for this client; see `Retry-After`.
+    RateLimited,
+    /// 500: our own fault.
+    InternalError,
+    /// 502: the client went away.
+    ClientDisconnected,
+    /// 503: overloaded or shutting down.
+    Unavailable,
+    /// 504: the client did not answer in time.
+    Timeout,
+}
+
+impl ErrorCode {
+    /// The HTTP status that goes with the code.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InvalidRequest => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::Conflict | Self::Cancelled => 409,
+            Self::Gone => 410,
+            Self::TooLarge => 413,
+            Self::UpgradeRequired => 426,
+            Self::RateLimited => 429,
+            Self::InternalError => 500,
+            Self::ClientDisconnected => 502,
+            Self::Unavailable => 503,
+            Self::Timeout => 504,
+        }
+    }
+}
+
+/// The body of every failure of the client-tools API.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErrorBody {
+    /// What went wrong, for people.
+    pub error: String,
+    /// What went wrong, for programs.
+    pub code: ErrorCode,
+    /// More about it, where there is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub details: Option<Box<RawValue>>,
+}

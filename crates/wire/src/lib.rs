@@ -1,0 +1,18 @@
+//! The JSON that Handback and its clients exchange, one module a protocol.
+//!
+//! Types here are tolerant when read (unknown keys are ignored, optional fields may be missing or null)
+//! and strict when written (optional fields are left out, never null). They know nothing of the server.
+//!
+//! | module | protocol |
+//! | --- | --- |
+//! | [`client_tools`] | the client-tools API: bodies of the endpoints, SSE data, listings |
+//! | [`socket`] | the messages of the client-tools WebSocket |
+//! | [`event`] | what `GET /event` streams |
+//! | [`auth`] | minting client tokens |
+//! | [`error`] | the error body and its codes |
+
+pub mod auth;
+pub mod client_tools;
+pub mod error;
+pub mod event;
+pub mod socket;

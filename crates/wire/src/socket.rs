@@ -1,0 +1,167 @@
+//! The messages of the client-tools WebSocket, as the server writes them and clients read them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::client_tools::{Tool, ToolRequest, ToolResult};
+use crate::error::ErrorCode;
+
+/// Client to server.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum ClientMessage {
+    /// Register tools.
+    Register {
+        /// The tools; all of them are registered, or none.
+        tools: Vec<Tool>,
+        /// Offer them in this session only.
+        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
+        session_id: Option<String>,
+        /// Echoed by the answer.
+        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+        reference: Option<Box<RawValue>>,
+    },
+    /// Answer a call.
+    Result {
+        /// The call.
+        #[serde(rename = "requestID")]
+        request_id: String,
+        /// The result.
+        result: ToolResult,
+        /// Echoed by the answer.
+        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+        reference: Option<Box<RawValue>>,
+    },
+    /// Unregister tools.
+    Unregister {
+        /// Names or full ids; absent: all.
+        #[serde(rename = "toolIDs", skip_serializing_if = "Option::is_none")]
+        tool_ids: Option<Vec<String>>,
+        /// Echoed by the answer.
+        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+        reference: Option<Box<RawValue>>,
+    },
+    /// Ask for a `pong`.
+    Ping {
+        /// Echoed by the answer.
+        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+        reference: Option<Box<RawValue>>,
+    },
+}
+
+/// Server to client, without the `ref` that an answer echoes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", try_from = "Flat")]
+pub enum ServerMessage {
+    /// Answers `register`.
+    Registered {
+        /// The full ids of the tools.
+        #[serde(rename = "toolIDs")]
+        tool_ids: Vec<String>,
+    },
+    /// Answers `unregister`.
+    Unregistered {
+        /// The full ids of the tools that are gone.
+        #[serde(rename = "toolIDs")]
+        tool_ids: Vec<String>,
+    },
+    /// A call to run.
+    Request {
+        /// The call.
+        request: ToolRequest,
+    },
+    /// A call that is over, whatever the client still does.
+    Cancel {
+        /// The call.
+        #[serde(rename = "requestID")]
+        request_id: String,
+        /// Why.
+        reason: String,
+    },
+    /// Answers `result`.
+    Result {
+        /// The call.
+        #[serde(rename = "requestID")]
+        request_id: String,
+        /// Whether the result counts (also true when the same one was taken before).
+        accepted: bool,
+        /// True when the same result had been taken before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ignored: Option<bool>,
+        /// Why it does not count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<ErrorCode>,
+    },
+    /// Answers `ping`.
+    Pong,
+    /// A message that could not be taken; the connection stays.
+    Error {
+        /// What was wrong, for people.
+        error: String,
+        /// What was wrong, for programs.
+        code: ErrorCode,
+    },
+}
+
+/// Every field of a [`ServerMessage`]: raw JSON cannot be read through a tagged enum.
+#[derive(Deserialize)]
+struct Flat {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "toolIDs", default)]
+    tool_ids: Vec<String>,
+    #[serde(rename = "requestID", default)]
+    request_id: String,
+    request: Option<ToolRequest>,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    accepted: bool,
+    ignored: Option<bool>,
+    code: Option<ErrorCode>,
+    #[serde(default)]
+    error: String,
+}
+
+impl TryFrom<Flat> for ServerMessage {
+    type Error = String;
+
+    fn try_from(flat: Flat) -> Result<Self, String> {
+        let Flat { tool_ids, request_id, reason, accepted, ignored, code, error, .. } = flat;
+        Ok(match flat.kind.as_str() {
+            "registered" => Self::Registered { tool_ids },
+            "unregistered" => Self::Unregistered { tool_ids },
+            "request" => Self::Request { request: flat.request.ok_or("a request without `request`")? },
+            "cancel" => Self::Cancel { request_id, reason },
+            "result" => Self::Result { request_id, accepted, ignored, code },
+            "pong" => Self::Pong,
+            "error" => Self::Error { error, code: code.unwrap_or(ErrorCode::InternalError) },
+            other => return Err(format!("\"{other}\" is not a message of this protocol")),
+        })
+    }
+}
+
+/// A [`ServerMessage`] with the `ref` of the message that it answers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer<'a> {
+    /// The message.
+    #[serde(flatten)]
+    pub message: ServerMessage,
+    /// What the client had put there.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<&'a RawValue>,
+}
+
+/// Why the server closed a WebSocket, and whether to come back.
+pub mod close {
+    /// The server goes away; come back.
+    pub const GOING_AWAY: u16 = 1001;
+    /// Not allowed (any more); do not come back with the same credentials.
+    pub const POLICY: u16 = 1008;
+    /// A message was larger than the limit.
+    pub const TOO_BIG: u16 = 1009;
+    /// Nothing could be written for too long; come back.
+    pub const TOO_SLOW: u16 = 4008;
+    /// A newer connection of the same name took over; do not come back.
+    pub const SUPERSEDED: u16 = 4009;
+}
