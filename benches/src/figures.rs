@@ -92,7 +92,7 @@ pub(crate) struct Medians {
 pub(crate) struct Comparison {
     pub(crate) runs: u32,
     pub(crate) seconds: u32,
-    /// How many cores the rest of the machine kept busy, before each run.
+    /// How many cores the rest of the machine kept busy, during each run.
     pub(crate) noise: Vec<f64>,
     samples: BTreeMap<(Scenario, Peer), Vec<Sample>>,
 }

@@ -49,30 +49,51 @@ fn field(path: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Waits until others keep less than a quarter of a core busy, but not longer than that many seconds.
-/// Returns how much they do then; nothing of this comparison may be running.
-pub(crate) fn wait_until_quiet(patience: u32) -> anyhow::Result<f64> {
+/// Others keep more of a core busy than this: the machine is not quiet.
+pub(crate) const QUIET: f64 = 0.25;
+
+/// Watches how much of the machine is used by anything but this program and the processes that it has waited for.
+pub(crate) struct Watch {
+    began: Instant,
+    others: f64,
+}
+
+impl Watch {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        Ok(Self { others: others_seconds()?, began: Instant::now() })
+    }
+
+    /// How many cores the others kept busy since the start.
+    pub(crate) fn cores(&self) -> anyhow::Result<f64> {
+        Ok(((others_seconds()? - self.others) / self.began.elapsed().as_secs_f64()).max(0.0))
+    }
+}
+
+/// Waits until the machine is quiet, but not longer than that many seconds.
+pub(crate) fn wait_until_quiet(patience: u32) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
-        let busy = busy_cores()?;
-        if busy < 0.25 || began.elapsed() > Duration::from_secs(patience.into()) {
-            return Ok(busy);
+        let watch = Watch::start()?;
+        std::thread::sleep(Duration::from_millis(300));
+        if watch.cores()? < QUIET || began.elapsed() > Duration::from_secs(patience.into()) {
+            return Ok(());
         }
     }
 }
 
-fn busy_cores() -> anyhow::Result<f64> {
-    let (before, began) = (busy_seconds()?, Instant::now());
-    std::thread::sleep(Duration::from_millis(300));
-    Ok(((busy_seconds()? - before) / began.elapsed().as_secs_f64()).max(0.0))
+/// What the processors have worked for others since the machine started, in seconds.
+fn others_seconds() -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let own = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; the rest is counted among these.
+    let all = numbers(stat.lines().next().unwrap_or_default());
+    let busy: f64 =
+        all.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time).sum();
+    // After the program's name and its state, a letter: user and system time of this process at 10, of its children after it.
+    let own: f64 = numbers(own.rsplit(')').next().unwrap_or_default()).iter().skip(10).take(4).sum();
+    Ok((busy - own) / 100.0)
 }
 
-/// What all processors together have worked since the start, in seconds.
-fn busy_seconds() -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    let times: Vec<f64> =
-        stat.lines().next().unwrap_or_default().split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; the rest is counted among these.
-    let busy = times.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time);
-    Ok(busy.sum::<f64>() / 100.0)
+fn numbers(line: &str) -> Vec<f64> {
+    line.split_whitespace().filter_map(|field| field.parse().ok()).collect()
 }

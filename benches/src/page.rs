@@ -1,7 +1,7 @@
 //! The tables of the comparison, for the terminal and for the documentation.
 
 use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, median};
-use crate::machine::Machine;
+use crate::machine::{Machine, QUIET};
 use crate::process::Peer;
 
 const HEADINGS: [&str; 6] = ["", "Handback", "floor", "ratio", "goal", ""];
@@ -133,7 +133,14 @@ fn spread(comparison: &Comparison) -> anyhow::Result<String> {
 
 fn noise(comparison: &Comparison) -> String {
     match median(comparison.noise.iter().copied()) {
-        Ok(cores) => format!("Before the runs, everything else on the machine kept {cores:.2} cores busy (median).\n"),
+        Ok(cores) => {
+            let disturbed = comparison.noise.iter().filter(|cores| **cores >= QUIET).count();
+            let all = comparison.noise.len();
+            format!(
+                "During the runs, everything else on the machine kept {cores:.2} cores busy (median); \
+                 {disturbed} of {all} runs were disturbed by more than {QUIET} cores.\n"
+            )
+        }
         Err(_) => String::new(),
     }
 }

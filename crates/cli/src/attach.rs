@@ -36,8 +36,8 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "NAME")]
     tool: String,
     /// What the tool does, for the model.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    description: String,
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
     /// The JSON Schema of the input, or `@` and the file that holds it; without it any object is taken.
     #[arg(long, value_name = "JSON|@FILE")]
     schema: Option<String>,
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
         let command = Arc::clone(&command);
         async move { command::run(&command, invocation).await }
     })
-    .description(args.description)
+    .description(args.description.unwrap_or_default())
     .effect(args.effect.into());
     tool.definition.parameters = args.schema.map(read_schema).transpose()?;
     tool.definition.timeout = args.timeout.map(f64::from);

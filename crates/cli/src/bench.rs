@@ -62,7 +62,7 @@ pub(crate) struct BenchArgs {
     /// Connect the clients by WebSocket and answer over it, instead of SSE and POST.
     #[arg(long)]
     websocket: bool,
-    /// Make no calls: connect, and report the server's memory per client.
+    /// Make no calls: connect, and report the memory per client. Start the server afresh: a used one has memory to spare.
     #[arg(long)]
     idle: bool,
     /// Print one JSON object instead of text.

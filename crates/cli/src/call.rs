@@ -2,10 +2,11 @@
 
 use std::io;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use handback_client::{Api, Success, ToolResult};
+use handback_client::{Api, Error, Success, ToolResult};
 use handback_wire::client_tools::{Attachment, ExecuteRequest};
+use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::connection::QueryArgs;
@@ -53,10 +54,10 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<()> {
         ..ExecuteRequest::default()
     };
     if args.no_wait {
-        let accepted = args.query.checked(api.submit(&request).await)?;
+        let accepted = args.query.checked(api.submit(&request).await).map_err(point_to_tools)?;
         return if args.query.json { print_json(&accepted) } else { Ok(print(&format!("{}\n", accepted.request_id))?) };
     }
-    let result = args.query.checked(api.execute(&request).await)?;
+    let result = args.query.checked(api.execute(&request).await).map_err(point_to_tools)?;
     if args.query.json {
         print_json(&result)?;
     }
@@ -93,6 +94,13 @@ async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<S
         0 => bail!("no client has a tool named {tool}; `handback tools` lists what there is"),
         1 => Ok(candidates.remove(0)),
         _ => Err(Usage(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  "))).into()),
+    }
+}
+
+fn point_to_tools(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Error>().and_then(Error::code) {
+        Some(ErrorCode::NotFound) => anyhow!("{error}; `handback tools` lists what there is"),
+        _ => error,
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
     let mut stderr = io::stderr().lock();
     // When standard error is closed there is nobody to tell.
-    let _ = writeln!(stderr, "error: {}", plain(&format!("{error:#}")));
+    let _ = writeln!(stderr, "error: {}", plain(&message(error)));
     if let Some(tip) = error.downcast_ref().and_then(tip) {
         let _ = writeln!(stderr, "\n  tip: {tip}");
     }
@@ -39,6 +39,19 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
 }
 
+/// The error and its causes; a cause that is already quoted by what it caused is not said twice.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
 fn tip(error: &Error) -> Option<&'static str> {
     match error {
         Error::Unreachable { .. } => Some("is it running? start it with `handback serve`, or set --url"),
@@ -46,5 +59,20 @@ fn tip(error: &Error) -> Option<&'static str> {
         Error::InvalidUrl { .. } | Error::Unexpected { .. } => Some("set --url or HANDBACK_URL to a Handback server"),
         _ if error.status() == Some(401) => Some("set --token or HANDBACK_TOKEN to a key or token of this server"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = Err::<(), _>(io::Error::other("the disk is full")).context("cannot write: the disk is full");
+        assert_eq!(message(&error.unwrap_err()), "cannot write: the disk is full");
+        let error = Err::<(), _>(io::Error::other("the disk is full")).context("cannot write");
+        assert_eq!(message(&error.unwrap_err()), "cannot write: the disk is full");
     }
 }

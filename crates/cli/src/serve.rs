@@ -2,7 +2,6 @@
 
 use std::io;
 
-use anyhow::Context;
 use clap::Args;
 use handback_server::Server;
 use handback_server::config::{Config, LogFormat};
@@ -34,10 +33,13 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-    let listen = config.listen;
-    let server = Server::bind(config).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let server = Server::bind(config).await?;
     print(&format!("handback listening on http://{}\n", server.local_addr()))?;
-    run_until_stopped(|shutdown| async move { Ok(server.run(shutdown.cancelled_owned()).await?) }).await
+    run_until_stopped(|shutdown| async move {
+        server.run(shutdown.cancelled_owned()).await;
+        Ok(())
+    })
+    .await
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {

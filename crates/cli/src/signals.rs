@@ -1,6 +1,6 @@
 //! Stopping what runs until it is stopped.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::pin::pin;
 
 use handback_client::CancellationToken;
@@ -20,7 +20,10 @@ where
         ended = &mut work => return ended,
         () = signals.next() => {}
     }
-    remark("stopping; once more to stop at once");
+    // Without a terminal nobody presses Ctrl-C again, and the log stays what it is.
+    if io::stderr().is_terminal() {
+        remark("stopping; once more to stop at once");
+    }
     shutdown.cancel();
     tokio::select! {
         ended = &mut work => ended,

@@ -1,6 +1,7 @@
 //! Typed requests to the server's HTTP API.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -282,12 +283,15 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// What happened first: the outer errors only say that a request failed.
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string()
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the server cut it".to_owned(),
+        _ => cause.to_string(),
+    }
 }
 
 fn state_name(state: CallState) -> &'static str {

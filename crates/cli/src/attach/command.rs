@@ -192,5 +192,5 @@ impl Group {
     fn release(&mut self) {}
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ const LARGEST_ANSWER: usize = 4 << 20;
 /// What can go wrong with one exchange; the text is the name that it is counted under.
 #[derive(Debug, Error)]
 pub(super) enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("closed by the server")]
     Closed,

@@ -82,11 +82,11 @@ pub(super) async fn run(
     bar.set_prefix("measuring");
     wait(plan.duration, &shared, bar).await;
     shared.measuring.store(false, Ordering::Relaxed);
+    shared.stopping.store(true, Ordering::Relaxed);
     let elapsed = began.elapsed();
     let own_after = own_cpu_seconds();
     let server_after = cpu_seconds(target, errors).await;
 
-    shared.stopping.store(true, Ordering::Relaxed);
     while let Some(ended) = workers.join_next().await {
         ended.context("a worker of the bench died")?;
     }

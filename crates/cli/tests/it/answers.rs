@@ -85,6 +85,9 @@ fn a_call_that_ends_badly_is_exit_code_1() {
     let failing = answering(&[("POST", 200, r#"{"status":"error","error":"no such file"}"#)]);
     let call = ["call", "client_a_echo", "--url"];
     assert_eq!(handback(&[&call[..], &[&failing]].concat()), ran(1, "", "error: the tool failed: no such file\n"));
+    let unknown = answering(&[("POST", 404, r#"{"error":"there is no such tool","code":"NOT_FOUND"}"#)]);
+    let tip = "error: there is no such tool; `handback tools` lists what there is\n";
+    assert_eq!(handback(&[&call[..], &[&unknown]].concat()), ran(1, "", tip));
     let late = answering(&[("POST", 504, r#"{"error":"no answer within 5 ms","code":"TIMEOUT"}"#)]);
     assert_eq!(handback(&[&call[..], &[&late]].concat()), ran(1, "", "error: no answer within 5 ms\n"));
     let json = "{\"error\":\"no answer within 5 ms\",\"code\":\"TIMEOUT\"}\n";

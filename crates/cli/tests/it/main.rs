@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+#[cfg(unix)]
+mod processes;
 mod usage;
 
 use std::process::{Command, Output};

@@ -1,3 +1,5 @@
+#![cfg(unix)]
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;

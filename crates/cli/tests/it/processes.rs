@@ -1,0 +1,87 @@
+//! The server, a client and a caller as three processes.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Ran, command, handback};
+
+/// A process that is killed when the test ends.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn serve(listen: &str) -> (Process, String) {
+    let mut child = command(&["serve", "--listen", listen, "--log", "off"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("handback listening on ").unwrap().to_owned();
+    (Process(child), url)
+}
+
+fn attach(url: &str, arguments: &[&str]) -> (Process, Lines<BufReader<ChildStderr>>) {
+    let arguments = [&["attach", "--client", "laptop", "--url", url][..], arguments].concat();
+    let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    wait_for(&mut lines, "connected to ");
+    (Process(child), lines)
+}
+
+fn wait_for(lines: &mut Lines<BufReader<ChildStderr>>, start: &str) {
+    assert!(lines.any(|line| line.unwrap().starts_with(start)), "no line starts with {start}");
+}
+
+#[test]
+fn a_command_is_called_through_the_server_until_its_client_stops() {
+    let (mut server, url) = serve("127.0.0.1:0");
+    let (mut client, _lines) = attach(&url, &["--tool", "shout", "--", "tr", "a-z", "A-Z"]);
+    let called = handback(&["call", "shout", "{\"text\":\"hello\"}", "--url", &url]);
+    assert_eq!(called, Ran { code: Some(0), stdout: "{\"TEXT\":\"HELLO\"}\n".to_owned(), stderr: String::new() });
+    client.signal(Signal::INT);
+    assert_eq!(client.end().code(), Some(0));
+    assert_eq!(handback(&["tools", "--url", &url]).stderr, "no tools\n");
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().code(), Some(0));
+}
+
+#[test]
+fn a_client_comes_back_to_a_server_that_was_restarted() {
+    let (mut server, url) = serve("127.0.0.1:0");
+    let (_client, mut lines) = attach(&url, &["--tool", "echo", "--", "cat"]);
+    server.signal(Signal::TERM);
+    server.end();
+    wait_for(&mut lines, "the connection to ");
+    let (_server, again) = serve(url.strip_prefix("http://").unwrap());
+    assert_eq!(again, url);
+    wait_for(&mut lines, "connected to ");
+    assert_eq!(handback(&["call", "echo", "--url", &url]).stdout, "{}\n");
+}
+
+#[test]
+fn a_second_signal_stops_a_client_and_its_commands_at_once() {
+    let (_server, url) = serve("127.0.0.1:0");
+    // A command that does not heed SIGTERM.
+    let script = "trap '' TERM; while :; do sleep 1; done";
+    let (mut client, mut lines) = attach(&url, &["--tool", "stay", "--", "sh", "-c", script]);
+    assert_eq!(handback(&["call", "stay", "--no-wait", "--url", &url]).code, Some(0));
+    wait_for(&mut lines, "call ");
+    client.signal(Signal::INT);
+    client.signal(Signal::TERM);
+    assert_eq!(client.end().code(), Some(130));
+}
