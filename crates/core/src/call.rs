@@ -241,7 +241,7 @@ pub struct FinishedCall {
     /// How long it took.
     pub phases: Phases,
     /// How it ended.
-    pub outcome: Arc<Outcome>,
+    pub outcome: Outcome,
 }
 
 /// One open connection, for as long as it is open.
@@ -272,6 +272,29 @@ pub(crate) struct LastOffer {
     pub(crate) attempt: u32,
 }
 
+/// Who waits for a call to end: whoever made it, and whoever asked since.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    first: Option<oneshot::Sender<Arc<FinishedCall>>>,
+    others: Vec<oneshot::Sender<Arc<FinishedCall>>>,
+}
+
+impl Waiters {
+    /// One more; those that gave up make room.
+    pub(crate) fn add(&mut self, waiter: oneshot::Sender<Arc<FinishedCall>>) {
+        self.others.retain(|waiter| !waiter.is_closed());
+        self.others.push(waiter);
+    }
+
+    /// Tells all of them.
+    pub(crate) fn tell(&mut self, call: &Arc<FinishedCall>) {
+        for waiter in self.first.take().into_iter().chain(self.others.drain(..)) {
+            // A waiter that has gone needs no answer.
+            _ = waiter.send(call.clone());
+        }
+    }
+}
+
 /// A call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -281,7 +304,7 @@ pub(crate) struct Call {
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
     pub(crate) last_offer: Option<LastOffer>,
-    pub(crate) waiters: Vec<oneshot::Sender<Arc<FinishedCall>>>,
+    pub(crate) waiters: Waiters,
     phases: Phases,
     since: Instant,
 }
@@ -299,7 +322,7 @@ impl Call {
             stage: Stage::AwaitingApproval,
             attempt: 1,
             last_offer: None,
-            waiters: vec![waiter],
+            waiters: Waiters { first: Some(waiter), others: Vec::new() },
             phases: Phases::default(),
             since: now,
         }

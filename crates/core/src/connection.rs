@@ -10,6 +10,7 @@ use crate::call::{CallHead, LinkId};
 use crate::delegate::Ended;
 use crate::hub::Hub;
 use crate::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
+use crate::outbox::Signal;
 use crate::table::{Attach, Next};
 
 /// What a connection asks for when it opens.
@@ -65,6 +66,7 @@ pub struct Connection {
     hub: Hub,
     client: ClientId,
     link: LinkId,
+    signal: Arc<Signal>,
 }
 
 impl Hub {
@@ -79,8 +81,9 @@ impl Hub {
             last_seen: last_seen.filter(|id| id.epoch == self.0.epoch).map(|id| id.number),
         };
         let wall = self.0.clock.now();
-        let link = self.locked(|table| table.attach(attach, Instant::now(), wall)).ok_or(TooManyConnections)?;
-        Ok(Connection { hub: self.clone(), client, link })
+        let attached = self.locked(|table| table.attach(attach, Instant::now(), wall));
+        let (link, signal) = attached.ok_or(TooManyConnections)?;
+        Ok(Connection { hub: self.clone(), client, link, signal })
     }
 }
 
@@ -94,15 +97,18 @@ impl Connection {
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Delivery> {
         let epoch = &self.hub.0.epoch;
         let id = |number| EventId { epoch: epoch.clone(), number };
-        let next =
-            |table: &mut crate::table::Table| table.next(&self.client, self.link, context.waker(), Instant::now());
-        Poll::Ready(match self.hub.locked(next) {
-            Next::Offer { head, attempt, number } => Delivery::Request { head, attempt, id: id(number) },
-            Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
-            Next::Superseded => Delivery::Superseded,
-            Next::Closed => Delivery::GoingAway,
-            Next::Wait => return Poll::Pending,
-        })
+        while self.signal.lower(context.waker()) {
+            let next = self.hub.locked(|table| table.next(&self.client, self.link, Instant::now()));
+            return Poll::Ready(match next {
+                Next::Offer { head, attempt, number } => Delivery::Request { head, attempt, id: id(number) },
+                Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
+                Next::Superseded => Delivery::Superseded,
+                Next::Closed => Delivery::GoingAway,
+                // It was raised for something that is no longer there.
+                Next::Wait => continue,
+            });
+        }
+        Poll::Pending
     }
 
     /// What to write next. Safe to drop while it waits.

@@ -12,6 +12,7 @@
 //! Result, timeout, cancel and disconnect all end the same entry of the table; exactly one finds it there.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -166,7 +167,7 @@ impl Hub {
             message: new.message,
             call: new.call,
             tool,
-            input: one_line(&new.input),
+            input: one_line(new.input),
             timeout,
             created,
             deadline: created + timeout,
@@ -174,6 +175,7 @@ impl Hub {
         });
 
         let (waiter, ended) = oneshot::channel();
+        let mut journaled = None;
         self.locked(|table| {
             let client = head.client();
             if table.lifecycle != Lifecycle::Serving {
@@ -187,11 +189,23 @@ impl Hub {
             }
             // Last of the checks: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-            if table.enter(head.clone(), waiter, now) { Ok(()) } else { Err(Refusal::Overloaded) }
+            if !table.enter(head.clone(), waiter, now) {
+                return Err(Refusal::Overloaded);
+            }
+            let mut writing = self.0.store.begin(&head);
+            // A store that is done at once spares the call a second turn of the lock.
+            match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Ok(())) => table.admit(&head.request, now),
+                Poll::Ready(Err(error)) => journaled = Some(Err(error)),
+                Poll::Pending => journaled = Some(Ok(writing)),
+            }
+            Ok(())
         })?;
-        let open = OpenCall { hub: self.clone(), head, ended };
-        self.0.store.begin(&open.head).await?;
-        self.locked(|table| table.admit(&open.head.request, Instant::now()));
+        let open = OpenCall { hub: self.clone(), head, ended, over: false };
+        if let Some(journaled) = journaled {
+            journaled?.await?;
+            self.locked(|table| table.admit(&open.head.request, Instant::now()));
+        }
         Ok(open)
     }
 
@@ -216,18 +230,19 @@ impl Hub {
     /// Ends a call on somebody's behalf, or says why not; `None` if the same result had ended it before.
     fn decide(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Option<Ended>, NotTaken> {
         let now = Instant::now();
+        let answer = outcome.answer_hash();
         let ending = self.locked(|table| {
             if let Some(call) = table.calls.get(request) {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
-                return Ok(table.finish(request, outcome, now));
+                return Ok(table.finish(request, outcome, answer, now));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
             if !caller.may_touch(&over.client, &over.session) {
                 return Err(NotTaken::Forbidden);
             }
-            match (over.end, outcome.answer_hash()) {
+            match (over.end, answer) {
                 (End::Answered(taken), Some(answer)) if taken == answer => Ok(None),
                 (End::Answered(_), Some(_)) => Err(NotTaken::Conflict),
                 _ => Err(NotTaken::Over),
@@ -242,6 +257,7 @@ pub struct OpenCall {
     hub: Hub,
     head: Arc<CallHead>,
     ended: oneshot::Receiver<Arc<FinishedCall>>,
+    over: bool,
 }
 
 impl OpenCall {
@@ -254,7 +270,10 @@ impl OpenCall {
     pub async fn outcome(mut self) -> Arc<FinishedCall> {
         loop {
             match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
-                Ok(Ok(finished)) => return finished,
+                Ok(Ok(finished)) => {
+                    self.over = true;
+                    return finished;
+                }
                 // Whoever ends a call answers its waiters, dropped or not: this is out of reach.
                 Ok(Err(_)) => std::future::pending().await,
                 Err(_) => {
@@ -277,7 +296,9 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        if let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(Cancellation::CallerGone)) {
+        if !self.over
+            && let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(Cancellation::CallerGone))
+        {
             ended.settle_later();
         }
     }
@@ -318,10 +339,7 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        for waiter in self.ending.waiters.drain(..) {
-            // A waiter that has gone needs no answer.
-            _ = waiter.send(self.ending.call.clone());
-        }
+        self.ending.waiters.tell(&self.ending.call);
         self.hub.changed_if_draining();
     }
 }

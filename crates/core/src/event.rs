@@ -1,6 +1,7 @@
 //! What happened, for whoever listens. Nothing is made while nobody does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::broadcast;
 
@@ -44,22 +45,47 @@ impl Event {
 
 /// Where events come out. A listener that is too far behind is told so and gets no more.
 #[derive(Debug, Clone)]
-pub(crate) struct Events(broadcast::Sender<Event>);
+pub(crate) struct Events {
+    sender: broadcast::Sender<Event>,
+    /// The channel itself tells this only under its lock, which every call would pay for.
+    listeners: Arc<AtomicUsize>,
+}
 
 impl Events {
     pub(crate) fn new(buffer: usize) -> Self {
-        Self(broadcast::Sender::new(buffer.max(1)))
+        Self { sender: broadcast::Sender::new(buffer.max(1)), listeners: Arc::default() }
     }
 
     /// Makes and sends an event, if anybody listens.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.0.receiver_count() > 0 {
+        if self.listeners.load(Ordering::Acquire) > 0 {
             // Fails only when the last listener has just left.
-            _ = self.0.send(event());
+            _ = self.sender.send(event());
         }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.0.subscribe()
+    pub(crate) fn subscribe(&self) -> Subscription {
+        self.listeners.fetch_add(1, Ordering::AcqRel);
+        Subscription { receiver: self.sender.subscribe(), listeners: self.listeners.clone() }
+    }
+}
+
+/// A listener.
+#[derive(Debug)]
+pub struct Subscription {
+    receiver: broadcast::Receiver<Event>,
+    listeners: Arc<AtomicUsize>,
+}
+
+impl Subscription {
+    /// The next event; `None` when this listener is too far behind. Safe to drop while it waits.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.receiver.recv().await.ok()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.listeners.fetch_sub(1, Ordering::AcqRel);
     }
 }

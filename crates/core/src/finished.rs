@@ -1,12 +1,13 @@
 //! Calls that are over, remembered for late and repeated answers: who they belonged to and a hash of the answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::call::CallHead;
 use crate::id::{ClientId, RequestId, SessionId};
+use ahash::HashMap;
 
 /// How a remembered call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) struct Finished {
 
 impl Finished {
     pub(crate) fn new(most: usize, longest: Duration) -> Self {
-        Self { calls: HashMap::new(), order: VecDeque::new(), most, longest }
+        Self { calls: HashMap::default(), order: VecDeque::new(), most, longest }
     }
 
     pub(crate) fn insert(&mut self, head: &CallHead, end: End, now: Instant) {

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phases};
 use crate::clock::Clock;
 use crate::delegate::Ended;
-use crate::event::{Event, Events};
+use crate::event::{Events, Subscription};
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -75,18 +75,18 @@ pub struct CallInfo {
     pub attempt: u32,
     /// How long it took so far.
     pub phases: Phases,
-    /// How it ended.
-    pub outcome: Option<Arc<Outcome>>,
+    /// The whole of it, once it is over.
+    pub finished: Option<Arc<FinishedCall>>,
 }
 
-impl From<&FinishedCall> for CallInfo {
-    fn from(call: &FinishedCall) -> Self {
+impl From<Arc<FinishedCall>> for CallInfo {
+    fn from(call: Arc<FinishedCall>) -> Self {
         Self {
             head: call.head.clone(),
             state: CallState::Done,
             attempt: call.attempt,
             phases: call.phases,
-            outcome: Some(call.outcome.clone()),
+            finished: Some(call),
         }
     }
 }
@@ -121,7 +121,7 @@ impl Hub {
         let result = act(&mut table);
         let wakers = table.take_wakers();
         drop(table);
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        wakers.wake();
         result
     }
 
@@ -158,7 +158,7 @@ impl Hub {
     }
 
     /// All that happens from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+    pub fn subscribe(&self) -> Subscription {
         self.0.events.subscribe()
     }
 
@@ -212,20 +212,18 @@ impl Hub {
         let over = self.locked(|table| {
             let call = table.calls.get_mut(request).filter(|_| !wait.is_zero())?;
             let (waiter, over) = oneshot::channel();
-            // Waiters that gave up make room for the next.
-            call.waiters.retain(|waiter| !waiter.is_closed());
-            call.waiters.push(waiter);
+            call.waiters.add(waiter);
             Some(over)
         });
         if let Some(over) = over
             && let Ok(Ok(finished)) = tokio::time::timeout(wait, over).await
         {
-            return Ok(Some(CallInfo::from(&*finished)));
+            return Ok(Some(finished.into()));
         }
         let under_way = self.locked(|table| table.calls.get(request).map(call_info));
         match under_way {
             Some(call) => Ok(Some(call)),
-            None => Ok(self.0.store.finished(request).await?.map(|call| CallInfo::from(&*call))),
+            None => Ok(self.0.store.finished(request).await?.map(CallInfo::from)),
         }
     }
 
@@ -248,7 +246,7 @@ impl Hub {
         let mut calls: Vec<CallInfo> = calls.into_iter().map(|(_, call)| call).collect();
         if state.is_none_or(|state| state == CallState::Done) {
             let finished = self.0.store.list_finished(filter, most - calls.len()).await?;
-            calls.extend(finished.iter().map(|call| CallInfo::from(&**call)));
+            calls.extend(finished.into_iter().map(CallInfo::from));
         }
         Ok(calls)
     }
@@ -293,7 +291,7 @@ impl Hub {
 
     /// Ends a call if it is still under way; whoever gets the result settles it.
     pub(crate) fn end(&self, request: &RequestId, outcome: Outcome) -> Option<Ended> {
-        let ending = self.locked(|table| table.finish(request, outcome, Instant::now()))?;
+        let ending = self.locked(|table| table.finish(request, outcome, None, Instant::now()))?;
         Some(Ended::new(self, ending))
     }
 
@@ -309,7 +307,7 @@ fn call_info(call: &crate::call::Call) -> CallInfo {
         state: call.state(),
         attempt: call.attempt,
         phases: call.phases(Instant::now()),
-        outcome: None,
+        finished: None,
     }
 }
 

@@ -1,8 +1,12 @@
 //! Names of things. A value of one of these types has been validated; parsing is the only way to make one.
+//!
+//! Short names (23 bytes, our own call ids among them) are held in place: a call makes many, and copies them often.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 /// A name that is not allowed, and what is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +30,7 @@ fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '@' | '-')
 }
 
-fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<Arc<str>, InvalidId> {
+fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<SmolStr, InvalidId> {
     if (1..=longest).contains(&text.len()) && text.chars().all(is_name_character) {
         Ok(text.into())
     } else {
@@ -35,8 +39,10 @@ fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<Arc<str>
 }
 
 /// Names that others make and we only pass on: anything printable, within a length.
-fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<Arc<str>, InvalidId> {
-    if (shortest..=256).contains(&text.len()) && !text.chars().any(char::is_control) {
+fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<SmolStr, InvalidId> {
+    let printable = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let clean = |text: &str| printable(text) || !text.chars().any(char::is_control);
+    if (shortest..=256).contains(&text.len()) && clean(text) {
         Ok(text.into())
     } else {
         Err(InvalidId::new(what, text, format!("{shortest} to 256 bytes without control characters")))
@@ -47,12 +53,12 @@ macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $parse:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $type(Arc<str>);
+        pub struct $type(SmolStr);
 
         impl $type {
             /// Checks the text and takes it as a name.
             pub fn parse(text: &str) -> Result<Self, InvalidId> {
-                let parse: fn(&str) -> Result<Arc<str>, InvalidId> = $parse;
+                let parse: fn(&str) -> Result<SmolStr, InvalidId> = $parse;
                 parse(text).map(Self)
             }
         }
@@ -116,16 +122,23 @@ name! {
     CallId, |text| parse_opaque("callID", text, 0)
 }
 
+impl RequestId {
+    /// A name of our own making, of letters and digits.
+    pub(crate) fn random(text: [u8; 23]) -> Self {
+        Self(SmolStr::new_inline(str::from_utf8(&text).unwrap_or("r")))
+    }
+}
+
 /// A tool's full id, `client_{clientID}_{name}`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ToolId(Arc<str>);
+pub struct ToolId(SmolStr);
 
 name!(@text ToolId);
 
 impl ToolId {
     /// The full id of a client's tool.
     pub fn new(client: &ClientId, name: &ToolName) -> Self {
-        Self(format!("client_{client}_{name}").into())
+        Self(smol_str::format_smolstr!("client_{client}_{name}"))
     }
 }
 

@@ -5,7 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+
+use atomic_waker::AtomicWaker;
 
 use crate::call::StreamId;
 use crate::id::RequestId;
@@ -19,6 +22,32 @@ pub(crate) enum Item {
     Cancel(RequestId, Arc<str>),
 }
 
+/// Tells a connection that there is something for it, so that it need not take the table's lock to find nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    raised: AtomicBool,
+    waiting: AtomicWaker,
+}
+
+impl Signal {
+    /// There is something: whoever waits is to be woken.
+    #[must_use]
+    pub(crate) fn raise(&self) -> Option<Waker> {
+        self.raised.store(true, Ordering::Release);
+        self.waiting.take()
+    }
+
+    /// Whether there is, or may be, something; otherwise the waker is kept.
+    pub(crate) fn lower(&self, waker: &Waker) -> bool {
+        if self.raised.swap(false, Ordering::AcqRel) {
+            return true;
+        }
+        self.waiting.register(waker);
+        // Raised in between: whoever raised it may have found nobody waiting.
+        self.raised.swap(false, Ordering::AcqRel)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) stream: StreamId,
@@ -27,25 +56,43 @@ pub(crate) struct Outbox {
     /// Written, in order of their numbers: the last ones, for a reader that comes back.
     written: VecDeque<(u64, Item)>,
     replay: usize,
-    waker: Option<Waker>,
+    signal: Arc<Signal>,
 }
 
 impl Outbox {
     /// An empty outbox that can repeat its last `replay` items.
     pub(crate) fn new(stream: StreamId, replay: usize) -> Self {
-        Self { stream, pending: VecDeque::new(), written: VecDeque::new(), replay: replay.max(1), waker: None }
+        Self {
+            stream,
+            pending: VecDeque::new(),
+            written: VecDeque::new(),
+            replay: replay.max(1),
+            signal: Arc::default(),
+        }
+    }
+
+    /// What its connection waits on. It is another one for each connection that the outbox is taken up by.
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
     }
 
     /// Adds an item; whoever waits for it is to be woken.
     #[must_use]
     pub(crate) fn push(&mut self, item: Item) -> Option<Waker> {
         self.pending.push_back((None, item));
-        self.waker.take()
+        self.signal.raise()
     }
 
     /// The next item, with its old number if it is a repetition.
     pub(crate) fn pop(&mut self) -> Option<(Option<u64>, Item)> {
         self.pending.pop_front()
+    }
+
+    /// The connection itself has just looked, and has to look again if this is not all.
+    pub(crate) fn raise_if_more(&self) {
+        if !self.pending.is_empty() {
+            self.signal.raised.store(true, Ordering::Release);
+        }
     }
 
     /// The item is written under this number. Numbers only grow, but for repetitions, which are in place already.
@@ -63,6 +110,7 @@ impl Outbox {
 
     /// The reader has come back; it saw `number` last. What was written after that goes out again, before anything else.
     pub(crate) fn resume_after(&mut self, number: u64) {
+        self.signal = Arc::default();
         // An offer that was never written is assigned anew with the other calls that wait.
         self.pending.retain(|(_, item)| matches!(item, Item::Cancel(..)));
         while self.written.back().is_some_and(|(written, _)| *written > number) {
@@ -70,18 +118,5 @@ impl Outbox {
                 self.pending.push_front((Some(number), item));
             }
         }
-    }
-
-    /// Whom to wake for the next item.
-    pub(crate) fn wait(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
-    }
-
-    /// Takes whoever waits, to be woken.
-    pub(crate) fn take_waker(&mut self) -> Option<Waker> {
-        self.waker.take()
     }
 }

@@ -1,10 +1,11 @@
 //! Who offers which tool, in which sessions. Pure; lookup by tool id is one step.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::id::{ClientId, SessionId, ToolId};
 use crate::tool::{Tool, ToolSpec};
+use ahash::HashMap;
 
 /// A registration that is refused; nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

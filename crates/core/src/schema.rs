@@ -87,7 +87,7 @@ impl Schema {
                 .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
             Check::Compiled(Box::new(validator))
         };
-        Ok(Self { source: one_line(source), check })
+        Ok(Self { source: one_line(source.to_owned()), check })
     }
 
     /// The schema as the client wrote it, on one line.
@@ -98,7 +98,8 @@ impl Schema {
     /// Checks an input: says where and why it does not fit.
     pub fn check(&self, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
         let text = input.get();
-        if depth(text) > limits.input_depth {
+        // A short text cannot be deep.
+        if text.len() > limits.input_depth && depth(text) > limits.input_depth {
             return Err(InputError(format!("the input is nested more than {} deep", limits.input_depth)));
         }
         if !text.starts_with('{') {
@@ -190,9 +191,9 @@ pub fn depth(text: &str) -> usize {
 }
 
 /// The same JSON on one line: in JSON a line break can only be white space, and an SSE frame must not have any.
-pub fn one_line(source: &RawValue) -> Box<RawValue> {
+pub fn one_line(source: Box<RawValue>) -> Box<RawValue> {
     let text = source.get();
-    if text.contains(['\n', '\r']) { raw(&text.replace(['\n', '\r'], " ")) } else { source.to_owned() }
+    if text.contains(['\n', '\r']) { raw(&text.replace(['\n', '\r'], " ")) } else { source }
 }
 
 /// Raw JSON from a text that is known to be JSON.

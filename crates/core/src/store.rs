@@ -1,12 +1,13 @@
 //! The journal of calls: what has happened to them, for as long as the store keeps it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::call::{CallHead, FinishedCall, Outcome};
 use crate::id::{ClientId, RequestId, SessionId};
+use ahash::HashMap;
 
 /// The store could not do it; the cause is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +131,7 @@ fn ready<T: Send + 'static>(value: T) -> StoreFuture<T> {
 
 /// About how many bytes a finished call holds on to.
 fn weight(call: &FinishedCall) -> usize {
-    let outcome = match &*call.outcome {
+    let outcome = match &call.outcome {
         Outcome::Success(success) => {
             success.title.len()
                 + success.output.len()

@@ -4,7 +4,7 @@
 //! that is assigned or offered is so to an open connection of its client; a connection's `load` is the number of
 //! those; a client is known while it has tools, connections, calls, or somebody may still come back for it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
@@ -12,14 +12,15 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, StreamId};
+use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, StreamId, Waiters};
 use crate::event::{Event, Events};
 use crate::finished::{End, Finished};
 use crate::id::{ClientId, ConnectionName, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
-use crate::outbox::{Item, Outbox};
+use crate::outbox::{Item, Outbox, Signal};
 use crate::registry::{RegisterError, Registry};
 use crate::tool::ToolSpec;
+use ahash::HashMap;
 
 /// Outboxes of connections that left, kept per client for their return; the oldest are dropped.
 const PARKED: usize = 4;
@@ -59,8 +60,8 @@ struct Client {
     since: SystemTime,
     links: Vec<Link>,
     parked: VecDeque<Outbox>,
-    /// Calls under way, by their order.
-    open: BTreeMap<u64, RequestId>,
+    /// Calls under way, in their order.
+    open: Vec<(u64, RequestId)>,
     /// Until when a connection that left had asked for its client to be kept.
     kept_until: Option<Instant>,
     /// When the client goes unless it connects; its entry in `expiries`.
@@ -81,7 +82,7 @@ pub(crate) struct Attach {
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) call: Arc<FinishedCall>,
-    pub(crate) waiters: Vec<oneshot::Sender<Arc<FinishedCall>>>,
+    pub(crate) waiters: Waiters,
 }
 
 /// What a connection is to write next.
@@ -97,7 +98,7 @@ pub(crate) enum Next {
         reason: Arc<str>,
         number: u64,
     },
-    /// Nothing now; the waker is kept.
+    /// Nothing now; the connection's signal says when.
     Wait,
     /// A newer connection took over.
     Superseded,
@@ -120,6 +121,30 @@ pub struct ClientInfo {
     pub since: SystemTime,
 }
 
+/// Some tasks to wake; most often none or one.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Wakers {
+    pub(crate) fn wake(self) {
+        self.first.into_iter().chain(self.others).for_each(Waker::wake);
+    }
+}
+
+impl Extend<Waker> for Wakers {
+    fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
+        for waker in wakers {
+            match &mut self.first {
+                none @ None => *none = Some(waker),
+                Some(_) => self.others.push(waker),
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) registry: Registry,
@@ -131,7 +156,7 @@ pub(crate) struct Table {
     /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
     counter: u64,
     /// Whom to wake once the lock is free.
-    wakers: Vec<Waker>,
+    wakers: Wakers,
     limits: Arc<Limits>,
     events: Events,
 }
@@ -140,20 +165,20 @@ impl Table {
     pub(crate) fn new(limits: Arc<Limits>, events: Events) -> Self {
         Self {
             registry: Registry::default(),
-            calls: HashMap::new(),
+            calls: HashMap::default(),
             finished: Finished::new(limits.remembered_calls, limits.remembered_for),
             lifecycle: Lifecycle::Serving,
-            clients: HashMap::new(),
+            clients: HashMap::default(),
             expiries: BTreeSet::new(),
             counter: 0,
-            wakers: Vec::new(),
+            wakers: Wakers::default(),
             limits,
             events,
         }
     }
 
     /// Takes whom to wake.
-    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_wakers(&mut self) -> Wakers {
         std::mem::take(&mut self.wakers)
     }
 
@@ -171,7 +196,7 @@ impl Table {
                 since: wall,
                 links: Vec::new(),
                 parked: VecDeque::new(),
-                open: BTreeMap::new(),
+                open: Vec::new(),
                 kept_until: None,
                 expires: None,
             };
@@ -241,7 +266,7 @@ impl Table {
         let number = self.next_number();
         let (request, wall) = (head.request.clone(), head.created);
         let Some(client) = self.client_mut(&head.tool.client, wall) else { return false };
-        client.open.insert(number, request.clone());
+        client.open.push((number, request.clone()));
         self.events.emit(|| Event::Requested(head.clone()));
         self.events.emit(|| Event::Executing(head.clone()));
         self.calls.insert(request, Call::new(head, number, waiter, now));
@@ -268,12 +293,20 @@ impl Table {
     }
 
     /// Ends a call: the one terminal transition. `None` if it has ended already.
-    pub(crate) fn finish(&mut self, request: &RequestId, outcome: Outcome, now: Instant) -> Option<Ending> {
+    /// `answer` is the hash of a client's answer, if it is one.
+    pub(crate) fn finish(
+        &mut self,
+        request: &RequestId,
+        outcome: Outcome,
+        answer: Option<u64>,
+        now: Instant,
+    ) -> Option<Ending> {
         let call = self.calls.remove(request)?;
-        let answer = outcome.answer_hash();
         let client_id = call.head.client();
         if let Some(client) = self.clients.get_mut(client_id) {
-            client.open.remove(&call.number);
+            if let Ok(place) = client.open.binary_search_by_key(&call.number, |(number, _)| *number) {
+                client.open.remove(place);
+            }
             let link = call.link().and_then(|id| client.links.iter_mut().find(|link| link.id == id));
             let told = match (link, call.stage, call.last_offer) {
                 (Some(link), stage, _) => {
@@ -295,12 +328,8 @@ impl Table {
         self.finished.insert(&call.head, answer.map_or(End::Otherwise, End::Answered), now);
         self.finished.forget_old(now);
         self.forget_if_idle(call.head.client());
-        let finished = Arc::new(FinishedCall {
-            attempt: call.attempt,
-            phases: call.phases(now),
-            head: call.head,
-            outcome: Arc::new(outcome),
-        });
+        let finished =
+            Arc::new(FinishedCall { attempt: call.attempt, phases: call.phases(now), head: call.head, outcome });
         self.events.emit(|| Event::Finished(finished.clone()));
         Some(Ending { call: finished, waiters: call.waiters })
     }
@@ -309,7 +338,7 @@ impl Table {
 
     /// Opens a connection: takes over from an older one of the same name or stream, and gets the calls that wait.
     /// `None` if there are too many.
-    pub(crate) fn attach(&mut self, attach: Attach, now: Instant, wall: SystemTime) -> Option<LinkId> {
+    pub(crate) fn attach(&mut self, attach: Attach, now: Instant, wall: SystemTime) -> Option<(LinkId, Arc<Signal>)> {
         let Attach { client: client_id, name, grace, session, last_seen } = attach;
         let (id, fresh_stream) = (LinkId(self.next_number()), StreamId(self.next_number()));
         let (replay, most) = (self.limits.replay, self.limits.connections_per_client);
@@ -333,9 +362,11 @@ impl Table {
             Some((number, outbox)) => (Some(number), outbox),
             None => (None, Outbox::new(fresh_stream, replay)),
         };
-        let stream = outbox.stream;
+        let (stream, signal) = (outbox.stream, outbox.signal().clone());
+        // Perhaps it is to be told something already; it looks once, and then waits.
+        self.wakers.extend(signal.raise());
         client.links.push(Link { id, name, grace, session, outbox, load: 0 });
-        let open: Vec<RequestId> = client.open.values().cloned().collect();
+        let open: Vec<RequestId> = client.open_calls();
         self.set_expiry(&client_id, None);
         for request in open {
             if let Some(seen) = seen {
@@ -345,7 +376,7 @@ impl Table {
                 self.assign(&request, now);
             }
         }
-        Some(id)
+        Some((id, signal))
     }
 
     /// A reader is back: its calls that it had seen go on, those that it had not are in its outbox again.
@@ -367,8 +398,8 @@ impl Table {
     }
 
     fn supersede(&mut self, client_id: &ClientId, link: LinkId, now: Instant) {
-        let Some(mut link) = self.take_link(client_id, link, now) else { return };
-        self.wakers.extend(link.outbox.take_waker());
+        let Some(link) = self.take_link(client_id, link, now) else { return };
+        self.wakers.extend(link.outbox.signal().raise());
         if let Some(client) = self.clients.get_mut(client_id) {
             client.park(link.outbox);
         }
@@ -379,7 +410,7 @@ impl Table {
         let client = self.clients.get_mut(client_id)?;
         let index = client.links.iter().position(|known| known.id == link)?;
         let removed = client.links.remove(index);
-        for request in client.open.values() {
+        for (_, request) in &client.open {
             if let Some(call) = self.calls.get_mut(request)
                 && call.link() == Some(link)
             {
@@ -398,7 +429,7 @@ impl Table {
             client.park(removed.outbox);
         }
         if !client.links.is_empty() {
-            let open: Vec<RequestId> = client.open.values().cloned().collect();
+            let open: Vec<RequestId> = client.open_calls();
             for request in open {
                 if self.calls.get(&request).is_some_and(|call| call.stage == Stage::Waiting) {
                     self.assign(&request, now);
@@ -421,8 +452,9 @@ impl Table {
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
         client.parked.clear();
         client.kept_until = None;
-        let open: Vec<RequestId> = client.open.values().cloned().collect();
-        let endings = open.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, now)).collect();
+        let open: Vec<RequestId> = client.open_calls();
+        let endings =
+            open.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, None, now)).collect();
         self.unregister(client_id, None, None);
         self.forget_if_idle(client_id);
         endings
@@ -464,7 +496,7 @@ impl Table {
     }
 
     /// What a connection is to write next; nothing twice.
-    pub(crate) fn next(&mut self, client_id: &ClientId, link: LinkId, waker: &Waker, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Next {
         let Some(client) = self.clients.get_mut(client_id) else { return Next::Superseded };
         let Some(link) = client.links.iter_mut().find(|known| known.id == link) else { return Next::Superseded };
         while let Some((before, item)) = link.outbox.pop() {
@@ -484,13 +516,10 @@ impl Table {
             };
             self.counter = self.counter.max(number);
             link.outbox.record(number, item);
+            link.outbox.raise_if_more();
             return next;
         }
-        if self.lifecycle == Lifecycle::Closed {
-            return Next::Closed;
-        }
-        link.outbox.wait(waker);
-        Next::Wait
+        if self.lifecycle == Lifecycle::Closed { Next::Closed } else { Next::Wait }
     }
 
     // Listings and shutting down
@@ -519,15 +548,20 @@ impl Table {
     /// Tells all connections to go, once what they still have to be told is written.
     pub(crate) fn close(&mut self) {
         self.lifecycle = Lifecycle::Closed;
-        for client in self.clients.values_mut() {
-            for link in &mut client.links {
-                self.wakers.extend(link.outbox.take_waker());
+        for client in self.clients.values() {
+            for link in &client.links {
+                self.wakers.extend(link.outbox.signal().raise());
             }
         }
     }
 }
 
 impl Client {
+    /// Its calls under way, the oldest first.
+    fn open_calls(&self) -> Vec<RequestId> {
+        self.open.iter().map(|(_, request)| request.clone()).collect()
+    }
+
     /// Keeps an outbox for its reader's return.
     fn park(&mut self, outbox: Outbox) {
         if self.parked.len() == PARKED {

@@ -6,6 +6,7 @@ pub mod client_tools;
 pub mod event;
 pub mod operations;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
@@ -23,8 +24,9 @@ pub struct Answer<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
-        let json = HeaderValue::from_static("application/json");
-        ([(header::CONTENT_TYPE, json)], client_tools::encode::json(&self.0)).into_response()
+        let mut response = Response::new(Body::from(client_tools::encode::json(&self.0)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
     }
 }
 

@@ -1,7 +1,8 @@
 //! Puts it together: the only place that names concrete stores.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -35,6 +36,8 @@ struct Inner {
     origins: Origins,
     tasks: TaskTracker,
     closing: CancellationToken,
+    /// The same without a lock, for connections, which look often.
+    is_closing: AtomicBool,
     rejected: Family<StatusLabel, Counter>,
 }
 
@@ -45,7 +48,7 @@ struct StatusLabel {
 
 impl App {
     /// An application as configured, for a server that listens on that address.
-    pub fn new(config: Config, address: IpAddr, clock: Clock) -> Result<Self, BadPublicKey> {
+    pub fn new(config: Config, address: SocketAddr, clock: Clock) -> Result<Self, BadPublicKey> {
         let tasks = TaskTracker::new();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(config.limits.stored_calls, config.limits.stored_bytes));
         Ok(Self(Arc::new(Inner {
@@ -54,6 +57,7 @@ impl App {
             origins: Origins::new(&config, address),
             tasks,
             closing: CancellationToken::new(),
+            is_closing: AtomicBool::new(false),
             rejected: Family::default(),
             config,
         })))
@@ -98,6 +102,17 @@ impl App {
     /// Tasks that shutting down waits for.
     pub fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    /// All connections have to go.
+    pub fn close(&self) {
+        self.0.is_closing.store(true, Ordering::Release);
+        self.0.closing.cancel();
+    }
+
+    /// Whether all connections have to go.
+    pub fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::Acquire)
     }
 
     /// Cancelled when all connections have to go.

@@ -1,11 +1,13 @@
 //! Request bodies, bounded in size and time, and JSON with errors that say where.
 
+use std::task::Poll;
+
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use handback_wire::error::ErrorCode;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
@@ -19,16 +21,25 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let Text(text) = Text::from_request(request, app).await?;
-        parse(&text).map(Self)
+        let payload = Payload::from_request(request, app).await?;
+        parse(payload.text()?).map(Self)
     }
 }
 
-/// A body of UTF-8 text.
+/// A body as it came.
 #[derive(Debug)]
-pub struct Text(pub String);
+pub struct Payload(Bytes);
 
-impl FromRequest<App> for Text {
+impl Payload {
+    /// The body as text.
+    pub fn text(&self) -> Result<&str, Problem> {
+        std::str::from_utf8(&self.0).map_err(|error| {
+            Problem::invalid(format!("the body is not UTF-8: a bad byte at offset {}", error.valid_up_to()))
+        })
+    }
+}
+
+impl FromRequest<App> for Payload {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -39,25 +50,39 @@ impl FromRequest<App> for Text {
             return Err(too_large(limits.body_bytes));
         }
         let body = read(request.into_body(), limits.body_bytes);
-        let Ok(bytes) = tokio::time::timeout(limits.body_timeout, body).await else {
-            return Err(Problem::invalid("the body did not arrive in time"));
-        };
-        match String::from_utf8(bytes?.into()) {
-            Ok(text) => Ok(Self(text)),
-            Err(error) => Err(Problem::invalid(format!(
-                "the body is not UTF-8: a bad byte at offset {}",
-                error.utf8_error().valid_up_to()
-            ))),
+        tokio::pin!(body);
+        // Most bodies have come with their head, and need no timer.
+        if let Poll::Ready(bytes) = futures_util::poll!(body.as_mut()) {
+            return bytes.map(Self);
+        }
+        // Boxed: a timer is large, and would make the future of every handler so.
+        match Box::pin(tokio::time::timeout(limits.body_timeout, body)).await {
+            Ok(bytes) => bytes.map(Self),
+            Err(_) => Err(Problem::invalid("the body did not arrive in time")),
         }
     }
 }
 
-async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
-    match Limited::new(body, most).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large(most)),
-        Err(error) => Err(Problem::invalid(format!("the body could not be read: {error}"))),
+async fn read(mut body: Body, most: usize) -> Result<Bytes, Problem> {
+    // A small body is one piece, and is passed on without a copy.
+    let mut whole = Bytes::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Problem::invalid(format!("the body could not be read: {error}")))?;
+        // Trailers say nothing to us.
+        let Ok(piece) = frame.into_data() else { continue };
+        if whole.len() + piece.len() > most {
+            return Err(too_large(most));
+        }
+        whole = if whole.is_empty() { piece } else { joined(whole, &piece) };
     }
+    Ok(whole)
+}
+
+/// Appends a piece, in place but for the first time.
+fn joined(whole: Bytes, piece: &[u8]) -> Bytes {
+    let mut whole = BytesMut::from(whole);
+    whole.extend_from_slice(piece);
+    whole.freeze()
 }
 
 fn too_large(most: usize) -> Problem {

@@ -3,7 +3,7 @@
 //! On loopback without keys whoever is on the machine is trusted, so a web page elsewhere must not be able to drive
 //! the server: neither by sending requests (`Origin`, `Sec-Fetch-Site`) nor by pointing its own name here (`Host`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
@@ -22,58 +22,87 @@ use crate::problem::{Problem, has_own_shape};
 #[derive(Debug)]
 pub struct Origins {
     loopback: bool,
+    /// The hosts that nearly all requests name, to be recognised at a glance.
+    usual: [String; 2],
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
 impl Origins {
     /// As configured, for a server that listens on that address.
-    pub fn new(config: &Config, address: IpAddr) -> Self {
+    pub fn new(config: &Config, address: SocketAddr) -> Self {
         Self {
-            loopback: address.is_loopback(),
+            loopback: address.ip().is_loopback(),
+            usual: [format!("127.0.0.1:{}", address.port()), format!("localhost:{}", address.port())],
             hosts: config.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             origins: config.cors.origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
         }
     }
 
     /// Refuses what a web page elsewhere may have sent.
-    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    fn check(&self, uri: &Uri, headers: &HeaderMap, origin: &Origin) -> Result<(), Problem> {
         if !self.loopback {
             // Beyond loopback every request carries a key or token, which no other page has.
             return Ok(());
         }
         // A request line with an authority counts more than the header.
-        let host = uri.authority().map(|authority| authority.as_str()).or_else(|| text(headers, &header::HOST));
-        let host = host.map(host_of).unwrap_or_default();
-        if !is_loopback_host(&host) && !self.hosts.contains(&host) {
-            return Err(Problem::forbidden(format!(
-                "the host \"{}\" is not allowed; use 127.0.0.1 or localhost, or add it to `allowedHosts`",
-                host.escape_default()
-            )));
-        }
-        let origin = headers.get(header::ORIGIN);
-        if origin.is_some() && self.allowed(headers).is_none() {
-            return Err(Problem::forbidden(
+        let host = match uri.authority() {
+            Some(authority) => authority.as_str().as_bytes(),
+            None => headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default(),
+        };
+        self.check_host(host)?;
+        let cross_site = || text(headers, &SEC_FETCH_SITE).is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+        match origin {
+            Origin::Allowed(_) => Ok(()),
+            Origin::Foreign => Err(Problem::forbidden(
                 "pages of this origin are not allowed; add it to `cors.origins` in the configuration",
-            ));
+            )),
+            Origin::None if cross_site() => {
+                Err(Problem::forbidden("requests from pages of other sites are not allowed"))
+            }
+            Origin::None => Ok(()),
         }
-        let cross_site = text(headers, &SEC_FETCH_SITE).is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
-        if cross_site && origin.is_none() {
-            return Err(Problem::forbidden("requests from pages of other sites are not allowed"));
-        }
-        Ok(())
     }
 
-    /// The request's origin, if pages of it may read the answer.
-    fn allowed<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
-        let value = headers.get(header::ORIGIN)?;
-        let origin = value.to_str().ok()?.to_ascii_lowercase();
-        let loopback = || {
-            let (scheme, host) = origin.split_once("://")?;
-            (matches!(scheme, "http" | "https") && is_loopback_host(&host_of(host))).then_some(())
-        };
-        (self.origins.contains(&origin) || (self.loopback && loopback().is_some())).then_some(value)
+    fn check_host(&self, authority: &[u8]) -> Result<(), Problem> {
+        if self.usual.iter().any(|usual| usual.as_bytes() == authority) {
+            return Ok(());
+        }
+        let host = host_of(&String::from_utf8_lossy(authority));
+        if is_loopback_host(&host) || self.hosts.contains(&host) {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!(
+            "the host \"{}\" is not allowed; use 127.0.0.1 or localhost, or add it to `allowedHosts`",
+            host.escape_default()
+        )))
     }
+
+    /// Whose page sent the request.
+    fn of(&self, headers: &HeaderMap) -> Origin {
+        let Some(value) = headers.get(header::ORIGIN) else { return Origin::None };
+        let origin = value.to_str().unwrap_or_default().to_ascii_lowercase();
+        let on_loopback = || {
+            origin
+                .split_once("://")
+                .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && is_loopback_host(&host_of(host)))
+        };
+        if self.origins.contains(&origin) || (self.loopback && on_loopback()) {
+            Origin::Allowed(value.clone())
+        } else {
+            Origin::Foreign
+        }
+    }
+}
+
+/// Whose page sent a request.
+enum Origin {
+    /// No page, or one that browsers take for our own.
+    None,
+    /// One whose pages may read the answer.
+    Allowed(HeaderValue),
+    /// Any other.
+    Foreign,
 }
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -82,9 +111,9 @@ const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-cont
 
 /// Lets a request pass, or answers it.
 pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -> Response {
-    let allowed_origin = app.origins().allowed(request.headers()).cloned();
+    let origin = app.origins().of(request.headers());
     let own_shape = has_own_shape(request.uri().path()).then(|| request.uri().path().to_owned());
-    let mut response = match admit(app, &mut request) {
+    let mut response = match admit(app, &mut request, &origin) {
         Err(problem) => problem.into_response_for(request.uri().path()),
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
@@ -98,7 +127,7 @@ pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -
     if response.status().is_client_error() || response.status().is_server_error() {
         app.rejected(response.status());
     }
-    if let Some(origin) = allowed_origin {
+    if let Origin::Allowed(origin) = origin {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
@@ -114,8 +143,8 @@ enum Admitted {
     Preflight,
 }
 
-fn admit(app: &App, request: &mut Request) -> Result<Admitted, Problem> {
-    app.origins().check(request.uri(), request.headers())?;
+fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, Problem> {
+    app.origins().check(request.uri(), request.headers(), origin)?;
     let headers = request.headers();
     if request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return Ok(Admitted::Preflight);

@@ -60,7 +60,7 @@ impl Problem {
 
     /// The failure that a call's end is to whoever waited for it; `None` if it is a result.
     pub fn of_call(call: &FinishedCall) -> Option<Self> {
-        let code = match &*call.outcome {
+        let code = match &call.outcome {
             Outcome::Success(_) | Outcome::Error(_) => return None,
             Outcome::Timeout(_) => ErrorCode::Timeout,
             Outcome::Cancelled(Cancellation::ShuttingDown) => ErrorCode::Unavailable,

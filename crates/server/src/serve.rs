@@ -1,12 +1,14 @@
 //! Sockets: accepts connections within the limits, serves HTTP/1 on each, and shuts down completely.
 
 mod patient;
+mod watch;
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use self::patient::Patient;
+use self::watch::{Activity, Verdict, Watch};
 use crate::app::App;
 use crate::auth::BadPublicKey;
 use crate::config::Config;
@@ -65,7 +68,7 @@ impl Server {
         let failed = |source| StartError::Listen { address: wanted, source };
         let listener = TcpListener::bind(wanted).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let app = App::new(config, address.ip(), Clock::system())?;
+        let app = App::new(config, address, Clock::system())?;
         Ok(Self { listener, address, app })
     }
 
@@ -96,7 +99,7 @@ impl Server {
             () = drained => {}
         }
         drop(self.listener);
-        self.app.closing().cancel();
+        self.app.close();
         self.app.tasks().close();
         if tokio::time::timeout(GOODBYE, self.app.tasks().wait()).await.is_err() {
             tracing::warn!("some connections did not close in time");
@@ -151,19 +154,30 @@ fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
 async fn serve(socket: TcpStream, app: App, router: Router) {
     let limits = &app.config().limits;
     let io = TokioIo::new(Patient::new(socket, limits.stall_timeout));
+    let activity = Activity::default();
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (app, router) = (app.clone(), router.clone());
-        async move { Ok::<_, Infallible>(gate::handle(&app, router, request.map(Body::new)).await) }
+        activity.begin();
+        let answering = gate::handle(&app, router.clone(), request.map(Body::new));
+        async {
+            let response = answering.await;
+            activity.end(&response);
+            Ok::<_, Infallible>(response)
+        }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .serve_connection(io, service)
-        .with_upgrades();
+    let connection = http1::Builder::new().serve_connection(io, service).with_upgrades();
     tokio::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = app.closing().cancelled() => {
+    let watch = Watch::new(&app, &activity, limits.header_timeout);
+    tokio::pin!(watch);
+    // The connection first: what it is watched for is rare.
+    let verdict = poll_fn(|context| match connection.as_mut().poll(context) {
+        Poll::Ready(served) => Poll::Ready(Err(served)),
+        Poll::Pending => watch.as_mut().poll(context).map(Ok),
+    })
+    .await;
+    let served = match verdict {
+        Err(served) => served,
+        Ok(Verdict::Idle) => return,
+        Ok(Verdict::Closing) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

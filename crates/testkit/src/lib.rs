@@ -5,13 +5,18 @@
 //! | [`server`] | a real server on a free port, and requests to it |
 //! | [`stream`] | a reader of server-sent events over a real socket |
 //! | [`socket`] | a WebSocket client |
+//! | [`raw`] | a connection whose bytes the test writes and reads itself |
+//! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
+pub mod keys;
+pub mod raw;
 pub mod server;
 pub mod socket;
 pub mod stream;
 
+pub use raw::RawSocket;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
 pub use stream::{Frame, TestStream};

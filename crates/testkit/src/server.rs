@@ -1,15 +1,18 @@
 //! A real server on a free port, and requests to it.
 
+use std::future::Future;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use handback_core::hub::Counts;
 use handback_server::config::Config;
 use handback_server::{App, Server};
-use reqwest::{Client, Method, RequestBuilder, StatusCode};
-use serde_json::Value;
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::keys;
 use crate::socket::TestSocket;
 use crate::stream::TestStream;
 
@@ -26,6 +29,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Sends a request and reads all of the answer.
+    pub async fn to(request: RequestBuilder) -> Self {
+        let response = request.send().await.expect("the server answers");
+        let status = response.status().as_u16();
+        let text = response.text().await.expect("the answer is complete");
+        Self { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    }
+
     /// The code of an error, or "".
     pub fn code(&self) -> &str {
         self.body["code"].as_str().unwrap_or_default()
@@ -35,16 +46,35 @@ impl Answer {
     pub fn error(&self) -> &str {
         self.body["error"].as_str().unwrap_or_default()
     }
+
+    /// Checks that it is this, to the last key.
+    #[track_caller]
+    pub fn must_be(&self, status: u16, body: &Value) {
+        assert_eq!((self.status, &self.body), (status, body));
+    }
+
+    /// Checks that it is an error of the client-tools API with nothing but what such an error has; gives its message.
+    #[track_caller]
+    pub fn must_fail(&self, status: u16, code: &str) -> &str {
+        assert_eq!((self.status, self.code()), (status, code), "{self:?}");
+        let keys = self.body.as_object().expect("an error is an object").keys();
+        assert!(keys.into_iter().all(|key| matches!(key.as_str(), "error" | "code" | "details")), "{self:?}");
+        assert!(!self.error().is_empty(), "{self:?}");
+        self.error()
+    }
 }
 
 /// A running server.
 pub struct TestServer {
     /// Where it is.
     pub url: String,
+    /// Where it is, as an address.
+    pub address: SocketAddr,
     /// Its inside.
     pub app: App,
     /// What requests are sent with.
     pub http: Client,
+    key: Option<&'static str>,
     stop: CancellationToken,
     running: Option<JoinHandle<()>>,
 }
@@ -60,12 +90,24 @@ impl TestServer {
         let mut config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
         change(&mut config);
         let server = Server::bind(config).await.expect("the server starts");
-        let url = format!("http://{}", server.local_addr());
+        let address = server.local_addr();
         let app = server.app().clone();
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the test's own task; it is awaited in `stop`")]
         let running = Some(tokio::spawn(server.run(stop.clone().cancelled_owned())));
-        Self { url, app, http: Client::new(), stop, running }
+        let http = Client::builder().no_proxy().build().expect("an HTTP client");
+        Self { url: format!("http://{address}"), address, app, http, key: None, stop, running }
+    }
+
+    /// A server that asks for keys and takes tokens; requests carry the application key unless the test says otherwise.
+    pub async fn protected(change: impl FnOnce(&mut Config)) -> Self {
+        let mut server = Self::with(|config| {
+            keys::protect(config);
+            change(config);
+        })
+        .await;
+        server.key = Some(keys::APPLICATION_KEY);
+        server
     }
 
     /// Tells the server to stop, without waiting.
@@ -77,71 +119,121 @@ impl TestServer {
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(running) = self.running.take() {
-            running.await.expect("the server ends without a panic");
+            let ended = tokio::time::timeout(PATIENCE, running).await.expect("the server stops in time");
+            ended.expect("the server ends without a panic");
         }
     }
 
     /// A request to be completed by the test.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url))
+        let request = self.request_without_key(method, path);
+        match self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
     }
 
-    /// Sends a request.
-    pub async fn send(&self, request: RequestBuilder) -> Answer {
-        let response = request.send().await.expect("the server answers");
-        let status = response.status().as_u16();
-        let text = response.text().await.expect("the answer is complete");
-        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    /// A request that shows nothing.
+    pub fn request_without_key(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
     }
 
     /// `GET`.
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(self.request(Method::GET, path)).await
+        Answer::to(self.request(Method::GET, path)).await
     }
 
     /// `POST` with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
-        self.send(self.request(Method::POST, path).json(&body)).await
+        Answer::to(self.request(Method::POST, path).json(&body)).await
     }
 
     /// `DELETE` with a JSON body.
     pub async fn delete(&self, path: &str, body: Value) -> Answer {
-        self.send(self.request(Method::DELETE, path).json(&body)).await
+        Answer::to(self.request(Method::DELETE, path).json(&body)).await
     }
 
     /// Registers tools that take any object; gives their full ids.
     pub async fn register(&self, client: &str, tools: &[&str]) -> Vec<String> {
-        let tools: Vec<Value> = tools.iter().map(|id| serde_json::json!({ "id": id })).collect();
-        let answer = self.post("/client-tools/register", serde_json::json!({ "clientID": client, "tools": tools })).await;
+        let tools: Vec<Value> = tools.iter().map(|id| json!({ "id": id })).collect();
+        let answer = self.post("/client-tools/register", json!({ "clientID": client, "tools": tools })).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         serde_json::from_value(answer.body["registered"].clone()).unwrap()
     }
 
-    /// Calls a tool in the background.
+    /// Calls a tool in the background. Aborting the task takes the caller away.
     pub fn execute(&self, body: Value) -> JoinHandle<Answer> {
         let request = self.request(Method::POST, "/client-tools/execute").json(&body);
         #[expect(clippy::disallowed_methods, reason = "the test's own task; the test awaits it")]
-        tokio::spawn(async move {
-            let response = request.send().await.expect("the server answers");
-            let status = response.status().as_u16();
-            Answer { status, body: response.json().await.expect("the answer is JSON") }
-        })
+        tokio::spawn(Answer::to(request))
+    }
+
+    /// Makes a call that nobody waits for; gives its id.
+    pub async fn begin_call(&self, mut body: Value) -> String {
+        body["wait"] = false.into();
+        let answer = self.post("/client-tools/execute", body).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.body["requestID"].as_str().unwrap().to_owned()
     }
 
     /// Answers a call with an output.
     pub async fn answer(&self, request: &str, output: &str) -> Answer {
-        let result = serde_json::json!({ "status": "success", "output": output });
-        self.post("/client-tools/result", serde_json::json!({ "requestID": request, "result": result })).await
+        let result = json!({ "status": "success", "output": output });
+        self.post("/client-tools/result", json!({ "requestID": request, "result": result })).await
     }
 
-    /// Opens a client's stream of calls; `path` may carry a query.
+    /// Cancels a call.
+    pub async fn cancel(&self, request: &str, reason: &str) -> Answer {
+        self.post("/client-tools/cancel", json!({ "requestID": request, "reason": reason })).await
+    }
+
+    /// A call as it stands.
+    pub async fn call(&self, request: &str) -> Value {
+        let answer = self.get(&format!("/client-tools/calls/{request}")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    }
+
+    /// How a call ended, once it has.
+    pub async fn outcome(&self, request: &str) -> Value {
+        let answer = self.get(&format!("/client-tools/calls/{request}?wait=60000")).await;
+        assert_eq!((answer.status, &answer.body["state"]), (200, &json!("done")), "{answer:?}");
+        answer.body["outcome"].clone()
+    }
+
+    /// Opens a client's stream of calls; `client` may carry a query.
     pub async fn stream(&self, client: &str) -> TestStream {
         TestStream::open(self.request(Method::GET, &format!("/client-tools/pending/{client}"))).await
     }
 
+    /// Opens a client's stream of calls for a reader that has seen frames up to this one.
+    pub async fn resume(&self, client: &str, last_seen: &str) -> TestStream {
+        let request = self.request(Method::GET, &format!("/client-tools/pending/{client}"));
+        TestStream::open(request.header("last-event-id", last_seen)).await
+    }
+
+    /// Opens the stream of events, and takes the first, which only says that it is open.
+    pub async fn events(&self) -> TestStream {
+        let mut events = TestStream::open(self.request(Method::GET, "/event")).await;
+        assert_eq!(events.next().await.data, json!({ "type": "server.connected", "properties": {} }));
+        events
+    }
+
     /// Opens a client's WebSocket; `client` may carry a query.
     pub async fn socket(&self, client: &str) -> TestSocket {
-        TestSocket::open(&format!("{}/client-tools/ws/{client}", self.url.replace("http", "ws"))).await
+        TestSocket::open(&self.socket_url(client), self.key).await
+    }
+
+    /// Where a client's WebSocket is.
+    pub fn socket_url(&self, client: &str) -> String {
+        format!("ws://{}/client-tools/ws/{client}", self.address)
+    }
+
+    /// Makes a client token.
+    pub async fn token(&self, body: Value) -> String {
+        let answer = self.post("/auth/client-token", body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body["token"].as_str().unwrap().to_owned()
     }
 
     /// What there is, in numbers.
@@ -151,19 +243,23 @@ impl TestServer {
 
     /// Waits until the numbers are so.
     pub async fn until(&self, what: &str, condition: impl Fn(Counts) -> bool) {
-        let holds = async {
-            while !condition(self.counts()) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        if tokio::time::timeout(PATIENCE, holds).await.is_err() {
-            panic!("{what} did not come true: {:?}", self.counts());
-        }
+        until(what, async || condition(self.counts())).await;
+    }
+
+    /// Waits until a call is in that state.
+    pub async fn until_state(&self, request: &str, state: &str) {
+        until(state, async || self.call(request).await["state"] == state).await;
     }
 }
 
-/// Checks a status on the way.
-pub fn expect_status(answer: Answer, status: StatusCode) -> Value {
-    assert_eq!(answer.status, status.as_u16(), "{answer:?}");
-    answer.body
+/// Waits until a condition holds.
+pub async fn until<Check: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> Check) {
+    let holds = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, holds).await.is_err() {
+        panic!("it did not come true in time: {what}");
+    }
 }

@@ -29,6 +29,15 @@ impl Frame {
     }
 }
 
+/// How a stream ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// As a complete response: some readers take that as final.
+    Clean,
+    /// In the middle: an error at the reader, which comes back.
+    Cut,
+}
+
 type Frames = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;
 
 /// An open stream.
@@ -48,19 +57,22 @@ impl TestStream {
         Self { headers, frames: Box::pin(frames) }
     }
 
-    /// The next frame; `None` at a clean end, an error where the stream is cut.
-    pub async fn try_next(&mut self) -> Option<Result<Frame, String>> {
-        let next = timeout(PATIENCE, self.frames.next()).await.expect("a frame comes in time")?;
-        Some(next.map_err(|error| error.to_string()).map(|frame| Frame {
-            event: frame.event.unwrap_or_default(),
-            data: frame.data.as_deref().and_then(|data| serde_json::from_str(data).ok()).unwrap_or(Value::Null),
-            id: frame.id.unwrap_or_default(),
-        }))
+    /// The next frame, or how the stream ended.
+    pub async fn try_next(&mut self) -> Result<Frame, End> {
+        match timeout(PATIENCE, self.frames.next()).await.expect("a frame comes in time") {
+            None => Err(End::Clean),
+            Some(Err(_)) => Err(End::Cut),
+            Some(Ok(frame)) => Ok(Frame {
+                event: frame.event.unwrap_or_default(),
+                data: frame.data.as_deref().and_then(|data| serde_json::from_str(data).ok()).unwrap_or(Value::Null),
+                id: frame.id.unwrap_or_default(),
+            }),
+        }
     }
 
     /// The next frame.
     pub async fn next(&mut self) -> Frame {
-        self.try_next().await.expect("the stream goes on").expect("the stream is whole")
+        self.try_next().await.expect("the stream goes on")
     }
 
     /// The next frame, which must be of that kind.
@@ -68,5 +80,23 @@ impl TestStream {
         let frame = self.next().await;
         assert_eq!(frame.event, event, "{frame:?}");
         frame
+    }
+
+    /// The next call, whose id must be this.
+    pub async fn expect_call(&mut self, request: &str) -> Frame {
+        let frame = self.expect("tool-request").await;
+        assert_eq!(frame.request_id(), request, "{frame:?}");
+        frame
+    }
+
+    /// Reads until the stream ends; gives the frames that still came.
+    pub async fn end(&mut self) -> (Vec<Frame>, End) {
+        let mut frames = Vec::new();
+        loop {
+            match self.try_next().await {
+                Ok(frame) => frames.push(frame),
+                Err(end) => return (frames, end),
+            }
+        }
     }
 }

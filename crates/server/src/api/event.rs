@@ -14,8 +14,6 @@ use handback_wire::client_tools::ToolRequest;
 use handback_wire::event as wire;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -41,31 +39,25 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
     let lifetime =
         principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default());
     let interval = app.config().client_tools.keepalive_interval;
-    let source = Subscription {
+    let source = Listener {
         first: Some(frame(&wire::Event::Connected {})),
-        events: Box::pin(stream::unfold(app.hub().subscribe(), receive)),
+        events: Box::pin(stream::unfold(app.hub().subscribe(), async |mut events| {
+            Some((events.next().await?, events))
+        })),
         closing: Box::pin(app.closing().clone().cancelled_owned()),
         principal,
     };
     sse::response(source, KEEP_ALIVE, interval, lifetime)
 }
 
-struct Subscription {
+struct Listener {
     first: Option<Bytes>,
     events: Pin<Box<dyn Stream<Item = Event> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     principal: Principal,
 }
 
-/// The next event; `None` when this subscriber is too far behind.
-async fn receive(mut events: Receiver<Event>) -> Option<(Event, Receiver<Event>)> {
-    match events.recv().await {
-        Ok(event) => Some((event, events)),
-        Err(RecvError::Lagged(_) | RecvError::Closed) => None,
-    }
-}
-
-impl sse::Source for Subscription {
+impl sse::Source for Listener {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Next::Frame(first));

@@ -1,5 +1,8 @@
 //! The server through its public API: real sockets, real clients.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is a failed test")]
 
+mod endpoints;
 mod schema;
-mod smoke;
+mod slow;
+mod sockets;
+mod streams;

@@ -73,7 +73,7 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
         session: SessionId::parse(request.session_id.as_deref().unwrap_or_default())?,
         message: MessageId::parse(request.message_id.as_deref().unwrap_or_default())?,
         call: CallId::parse(request.call_id.as_deref().unwrap_or_default())?,
-        input: request.input.map_or_else(empty_object, |input| one_line(&input)),
+        input: request.input.unwrap_or_else(empty_object),
         timeout: timeout.map_err(|reason| Problem::invalid(format!("`timeout` {reason}")))?,
         origin: Origin::Application,
     })
@@ -134,7 +134,7 @@ fn outcome(answer: Answer, hub: &Hub) -> Result<Outcome, Problem> {
     Ok(Outcome::Success(Success {
         title: answer.title.unwrap_or_default(),
         output: answer.output.unwrap_or_default(),
-        metadata: answer.metadata.as_deref().map(one_line),
+        metadata: answer.metadata.map(one_line),
         attachments: answer.attachments.map(|files| files.into_iter().map(attachment).collect()),
     }))
 }

@@ -1,16 +1,18 @@
 //! From the core to the wire.
 
-use std::fmt::Write;
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use handback_core::call::{Attachment, CallHead, CallState, Outcome, Phases, Success};
 use handback_core::connection::Delivery;
 use handback_core::hub::{CallInfo, ClientInfo};
+use handback_core::id::EventId;
 use handback_core::tool::{Effect, Tool};
 use handback_wire::client_tools as wire;
 use handback_wire::socket::ServerMessage;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::transport::sse::Next;
 
@@ -32,19 +34,64 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 
 /// What a connection is given, as SSE.
 pub(super) fn sse(delivery: Delivery) -> Next {
-    let (event, data, id) = match delivery {
-        Delivery::Request { head, attempt, id } => ("tool-request", json(&request(&head, attempt)), id),
+    Next::Frame(match delivery {
+        Delivery::Request { head, attempt, id } => frame("tool-request", &RequestView::new(&head, attempt), &id),
         Delivery::Cancel { request, reason, id } => {
             let cancel = wire::ToolCancel { request_id: request.to_string(), reason: reason.to_string() };
-            ("tool-cancel", json(&cancel), id)
+            frame("tool-cancel", &cancel, &id)
         }
         Delivery::Superseded => return Next::End,
         Delivery::GoingAway => return Next::Cut,
-    };
-    let mut frame = String::with_capacity(data.len() + 64);
-    // Writing to a string cannot fail.
-    _ = write!(frame, "event: {event}\ndata: {data}\nid: {id}\n\n");
-    Next::Frame(Bytes::from(frame))
+    })
+}
+
+fn frame(event: &str, data: &impl Serialize, id: &EventId) -> Bytes {
+    // Room for a request with a small input.
+    let mut frame = Vec::with_capacity(512);
+    for text in ["event: ", event, "\ndata: "] {
+        frame.extend_from_slice(text.as_bytes());
+    }
+    // Writing to memory cannot fail, and these types always serialise.
+    _ = serde_json::to_writer(&mut frame, data);
+    _ = write!(frame, "\nid: {id}\n\n");
+    Bytes::from(frame)
+}
+
+/// A [`wire::ToolRequest`] that borrows all that it can: every call is written once, and most of it is ids.
+#[derive(Serialize)]
+struct RequestView<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "requestID")]
+    request_id: &'a str,
+    #[serde(rename = "sessionID")]
+    session_id: &'a str,
+    #[serde(rename = "messageID")]
+    message_id: &'a str,
+    #[serde(rename = "callID")]
+    call_id: &'a str,
+    tool: &'a str,
+    input: &'a RawValue,
+    deadline: String,
+    effect: wire::Effect,
+    attempt: u32,
+}
+
+impl<'a> RequestView<'a> {
+    fn new(head: &'a CallHead, attempt: u32) -> Self {
+        Self {
+            kind: "client-tool-request",
+            request_id: head.request.as_str(),
+            session_id: head.session.as_str(),
+            message_id: head.message.as_str(),
+            call_id: head.call.as_str(),
+            tool: head.tool.id.as_str(),
+            input: &head.input,
+            deadline: time(head.deadline),
+            effect: effect(head.tool.spec.effect),
+            attempt,
+        }
+    }
 }
 
 /// What a connection is given, as a WebSocket message.
@@ -56,11 +103,11 @@ pub(super) fn message(head: &CallHead, attempt: u32) -> ServerMessage {
 pub(crate) fn request(head: &CallHead, attempt: u32) -> wire::ToolRequest {
     wire::ToolRequest {
         kind: "client-tool-request".to_owned(),
-        request_id: head.request.to_string(),
-        session_id: head.session.to_string(),
-        message_id: head.message.to_string(),
-        call_id: head.call.to_string(),
-        tool: head.tool.id.to_string(),
+        request_id: head.request.as_str().to_owned(),
+        session_id: head.session.as_str().to_owned(),
+        message_id: head.message.as_str().to_owned(),
+        call_id: head.call.as_str().to_owned(),
+        tool: head.tool.id.as_str().to_owned(),
         input: head.input.clone(),
         deadline: time(head.deadline),
         effect: effect(head.tool.spec.effect),
@@ -119,7 +166,7 @@ pub(super) fn call(call: &CallInfo) -> wire::Call {
         deadline: time(head.deadline),
         times: phases(call.phases),
         input: None,
-        outcome: call.outcome.as_deref().map(outcome),
+        outcome: call.finished.as_ref().map(|finished| outcome(&finished.outcome)),
     }
 }
 

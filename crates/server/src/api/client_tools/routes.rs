@@ -23,7 +23,7 @@ use super::{decode, encode, socket};
 use crate::api::{Answer, Application, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::{Json, Text};
+use crate::body::{Json, Payload};
 use crate::problem::Problem;
 use crate::transport::sse;
 
@@ -146,8 +146,8 @@ async fn execute(
         (status = 409, description = "Another result was taken", body = ErrorBody),
         (status = 410, description = "The call had expired, was cancelled or ended as disconnected", body = ErrorBody),
     ))]
-async fn result(State(app): State<App>, principal: Principal, Text(text): Text) -> Result<Answer<wire::Done>, Problem> {
-    let (request, outcome) = decode::result(&text, app.hub())?;
+async fn result(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
+    let (request, outcome) = decode::result(payload.text()?, app.hub())?;
     let taken = app.hub().complete(&request, &principal.caller(), outcome).await?;
     let ignored = (taken == handback_core::delegate::Taken::Again).then_some(true);
     Ok(Answer(wire::Done { success: true, ignored }))

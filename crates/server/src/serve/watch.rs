@@ -1,0 +1,101 @@
+//! Watches a connection for the two reasons to end it from outside: it sends no request, or the server closes.
+//!
+//! Hyper's own header timeout sets a timer for each request. This one lets a single timer run and looks, when it has,
+//! whether anything happened meanwhile: a request costs two writes to memory.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::response::Response;
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFuture;
+
+use crate::app::App;
+
+/// What a connection has been doing. Only its own task writes and reads it.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    requests: AtomicU64,
+    busy: AtomicBool,
+}
+
+impl Activity {
+    /// A request has come.
+    pub(super) fn begin(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Relaxed);
+    }
+
+    /// It is answered. A body without a known end is a stream, and the connection stays busy with it.
+    pub(super) fn end(&self, response: &Response) {
+        if response.body().size_hint().exact().is_some() {
+            self.busy.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why a connection has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It sent no whole request for too long.
+    Idle,
+    /// The server closes.
+    Closing,
+}
+
+pin_project! {
+    /// Ends when the connection has to. It must always be polled by the same task: it gives its waker away once.
+    pub(super) struct Watch<'a> {
+        app: &'a App,
+        activity: &'a Activity,
+        patience: Duration,
+        seen: u64,
+        registered: bool,
+        #[pin]
+        timer: Sleep,
+        #[pin]
+        closing: WaitForCancellationFuture<'a>,
+    }
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(app: &'a App, activity: &'a Activity, patience: Duration) -> Self {
+        Self {
+            app,
+            activity,
+            patience,
+            seen: 0,
+            registered: false,
+            timer: tokio::time::sleep(patience),
+            closing: app.closing().cancelled(),
+        }
+    }
+}
+
+impl Future for Watch<'_> {
+    type Output = Verdict;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Verdict> {
+        let mut this = self.project();
+        if this.app.is_closing() || (!*this.registered && this.closing.poll(context).is_ready()) {
+            return Poll::Ready(Verdict::Closing);
+        }
+        if !*this.registered || this.timer.is_elapsed() {
+            *this.registered = true;
+            while this.timer.as_mut().poll(context).is_ready() {
+                let requests = this.activity.requests.load(Ordering::Relaxed);
+                if requests == *this.seen && !this.activity.busy.load(Ordering::Relaxed) {
+                    return Poll::Ready(Verdict::Idle);
+                }
+                *this.seen = requests;
+                this.timer.as_mut().reset(Instant::now() + *this.patience);
+            }
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,5 @@
+//! The client-tools WebSocket.
+
+mod closing;
+mod delivery;
+mod messages;
