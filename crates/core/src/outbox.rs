@@ -37,6 +37,11 @@ impl Signal {
         self.waiting.take()
     }
 
+    /// The connection is looking, and has to look again: this was not all.
+    pub(crate) fn look_again(&self) {
+        self.raised.store(true, Ordering::Release);
+    }
+
     /// Whether there is, or may be, something; otherwise the waker is kept.
     pub(crate) fn lower(&self, waker: &Waker) -> bool {
         if self.raised.swap(false, Ordering::AcqRel) {
@@ -88,11 +93,9 @@ impl Outbox {
         self.pending.pop_front()
     }
 
-    /// The connection itself has just looked, and has to look again if this is not all.
-    pub(crate) fn raise_if_more(&self) {
-        if !self.pending.is_empty() {
-            self.signal.raised.store(true, Ordering::Release);
-        }
+    /// Whether there is nothing to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// The item is written under this number. Numbers only grow, but for repetitions, which are in place already.

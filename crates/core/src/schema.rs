@@ -1,5 +1,7 @@
 //! A tool's JSON Schema, compiled once, and the check of an input against it.
 
+mod work;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -52,6 +54,8 @@ enum Check {
     Compiled(Box<Validator>),
 }
 
+/// How many subschemas may be visited for one value, references followed.
+const MOST_WORK: u64 = 200_000;
 /// How many violations an error names.
 const SHOWN_ERRORS: usize = 3;
 /// How much of one violation an error shows: it may quote the input.
@@ -78,7 +82,9 @@ impl Schema {
         let check = if says_nothing {
             Check::AnyObject
         } else {
-            refuse_endless(&value)?;
+            if work::of(&value) > MOST_WORK {
+                return Err(SchemaError::Invalid("its references make checking too much work".into()));
+            }
             let validator = jsonschema::options()
                 // The default engine backtracks: a hostile pattern could run for ever.
                 .with_pattern_options(PatternOptions::regex())
@@ -162,11 +168,6 @@ impl Retrieve for FetchNothing {
     fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err(format!("references to {uri} are not followed; put the definition under $defs").into())
     }
-}
-
-/// Refuses a `$ref` that leads back to itself without going into the input: checking it would never end.
-fn refuse_endless(_schema: &Value) -> Result<(), SchemaError> {
-    Ok(())
 }
 
 /// How deep a JSON text is nested.

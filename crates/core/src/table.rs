@@ -343,13 +343,15 @@ impl Table {
         let (id, fresh_stream) = (LinkId(self.next_number()), StreamId(self.next_number()));
         let (replay, most) = (self.limits.replay, self.limits.connections_per_client);
         let client = self.client_mut(&client_id, wall)?;
-        let older = client.links.iter().find(|link| {
+        let older = client.links.iter().filter(|link| {
             (name.is_some() && link.name == name) || last_seen.is_some_and(|number| link.outbox.knows(number))
         });
-        match older.map(|link| link.id) {
-            Some(older) => self.supersede(&client_id, older, now),
-            None if client.links.len() >= most => return None,
-            None => {}
+        let older: Vec<LinkId> = older.map(|link| link.id).collect();
+        if older.is_empty() && client.links.len() >= most {
+            return None;
+        }
+        for older in older {
+            self.supersede(&client_id, older, now);
         }
         let client = self.clients.get_mut(&client_id)?;
         let resumed = last_seen.and_then(|number| {
@@ -516,7 +518,9 @@ impl Table {
             };
             self.counter = self.counter.max(number);
             link.outbox.record(number, item);
-            link.outbox.raise_if_more();
+            if self.lifecycle == Lifecycle::Closed || !link.outbox.is_empty() {
+                link.outbox.signal().look_again();
+            }
             return next;
         }
         if self.lifecycle == Lifecycle::Closed { Next::Closed } else { Next::Wait }

@@ -9,13 +9,112 @@ fn check(schema: &str, input: &str) -> Result<(), String> {
 }
 
 #[test]
-fn endless() {
-    for s in [
+fn an_input_that_does_not_fit_is_told_where_and_why() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"integer"}}}},"required":["a"]}"#;
+    assert_eq!(check(schema, r#"{"a":{"b":1}}"#), Ok(()));
+    assert_eq!(check(schema, r#"{"a":{"b":"x"}}"#).unwrap_err(), r#"at /a/b: "x" is not of type "integer""#);
+    assert_eq!(check(schema, "{}").unwrap_err(), r#"the input: "a" is a required property"#);
+}
+
+#[test]
+fn an_input_is_an_object_whatever_the_schema_says() {
+    for schema in ["{}", r#"{"type":"object"}"#, r#"{"title":"anything"}"#] {
+        assert_eq!(check(schema, r#"{"any":1}"#), Ok(()));
+        for input in ["1", "\"x\"", "[]", "null", "true"] {
+            assert!(check(schema, input).is_err(), "{schema} {input}");
+        }
+    }
+}
+
+#[test]
+fn an_error_does_not_repeat_a_large_input() {
+    let input = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
+    let error = check(r#"{"properties":{"a":{"type":"integer"}}}"#, &input).unwrap_err();
+    assert!(error.len() < 1_000, "{}", error.len());
+}
+
+#[test]
+fn schemas_that_cannot_be_used_are_refused() {
+    for bad in ["true", "[]", "1", r#"{"type":"nonsense"}"#, r#"{"properties":5}"#, r#"{"pattern":"("}"#] {
+        assert!(compile(bad).is_err(), "{bad}");
+    }
+    let limits = Limits::default();
+    let large = format!(r#"{{"description":"{}"}}"#, "x".repeat(limits.schema_bytes));
+    assert!(matches!(compile(&large), Err(SchemaError::TooLarge { .. })));
+    let deep = format!("{}{}", r#"{"not":"#.repeat(32) + "{}", "}".repeat(32));
+    assert_eq!(compile(&deep).unwrap_err(), SchemaError::TooDeep { allowed: 32 });
+}
+
+#[test]
+fn nothing_is_ever_fetched() {
+    for reference in ["file:///etc/passwd", "http://127.0.0.1:9/x", "https://example.com/s.json"] {
+        let schema = format!(r#"{{"$ref":"{reference}"}}"#);
+        let error = compile(&schema).unwrap_err().to_string();
+        assert!(error.contains("not followed"), "{error}");
+    }
+    assert!(compile(r#"{"$ref":"other.json"}"#).is_err());
+    assert_eq!(check(r##"{"$ref":"#/$defs/x","$defs":{"x":{"required":["a"]}}}"##, r#"{"a":1}"#), Ok(()));
+}
+
+#[test]
+fn hostile_patterns_and_references_end() {
+    let hostile = r#"{"properties":{"a":{"pattern":"^(a+)+$"}}}"#;
+    let input = format!(r#"{{"a":"{}b"}}"#, "a".repeat(10_000));
+    assert!(check(hostile, &input).is_err());
+    for endless in [
         r##"{"$ref":"#"}"##,
         r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}"##,
         r##"{"anyOf":[{"$ref":"#"},{"type":"string"}]}"##,
     ] {
-        println!("{s} {:?}", compile(s).is_ok());
-        println!("{:?}", check(s, "{}"));
+        // Whatever it says: it comes back.
+        _ = compile(endless).map(|schema| schema.check(&raw("{}"), &Limits::default()));
     }
+}
+
+/// A schema whose every level doubles the work of checking it.
+fn doubling(levels: usize, combine: &str) -> String {
+    let level = |n: usize| {
+        format!(r##""n{n}":{{"{combine}":[{{"$ref":"#/$defs/n{m}"}},{{"$ref":"#/$defs/n{m}"}}]}}"##, m = n + 1)
+    };
+    let defs: Vec<String> = (0..levels).map(level).collect();
+    format!(r##"{{"$ref":"#/$defs/n0","$defs":{{{},"n{levels}":{{"required":["a"]}}}}}}"##, defs.join(","))
+}
+
+#[test]
+fn schemas_that_explode_are_refused() {
+    for combine in ["allOf", "anyOf", "oneOf"] {
+        let error = compile(&doubling(40, combine)).unwrap_err().to_string();
+        assert!(error.contains("too much work"), "{error}");
+        assert_eq!(compile(&doubling(8, combine)).map(|_| ()), Ok(()));
+    }
+}
+
+#[test]
+fn depth_counts_brackets_outside_of_strings() {
+    for (text, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#""[[[[""#, 0), (r#"["\"[[",[]]"#, 2)] {
+        assert_eq!(depth(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_input_that_is_too_deep_is_refused() {
+    let limits = Limits { input_depth: 10, ..Limits::default() };
+    let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(10), "]".repeat(10));
+    assert!(Schema::any_object().check(&raw(&deep), &limits).is_err());
+    let fine = format!(r#"{{"a":{}{}}}"#, "[".repeat(9), "]".repeat(9));
+    assert!(Schema::any_object().check(&raw(&fine), &limits).is_ok());
+}
+
+#[test]
+fn one_schema_is_compiled_once_and_forgotten_with_its_last_tool() {
+    let (schemas, limits) = (Schemas::default(), Limits::default());
+    let source = raw(r#"{"required":["a"]}"#);
+    let one = schemas.compile(Some(&source), &limits).unwrap();
+    let other = schemas.compile(Some(&source), &limits).unwrap();
+    assert!(Arc::ptr_eq(&one, &other));
+    drop((one, other));
+    for n in 0..1_000 {
+        schemas.compile(Some(&raw(&format!(r#"{{"required":["{n}"]}}"#))), &limits).unwrap();
+    }
+    assert!(schemas.lock().len() < 100, "{}", schemas.lock().len());
 }

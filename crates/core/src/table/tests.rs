@@ -1,1 +1,314 @@
+//! Random interleavings of everything that can happen to calls, against the rules.
 
+use std::collections::{HashMap as StdHashMap, HashSet};
+
+use proptest::prelude::*;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::call::{CallState, OutcomeKind, Success};
+use crate::clock::Clock;
+use crate::connection::{Connection, Delivery, Opening};
+use crate::delegate::{Caller, NewCall, NotTaken, Origin, Taken};
+use crate::hub::{Counts, Hub};
+use crate::id::{CallId, EventId, MessageId, ToolName};
+use crate::schema::Schema;
+use crate::store::MemoryStore;
+use crate::tool::Effect;
+
+impl Table {
+    /// The invariants that the module's documentation names.
+    fn assert_consistent(&self) {
+        let mut open = 0;
+        for (id, client) in &self.clients {
+            open += client.open.len();
+            assert!(client.open.is_sorted_by_key(|(number, _)| *number));
+            for (number, request) in &client.open {
+                let call = &self.calls[request];
+                assert_eq!((call.number, call.head.client()), (*number, id));
+                if let Some(link) = call.link() {
+                    assert!(client.links.iter().any(|known| known.id == link), "{request} is with a closed connection");
+                }
+                if !client.links.is_empty() && call.stage == Stage::Waiting {
+                    assert!(!client.links.iter().any(|link| link.takes(&call.head)), "{request} waits for nothing");
+                }
+            }
+            for link in &client.links {
+                let held =
+                    client.open.iter().filter(|(_, request)| self.calls[request].link() == Some(link.id)).count();
+                assert_eq!(held, link.load);
+            }
+            let names: Vec<_> = client.links.iter().filter_map(|link| link.name.as_ref()).collect();
+            assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "two connections of one name");
+            assert_eq!(
+                client.expires.is_some(),
+                self.expiries.contains(&(client.expires.unwrap_or(Instant::now()), id.clone()))
+            );
+            let alive = !client.links.is_empty() || !client.open.is_empty() || self.registry.count_of(id) > 0;
+            assert!(alive || client.expires.is_some(), "{id} is kept for nothing");
+            assert!(client.links.is_empty() || client.expires.is_none(), "{id} expires while it is connected");
+        }
+        assert_eq!(open, self.calls.len());
+    }
+}
+
+/// What can happen.
+#[derive(Debug, Clone)]
+enum Step {
+    Register {
+        client: usize,
+    },
+    Unregister {
+        client: usize,
+    },
+    Call {
+        client: usize,
+        session: usize,
+        timeout: u64,
+    },
+    Connect {
+        client: usize,
+        name: Option<usize>,
+        grace: u64,
+        session: Option<usize>,
+        resume: bool,
+    },
+    /// The place in the list of open connections, as far as there are so many.
+    Disconnect {
+        connection: usize,
+    },
+    /// A connection takes what there is for it.
+    Read {
+        connection: usize,
+        most: usize,
+    },
+    /// A client answers the nth call that it was given, as itself or as another.
+    Answer {
+        nth: usize,
+        output: usize,
+        as_other: bool,
+    },
+    Cancel {
+        nth: usize,
+    },
+    GiveUp {
+        nth: usize,
+    },
+    Wait {
+        milliseconds: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let client = 0..2usize;
+    prop_oneof![
+        1 => client.clone().prop_map(|client| Step::Register { client }),
+        1 => client.clone().prop_map(|client| Step::Unregister { client }),
+        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)])
+            .prop_map(|(client, session, timeout)| Step::Call { client, session, timeout }),
+        4 => (client, prop::option::of(0..2usize), prop_oneof![Just(0u64), Just(200)], prop::option::weighted(0.2, 0..2usize), any::<bool>())
+            .prop_map(|(client, name, grace, session, resume)| Step::Connect { client, name, grace, session, resume }),
+        3 => (0..4usize).prop_map(|connection| Step::Disconnect { connection }),
+        6 => (0..4usize, 1..4usize).prop_map(|(connection, most)| Step::Read { connection, most }),
+        5 => (0..6usize, 0..2usize, prop::bool::weighted(0.1))
+            .prop_map(|(nth, output, as_other)| Step::Answer { nth, output, as_other }),
+        2 => (0..6usize).prop_map(|nth| Step::Cancel { nth }),
+        1 => (0..6usize).prop_map(|nth| Step::GiveUp { nth }),
+        2 => prop_oneof![Just(10u64), Just(60), Just(300)].prop_map(|milliseconds| Step::Wait { milliseconds }),
+    ]
+}
+
+struct World {
+    hub: Hub,
+    connections: Vec<Connection>,
+    /// Every call ever made, with its waiter.
+    calls: Vec<(RequestId, usize, Option<JoinHandle<Arc<FinishedCall>>>)>,
+    /// How each call ended, as everybody was told.
+    ended: StdHashMap<RequestId, OutcomeKind>,
+    /// Attempts of each call that were given out.
+    given: StdHashMap<RequestId, Vec<u32>>,
+    last_seen: StdHashMap<ClientId, EventId>,
+}
+
+fn client(number: usize) -> ClientId {
+    ClientId::parse(&format!("c{number}")).unwrap()
+}
+
+fn session(number: usize) -> SessionId {
+    SessionId::parse(&format!("s{number}")).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let limits = Limits { unconnected_tools: Duration::from_millis(1_000), ..Limits::default() };
+        let hub = Hub::new(limits, Clock::counting(), Arc::new(MemoryStore::default()), TaskTracker::new());
+        Self {
+            hub,
+            connections: Vec::new(),
+            calls: Vec::new(),
+            ended: StdHashMap::new(),
+            given: StdHashMap::new(),
+            last_seen: StdHashMap::new(),
+        }
+    }
+
+    fn register(&self, number: usize) {
+        let spec = ToolSpec {
+            name: ToolName::parse("t").unwrap(),
+            description: String::new(),
+            schema: Arc::new(Schema::any_object()),
+            timeout: None,
+            effect: Effect::Write,
+            version: None,
+        };
+        self.hub.register(&client(number), None, vec![spec]).unwrap();
+    }
+
+    async fn take(&mut self, step: Step) {
+        match step {
+            Step::Register { client } => self.register(client),
+            Step::Unregister { client: number } => _ = self.hub.unregister(&client(number), None, None),
+            Step::Call { client: number, session: in_session, timeout } => {
+                let call = NewCall {
+                    tool: format!("client_c{number}_t"),
+                    request: None,
+                    session: session(in_session),
+                    message: MessageId::parse("").unwrap(),
+                    call: CallId::parse("").unwrap(),
+                    input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
+                    timeout: Some(Duration::from_millis(timeout)),
+                    origin: Origin::Application,
+                };
+                if let Ok(open) = self.hub.open(call).await {
+                    let request = open.head().request.clone();
+                    #[expect(clippy::disallowed_methods, reason = "the test awaits it")]
+                    let waiter = tokio::spawn(open.outcome());
+                    self.calls.push((request, number, Some(waiter)));
+                }
+            }
+            Step::Connect { client: number, name, grace, session: only, resume } => {
+                let last_seen = self.last_seen.get(&client(number)).filter(|_| resume).cloned();
+                let opening = Opening {
+                    client: client(number),
+                    name: name.map(|name| ConnectionName::parse(&format!("n{name}")).unwrap()),
+                    grace: Duration::from_millis(grace),
+                    session: only.map(session),
+                    last_seen,
+                };
+                self.connections.push(self.hub.connect(opening).unwrap());
+            }
+            Step::Disconnect { connection } => {
+                if connection < self.connections.len() {
+                    self.connections.remove(connection);
+                }
+            }
+            Step::Read { connection, most } => self.read(connection, most),
+            Step::Answer { nth, output, as_other } => self.answer(nth, output, as_other).await,
+            Step::Cancel { nth } => {
+                let Some((request, ..)) = self.calls.get(nth).map(|(request, number, _)| (request.clone(), number))
+                else {
+                    return;
+                };
+                match self.hub.cancel(&request, &Caller::Trusted, "no".into()).await {
+                    Ok(()) => self.end(&request, OutcomeKind::Cancelled),
+                    Err(NotTaken::Over) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            Step::GiveUp { nth } => {
+                if let Some((_, _, waiter)) = self.calls.get_mut(nth)
+                    && let Some(waiter) = waiter.take()
+                {
+                    waiter.abort();
+                    _ = waiter.await;
+                }
+            }
+            Step::Wait { milliseconds } => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
+        }
+    }
+
+    /// A call ends once, whoever says so.
+    fn end(&mut self, request: &RequestId, kind: OutcomeKind) {
+        let before = self.ended.insert(request.clone(), kind);
+        assert_eq!(before, None, "{request} ended twice");
+    }
+
+    fn read(&mut self, connection: usize, most: usize) {
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        for _ in 0..most {
+            match connection.poll_next(&mut context) {
+                std::task::Poll::Ready(Delivery::Request { head, attempt, id }) => {
+                    assert!(!self.ended.contains_key(&head.request), "a call that is over was given out");
+                    let given = self.given.entry(head.request.clone()).or_default();
+                    assert!(given.last().is_none_or(|last| *last <= attempt), "attempts go back");
+                    given.push(attempt);
+                    self.last_seen.insert(connection.client().clone(), id);
+                }
+                std::task::Poll::Ready(Delivery::Cancel { id, .. }) => {
+                    self.last_seen.insert(connection.client().clone(), id);
+                }
+                std::task::Poll::Ready(Delivery::Superseded | Delivery::GoingAway) | std::task::Poll::Pending => break,
+            }
+        }
+    }
+
+    async fn answer(&mut self, nth: usize, output: usize, as_other: bool) {
+        let Some((request, number)) = self.calls.get(nth).map(|(request, number, _)| (request.clone(), *number)) else {
+            return;
+        };
+        let caller = Caller::Client { client: client(if as_other { 1 - number } else { number }), session: None };
+        let outcome = Outcome::Success(Success { output: output.to_string(), ..Success::default() });
+        let taken = self.hub.complete(&request, &caller, outcome).await;
+        match taken {
+            _ if as_other => assert!(matches!(taken, Err(NotTaken::Forbidden))),
+            Ok(Taken::First) => self.end(&request, OutcomeKind::Success),
+            Ok(Taken::Again) => assert_eq!(self.ended.get(&request), Some(&OutcomeKind::Success)),
+            Err(NotTaken::Conflict) => assert_eq!(self.ended.get(&request), Some(&OutcomeKind::Success)),
+            Err(NotTaken::Over) => assert_ne!(self.ended.get(&request), Some(&OutcomeKind::Success)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Lets everything end, and checks that everybody was told the same and nothing is left.
+    async fn finish(mut self) {
+        self.connections.clear();
+        for number in 0..2 {
+            self.hub.unregister(&client(number), None, None);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(self.hub.counts(), Counts::default());
+        let listed = self.hub.calls(&Default::default(), None, 1_000).await.unwrap();
+        assert_eq!(listed.len(), self.calls.len());
+        assert!(listed.iter().all(|call| call.state == CallState::Done));
+        for (request, _, waiter) in self.calls {
+            let stored = self.hub.call(&request, Duration::ZERO).await.unwrap().unwrap().finished.unwrap();
+            if let Some(said) = self.ended.get(&request) {
+                assert_eq!(stored.outcome.kind(), *said);
+            }
+            if let Some(waiter) = waiter {
+                assert!(Arc::ptr_eq(&waiter.await.unwrap(), &stored), "the waiter was told another end");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_every_call_ends_once_and_nothing_is_left(steps in prop::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let mut world = World::new();
+            world.register(0);
+            world.register(1);
+            for step in steps {
+                world.take(step).await;
+                world.hub.locked(|table| table.assert_consistent());
+            }
+            world.finish().await;
+        });
+    }
+}

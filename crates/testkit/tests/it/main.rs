@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is a failed test")]
 
 mod endpoints;
+mod events;
 mod schema;
 mod slow;
 mod sockets;
