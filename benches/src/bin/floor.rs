@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Handback's own allocator: the comparison is not one of allocators.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The least code that still delegates a call.
 #[derive(Parser)]

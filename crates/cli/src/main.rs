@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-#[cfg(feature = "mimalloc")]
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Tools that run on the client: a server hands calls to browsers, editors and laptops, and takes the results back.
 #[derive(Debug, Parser)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use handback_core::clock::Clock;
-use handback_core::id::{ClientId, SessionId};
 use handback_server::auth::Auth;
+use handback_server::core::clock::Clock;
+use handback_server::core::id::{ClientId, SessionId};
 
 use crate::config::SettingsArgs;
 use crate::failure::Usage;

@@ -26,4 +26,6 @@ pub mod serve;
 pub mod transport;
 
 pub use app::App;
+/// Clients, tools and calls, for programs that embed the server.
+pub use handback_core as core;
 pub use serve::Server;

@@ -99,6 +99,20 @@ impl TestServer {
         Self { url: format!("http://{address}"), address, app, http, key: None, stop, running }
     }
 
+    /// A server on a thread of its own, so that one that hangs fails a test instead of hanging it.
+    pub async fn apart() -> Self {
+        let (started, server) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                _ = started.send(Self::start().await);
+                // Its thread lives as long as the process.
+                std::future::pending::<()>().await;
+            });
+        });
+        server.await.expect("the server starts")
+    }
+
     /// A server that asks for keys and takes tokens; requests carry the application key unless the test says otherwise.
     pub async fn protected(change: impl FnOnce(&mut Config)) -> Self {
         let mut server = Self::with(|config| {

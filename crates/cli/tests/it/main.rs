@@ -5,6 +5,7 @@
 mod answers;
 #[cfg(unix)]
 mod processes;
+mod readme;
 mod usage;
 
 use std::process::{Command, Output};

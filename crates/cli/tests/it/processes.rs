@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{Ran, command, handback};
 
 /// A process that is killed when the test ends.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
     fn signal(&self, signal: Signal) {
@@ -27,7 +27,7 @@ impl Drop for Process {
     }
 }
 
-fn serve(listen: &str) -> (Process, String) {
+pub(crate) fn serve(listen: &str) -> (Process, String) {
     let mut child = command(&["serve", "--listen", listen, "--log", "off"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -1,9 +1,14 @@
 //! The server through its public API: real sockets, real clients.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is a failed test")]
 
+mod access;
+mod bad_input;
 mod endpoints;
 mod events;
 mod schema;
+mod shutdown;
 mod slow;
 mod sockets;
 mod streams;
+mod stress;
+mod weaknesses;

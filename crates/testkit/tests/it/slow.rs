@@ -244,3 +244,26 @@ async fn a_peer_that_is_gone_in_the_middle_of_a_body_changes_nothing() {
     assert_eq!(server.register("other", &["t"]).await, ["client_other_t"]);
     assert_eq!(server.counts().tools, 1);
 }
+
+#[tokio::test]
+async fn an_answer_that_is_read_slowly_but_steadily_arrives_whole() {
+    let server = TestServer::with(|config| config.limits.header_timeout = Duration::from_millis(100)).await;
+    server.register("slow", &["t"]).await;
+    server.begin_call(large("r")).await;
+    let mut reader = RawSocket::open_narrow(server.address).await;
+    let head = reader.get("/client-tools/calls/r").await;
+    let length: usize = head.header("content-length").parse().unwrap();
+    let began = Instant::now();
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    // Some of it may have come with the head.
+    while bytes < length - (1 << 16) {
+        let read = reader.socket.read(&mut buffer).await.expect("the answer goes on");
+        assert_ne!(read, 0, "it ended after {bytes} of {length} bytes and {:?}", began.elapsed());
+        bytes += read;
+        if began.elapsed() < Duration::from_millis(500) {
+            // As fast as this reader is.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Who may do what: keys, tokens, and where requests may come from.
+
+mod loopback;
+mod matrix;
+mod own;
+mod secrets;
+mod tokens;

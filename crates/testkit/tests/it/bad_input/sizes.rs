@@ -1,0 +1,161 @@
+//! Bodies and lists that are too large.
+
+use std::fmt::Write as _;
+
+use handback_testkit::{Answer, RawSocket, TestServer};
+use reqwest::Method;
+use serde_json::json;
+
+use super::{SOON, complaint, not_refused, state};
+
+const LIMIT: usize = 4 << 20;
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_large_is_413_before_it_is_sent() {
+    let server = TestServer::start().await;
+    for path in ["register", "unregister", "execute", "result", "cancel"] {
+        for length in [LIMIT + 1, 5 << 20, usize::MAX] {
+            let head =
+                format!("POST /client-tools/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{{");
+            let answered = tokio::time::timeout(SOON, RawSocket::exchange(server.address, head)).await;
+            let (_, answer) = answered.unwrap_or_else(|_| panic!("{path} with {length} bytes: no answer"));
+            // More than a length can be is not HTTP at all.
+            if length < usize::MAX {
+                answer.must_fail(413, "TOO_LARGE");
+            } else {
+                assert!((400..500).contains(&answer.status), "{answer:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_is_413_once_it_is_too_large() {
+    let server = TestServer::start().await;
+    let before = state(&server).await;
+    let piece = format!("{:x}\r\n{}\r\n", 1 << 16, "x".repeat(1 << 16));
+    for path in ["register", "unregister", "execute", "result", "cancel"] {
+        let mut body =
+            format!("POST /client-tools/{path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for _ in 0..(5 << 20) / (1 << 16) {
+            body.push_str(&piece);
+        }
+        body.push_str("0\r\n\r\n");
+        let (_, answer) = RawSocket::exchange(server.address, body).await;
+        answer.must_fail(413, "TOO_LARGE");
+    }
+    assert_eq!(state(&server).await, before);
+}
+
+#[tokio::test]
+async fn a_common_client_that_sends_too_much_reads_the_413() {
+    let server = TestServer::start().await;
+    for megabytes in [5, 20] {
+        let body = json!({ "clientID": "tab", "tools": [], "x": "x".repeat(megabytes << 20) });
+        server.post("/client-tools/register", body).await.must_fail(413, "TOO_LARGE");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() {
+    let server = TestServer::start().await;
+    let ids = server.register("tab", &["t"]).await;
+    let body = |size: usize| {
+        let mut body = format!("{{\"toolID\":\"{}\",\"wait\":false,\"input\":{{\"text\":\"", ids[0]);
+        let end = "\"}}";
+        body.push_str(&"x".repeat(size - body.len() - end.len()));
+        body + end
+    };
+    let send = async |body: String| Answer::to(server.request(Method::POST, "/client-tools/execute").body(body)).await;
+    assert_eq!(send(body(LIMIT)).await.status, 202);
+    send(body(LIMIT + 1)).await.must_fail(413, "TOO_LARGE");
+    assert_eq!(server.counts().calls, 1);
+}
+
+#[tokio::test]
+async fn a_hundred_and_twenty_nine_tools_are_refused_in_one_registration_or_in_two() {
+    let server = TestServer::start().await;
+    let tools = |from: usize, to: usize| {
+        let tools: Vec<_> = (from..to).map(|n| json!({ "id": format!("t{n}") })).collect();
+        json!({ "clientID": "tab", "tools": tools })
+    };
+    let before = state(&server).await;
+    server.post("/client-tools/register", tools(0, 129)).await.must_fail(413, "TOO_LARGE");
+    assert_eq!(state(&server).await, before);
+    assert_eq!(server.post("/client-tools/register", tools(0, 128)).await.status, 200);
+    server.post("/client-tools/register", tools(128, 129)).await.must_fail(413, "TOO_LARGE");
+    // Replacing is not adding.
+    assert_eq!(server.post("/client-tools/register", tools(0, 128)).await.status, 200);
+    assert_eq!(server.counts().tools, 128);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_too_large_or_too_deep_is_refused() {
+    let server = TestServer::start().await;
+    let before = state(&server).await;
+    let large = format!("{{\"description\":\"{}\"}}", "x".repeat(64 << 10));
+    let deep = format!("{}{{}}{}", "{\"not\":".repeat(32), "}".repeat(32));
+    let mut wide = "{\"properties\":{".to_owned();
+    for n in 0..10_000 {
+        write!(wide, "\"p{n}\":{{\"type\":\"string\"}},").unwrap();
+    }
+    wide += "\"last\":{}}}";
+    for schema in [large, deep, wide] {
+        let body = format!("{{\"clientID\":\"tab\",\"tools\":[{{\"id\":\"t\",\"parameters\":{schema}}}]}}");
+        let complaint = not_refused(server.request(Method::POST, "/client-tools/register").body(body)).await;
+        assert_eq!(complaint, None, "{schema:.60}");
+    }
+    assert_eq!(state(&server).await, before);
+    let fits = format!("{}{{}}{}", "{\"not\":".repeat(31), "}".repeat(31));
+    let body = format!("{{\"clientID\":\"tab\",\"tools\":[{{\"id\":\"t\",\"parameters\":{fits}}}]}}");
+    let answer = Answer::to(server.request(Method::POST, "/client-tools/register").body(body)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn heads_and_lines_that_are_too_long_or_malformed_are_refused() {
+    let server = TestServer::start().await;
+    let long = "x".repeat(1 << 20);
+    let requests = [
+        format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n"),
+        "nonsense\r\n\r\n".to_owned(),
+        "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n".to_owned(),
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello".to_owned(),
+    ];
+    for request in requests {
+        let mut socket = RawSocket::open(server.address).await;
+        _ = socket.send(&request).await;
+        let head = tokio::time::timeout(SOON, socket.head()).await.expect("an answer");
+        assert!((400..500).contains(&head.status), "{request:.60}: {head:?}");
+    }
+    assert_eq!(server.get("/client-tools/tools").await.status, 200);
+}
+
+#[tokio::test]
+async fn long_names_in_paths_and_queries_are_refused() {
+    let server = TestServer::start().await;
+    let long = "x".repeat(5000);
+    let paths = [
+        format!("/client-tools/tools/{long}"),
+        format!("/client-tools/pending/{long}"),
+        format!("/client-tools/ws/{long}"),
+        format!("/client-tools/calls/{long}"),
+        format!("/client-tools/calls?clientID={long}"),
+        format!("/client-tools/calls?sessionID={long}"),
+        format!("/client-tools/calls?state={long}"),
+        format!("/client-tools/pending/tab?connection={long}"),
+        "/client-tools/pending/tab?grace=1e5".to_owned(),
+        "/client-tools/pending/tab?grace=99999999999999999999999".to_owned(),
+        "/client-tools/calls/%00".to_owned(),
+        "/client-tools/calls/%ff".to_owned(),
+        "/client-tools/tools/%c0%80".to_owned(),
+        "/client-tools/calls/r?wait=99999999999999999999999".to_owned(),
+    ];
+    for path in paths {
+        let answer = server.get(&path).await;
+        assert_eq!(complaint(&answer), None, "{path:.80}");
+    }
+    assert_eq!(server.counts().clients, 0);
+}
