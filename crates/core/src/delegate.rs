@@ -332,8 +332,8 @@ impl Ended {
 
     /// The same, from where nothing can be awaited.
     pub(crate) fn settle_later(self) {
-        let tasks = self.hub.0.tasks.clone();
-        tasks.spawn(self.settle());
+        let hub = self.hub.clone();
+        hub.0.tasks.spawn_on(self.settle(), &hub.0.runtime);
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: Arc<str>,
     /// Journal writes that nobody awaits.
     pub(crate) tasks: TaskTracker,
+    /// Where those run: what is dropped may be dropped anywhere.
+    pub(crate) runtime: Handle,
     metrics: Metrics,
     events: Events,
     /// An expiry was set, or the last call ended while the server is draining.
@@ -92,7 +95,7 @@ impl From<Arc<FinishedCall>> for CallInfo {
 }
 
 impl Hub {
-    /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed.
+    /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
     pub fn new(limits: Limits, clock: Clock, store: Arc<dyn Store>, tasks: TaskTracker) -> Self {
         let limits = Arc::new(limits);
         let events = Events::new(limits.event_buffer);
@@ -106,6 +109,7 @@ impl Hub {
             store,
             schemas: Schemas::default(),
             tasks,
+            runtime: Handle::current(),
             metrics: Metrics::default(),
             events,
             changed: Notify::new(),

@@ -139,11 +139,8 @@ impl Auth {
         };
         let hash = digest(&SHA256, shown.as_bytes());
         // All keys are compared, each in constant time, so that timing tells nothing.
-        let known = self
-            .keys
-            .iter()
-            .fold(false, |known, key| verify_slices_are_equal(key.expose(), hash.as_ref()).is_ok() || known);
-        if known {
+        let matching = self.keys.iter().filter(|key| verify_slices_are_equal(key.expose(), hash.as_ref()).is_ok());
+        if matching.count() > 0 {
             return Ok(Principal::Application);
         }
         let verified = self.verifiers.iter().find_map(|(key, validation)| {

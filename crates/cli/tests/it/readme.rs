@@ -85,7 +85,42 @@ fn the_readme_is_true() {
         let found: Vec<&str> = found.collect();
         let expected: Vec<&str> = expected.trim_end().lines().collect();
         let same = found.len() == expected.len() && expected.iter().zip(&found).all(|(one, other)| fits(one, other));
-        assert!(same, "`{}` printed\n{}\nand not\n{}\n{complaints}", shown.command, found.join("\n"), expected.join("\n"));
+        assert!(
+            same,
+            "`{}` printed\n{}\nand not\n{}\n{complaints}",
+            shown.command,
+            found.join("\n"),
+            expected.join("\n")
+        );
     }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_page_on_configuration_lists_every_key_and_its_default() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/configuration.md")).unwrap();
+    let rows = crate::handback(&["config", "--json"]).stdout;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+    let listed = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(listed, rows.len(), "the page and the settings differ");
+    for row in rows {
+        let (key, value) = (row["key"].as_str().unwrap(), row["value"].as_str().unwrap());
+        let value = if value.is_empty() { "|".to_owned() } else { format!("| `{value}` |") };
+        assert!(page.contains(&format!("\n| `{key}` {value}")), "{key} {value} is not on the page");
+    }
+}
+
+#[test]
+fn the_configuration_that_the_page_shows_is_taken() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/configuration.md")).unwrap();
+    let file = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let path = std::env::temp_dir().join(format!("handback-page-{}.toml", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let ran = crate::handback(&["config", "--config", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert!(ran.stdout.contains("60000"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("a long random text"), "{}", ran.stdout);
 }

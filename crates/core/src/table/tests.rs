@@ -119,11 +119,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+type Waiter = JoinHandle<Arc<FinishedCall>>;
+
 struct World {
     hub: Hub,
     connections: Vec<Connection>,
     /// Every call ever made, with its waiter.
-    calls: Vec<(RequestId, usize, Option<JoinHandle<Arc<FinishedCall>>>)>,
+    calls: Vec<(RequestId, usize, Option<Waiter>)>,
     /// How each call ended, as everybody was told.
     ended: StdHashMap<RequestId, OutcomeKind>,
     /// Attempts of each call that were given out.

@@ -220,3 +220,6 @@ fn success(success: &Success) -> wire::Success {
 fn attachment(file: &Attachment) -> wire::Attachment {
     wire::Attachment { mime: file.mime.clone(), filename: file.filename.clone(), url: file.url.clone() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use std::sync::Arc;
+
+use handback_core::id::{CallId, ClientId, MessageId, RequestId, SessionId, ToolId, ToolName};
+use handback_core::schema::Schema;
+use handback_core::tool::ToolSpec;
+use serde_json::value::to_raw_value;
+
+use super::*;
+
+fn head() -> CallHead {
+    let (client, name) = (ClientId::parse("tab").unwrap(), ToolName::parse("t").unwrap());
+    let spec = ToolSpec {
+        name: name.clone(),
+        description: String::new(),
+        schema: Arc::new(Schema::any_object()),
+        timeout: None,
+        effect: Effect::Read,
+        version: None,
+    };
+    CallHead {
+        request: RequestId::parse("re\"quest").unwrap(),
+        session: SessionId::parse("s").unwrap(),
+        message: MessageId::parse("m").unwrap(),
+        call: CallId::parse("c").unwrap(),
+        tool: Arc::new(Tool { id: ToolId::new(&client, &name), client, spec }),
+        input: to_raw_value(&serde_json::json!({"a": [1, "\n"]})).unwrap(),
+        timeout: Duration::from_secs(1),
+        created: SystemTime::UNIX_EPOCH,
+        deadline: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
+        expires: tokio::time::Instant::now(),
+    }
+}
+
+#[test]
+fn the_view_of_a_request_is_written_like_the_request() {
+    let head = head();
+    let written = json(&RequestView::new(&head, 2));
+    assert_eq!(written, json(&request(&head, 2)));
+    let expected = concat!(
+        r#"{"type":"client-tool-request","requestID":"re\"quest","sessionID":"s","messageID":"m","callID":"c","#,
+        r#""tool":"client_tab_t","input":{"a":[1,"\n"]},"deadline":"1970-01-01T00:00:01.500Z","effect":"read","attempt":2}"#
+    );
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn a_frame_is_one_line_of_data_between_its_event_and_its_id() {
+    let id = EventId { epoch: "e".into(), number: 7 };
+    let delivery = Delivery::Cancel { request: RequestId::parse("r").unwrap(), reason: "a\nb".into(), id };
+    let Next::Frame(frame) = sse(delivery) else { panic!("a cancel is a frame") };
+    assert_eq!(frame, "event: tool-cancel\ndata: {\"requestID\":\"r\",\"reason\":\"a\\nb\"}\nid: e-7\n\n");
+}
