@@ -45,12 +45,14 @@ impl Origins {
             // Beyond loopback every request carries a key or token, which no other page has.
             return Ok(());
         }
-        // A request line with an authority counts more than the header.
-        let host = match uri.authority() {
-            Some(authority) => authority.as_str().as_bytes(),
-            None => headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default(),
-        };
-        self.check_host(host)?;
+        let mut hosts = headers.get_all(header::HOST).iter();
+        self.check_host(hosts.next().map(HeaderValue::as_bytes).unwrap_or_default())?;
+        // Whichever a browser or a proxy goes by: the request line may name one, and there may be several headers.
+        for host in
+            hosts.map(HeaderValue::as_bytes).chain(uri.authority().map(|authority| authority.as_str().as_bytes()))
+        {
+            self.check_host(host)?;
+        }
         let cross_site = || text(headers, &SEC_FETCH_SITE).is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
         match origin {
             Origin::Allowed(_) => Ok(()),

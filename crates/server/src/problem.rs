@@ -86,7 +86,7 @@ impl Problem {
             }
             Shape::Named => {
                 let name = if self.code == ErrorCode::NotFound { "NotFoundError" } else { "BadRequestError" };
-                serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message, "code": self.code } }))
+                serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
             }
             Shape::Ack => {
                 let reason = if self.code == ErrorCode::NotFound { "unknown" } else { "invalid" };

@@ -33,8 +33,13 @@ use crate::problem::Problem;
 
 /// How long connections get to go when everything else is done.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// How long one of them may take to write what it has to.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Connections beyond the limit that are told so; more are dropped.
 const REFUSED: usize = 64;
+/// Bytes that may wait in the kernel to be sent.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 128 * 1024;
 /// How long to wait when no file descriptor is left.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
 
@@ -147,14 +152,19 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router) {
 fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
     socket.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
-    SockRef::from(socket).set_tcp_user_timeout(Some(user_timeout))?;
+    {
+        let socket = SockRef::from(socket);
+        socket.set_tcp_user_timeout(Some(user_timeout))?;
+        // Or the kernel takes megabytes for a slow reader, and it looks as if that took nothing for a long time.
+        socket.set_tcp_notsent_lowat(UNSENT)?;
+    }
     Ok(())
 }
 
 async fn serve(socket: TcpStream, app: App, router: Router) {
     let limits = &app.config().limits;
-    let io = TokioIo::new(Patient::new(socket, limits.stall_timeout));
-    let activity = Activity::default();
+    let activity = Arc::new(Activity::default());
+    let io = TokioIo::new(Patient::new(socket, limits.stall_timeout, activity.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         activity.begin();
         let answering = gate::handle(&app, router.clone(), request.map(Body::new));
@@ -179,7 +189,11 @@ async fn serve(socket: TcpStream, app: App, router: Router) {
         Ok(Verdict::Idle) => return,
         Ok(Verdict::Closing) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            // All calls have ended by now: what is left is to write the answers, not to wait for the rest of a request.
+            match tokio::time::timeout(LAST_WORDS, connection).await {
+                Ok(served) => served,
+                Err(_) => return,
+            }
         }
     };
     if let Err(error) = served {

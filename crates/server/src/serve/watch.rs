@@ -1,9 +1,10 @@
 //! Watches a connection for the two reasons to end it from outside: it sends no request, or the server closes.
 //!
 //! Hyper's own header timeout sets a timer for each request. This one lets a single timer run and looks, when it has,
-//! whether anything happened meanwhile: a request costs two writes to memory.
+//! whether anything happened meanwhile: a request costs a few writes to memory.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -20,15 +21,30 @@ use crate::app::App;
 /// What a connection has been doing. Only its own task writes and reads it.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    requests: AtomicU64,
+    /// Grows with every request that comes and everything that is written.
+    progress: AtomicU64,
+    /// A request is being answered.
     busy: AtomicBool,
+    /// A write waits for the peer; how long it may is not for us to say.
+    stuck: AtomicBool,
 }
 
 impl Activity {
     /// A request has come.
     pub(super) fn begin(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.progress.fetch_add(1, Ordering::Relaxed);
         self.busy.store(true, Ordering::Relaxed);
+    }
+
+    /// What the socket said to a write.
+    pub(super) fn wrote(&self, said: &Poll<io::Result<usize>>) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        self.stuck.store(said.is_pending(), Ordering::Relaxed);
+    }
+
+    fn is_idle_since(&self, seen: u64) -> bool {
+        let resting = !self.busy.load(Ordering::Relaxed) && !self.stuck.load(Ordering::Relaxed);
+        resting && self.progress.load(Ordering::Relaxed) == seen
     }
 
     /// It is answered. A body without a known end is a stream, and the connection stays busy with it.
@@ -88,11 +104,10 @@ impl Future for Watch<'_> {
         if !*this.registered || this.timer.is_elapsed() {
             *this.registered = true;
             while this.timer.as_mut().poll(context).is_ready() {
-                let requests = this.activity.requests.load(Ordering::Relaxed);
-                if requests == *this.seen && !this.activity.busy.load(Ordering::Relaxed) {
+                if this.activity.is_idle_since(*this.seen) {
                     return Poll::Ready(Verdict::Idle);
                 }
-                *this.seen = requests;
+                *this.seen = this.activity.progress.load(Ordering::Relaxed);
                 this.timer.as_mut().reset(Instant::now() + *this.patience);
             }
         }

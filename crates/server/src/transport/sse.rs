@@ -47,6 +47,7 @@ pub fn response(
         interval,
         next_ping: tokio::time::sleep(interval),
         end: lifetime.map(|lifetime| Box::pin(tokio::time::sleep(lifetime))),
+        cutting: false,
     };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
@@ -65,6 +66,7 @@ pin_project! {
         next_ping: Sleep,
         // Boxed because few streams have one.
         end: Option<Pin<Box<Sleep>>>,
+        cutting: bool,
     }
 }
 
@@ -82,7 +84,13 @@ impl<S: Source> http_body::Body for Frames<S> {
         match this.source.poll_frame(context) {
             Poll::Ready(Next::Frame(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Poll::Ready(Next::End) => Poll::Ready(None),
-            Poll::Ready(Next::Cut) => Poll::Ready(Some(Err(WasCut))),
+            Poll::Ready(Next::Cut) if *this.cutting => Poll::Ready(Some(Err(WasCut))),
+            Poll::Ready(Next::Cut) => {
+                // What came before is written out while there is nothing more; an error would throw it away.
+                *this.cutting = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Poll::Pending => {
                 ready!(this.next_ping.as_mut().poll(context));
                 let next = this.next_ping.deadline() + *this.interval;

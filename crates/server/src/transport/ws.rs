@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Error as SocketError;
 /// Answers that may wait to be written; then nothing more is read.
 const ANSWERS: usize = 64;
 /// How long a peer gets to take the goodbye.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(2);
 /// The buffer that a connection reads into; larger messages grow it. Most connections are idle, and many.
 const READ_BUFFER: usize = 1024;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use handback_core::connection::{Connection, Opening};
 use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
@@ -338,7 +338,8 @@ async fn pending(
 ) -> Result<Response, Problem> {
     if method == Method::HEAD {
         // It would connect the client and disconnect it at once, and take its tools with it.
-        return Err(Problem::new(ErrorCode::MethodNotAllowed, "this stream takes GET only"));
+        let problem = Problem::new(ErrorCode::MethodNotAllowed, "this stream takes GET only");
+        return Ok(([(header::ALLOW, "GET")], problem).into_response());
     }
     let last_seen = headers.get("last-event-id").and_then(|id| EventId::parse(id.to_str().ok()?));
     let connection = connect(&app, &principal, &client, query, last_seen)?;

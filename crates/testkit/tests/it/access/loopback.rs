@@ -1,5 +1,6 @@
 //! A server on loopback: which hosts, pages and sites may use it.
 
+use handback_testkit::keys::APPLICATION_KEY;
 use handback_testkit::{Answer, RawSocket, TestServer};
 use reqwest::{Method, Response};
 
@@ -217,4 +218,35 @@ async fn a_foreign_page_cannot_open_a_socket() {
         socket.send(upgrade(origin)).await.unwrap();
         assert_eq!(socket.head().await.status, expected, "{origin}");
     }
+}
+
+#[tokio::test]
+async fn on_loopback_a_good_key_does_not_make_up_for_a_bad_host_or_page() {
+    let server = TestServer::protected(|_| {}).await;
+    let key = format!("Authorization: Bearer {APPLICATION_KEY}\r\n");
+    assert_eq!(status(&server, "/client-tools/tools", &format!("Host: localhost\r\n{key}")).await, 200);
+    assert_eq!(status(&server, "/client-tools/tools", &format!("Host: evil.example\r\n{key}")).await, 403);
+    let page = format!("Host: localhost\r\nOrigin: https://evil.example\r\n{key}");
+    assert_eq!(status(&server, "/client-tools/tools", &page).await, 403);
+}
+
+#[tokio::test]
+async fn beyond_loopback_the_key_decides_and_only_configured_pages_may_read() {
+    let server = TestServer::protected(|config| {
+        config.listen = "0.0.0.0:0".parse().unwrap();
+        config.cors.origins = vec!["https://app.example.com".to_owned()];
+    })
+    .await;
+    let get = async |origin: &str, key: &str| {
+        let request = server.request_without_key(Method::GET, "/client-tools/tools").bearer_auth(key);
+        let response = request.header("host", "tools.example.com").header("origin", origin).send().await.unwrap();
+        let allowed =
+            response.headers().get("access-control-allow-origin").map(|origin| origin.to_str().unwrap().to_owned());
+        (response.status().as_u16(), allowed)
+    };
+    let configured = "https://app.example.com";
+    assert_eq!(get(configured, APPLICATION_KEY).await, (200, Some(configured.to_owned())));
+    assert_eq!(get(configured, "wrong").await, (401, Some(configured.to_owned())));
+    assert_eq!(get("http://localhost:5173", APPLICATION_KEY).await.1, None);
+    assert_eq!(get("https://evil.example", "wrong").await, (401, None));
 }

@@ -1,7 +1,7 @@
 //! `GET /client-tools/calls` and `GET /client-tools/calls/{requestID}`.
 
-use handback_testkit::TestServer;
 use handback_testkit::keys::seconds_until;
+use handback_testkit::{RawSocket, TestServer};
 use serde_json::{Value, json};
 
 /// A call without its times, once they have been looked at.
@@ -164,4 +164,34 @@ async fn calls_are_kept_up_to_the_limit() {
     }
     assert_eq!(ids(&server, "").await, ["b", "c"]);
     server.get("/client-tools/calls/a").await.must_fail(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_call_whose_id_has_to_be_written_out_in_a_path_is_found_by_it() {
+    let server = TestServer::start().await;
+    let tools = server.register("tab", &["t"]).await;
+    for id in ["a/b c?d#e%f", "..", "ünïcode", "+", "a&b=c"] {
+        server.begin_call(json!({ "toolID": tools[0], "requestID": id })).await;
+        let path: String = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        // Bare: a URL library would take the dots for a step up.
+        let request = format!("GET /client-tools/calls/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (_, answer) = RawSocket::exchange(server.address, request).await;
+        assert_eq!((answer.status, &answer.body["requestID"]), (200, &json!(id)));
+    }
+}
+
+#[tokio::test]
+async fn everybody_who_waits_for_a_call_is_told_of_its_end() {
+    let server = TestServer::start().await;
+    let tools = server.register("tab", &["t"]).await;
+    let mut stream = server.stream("tab").await;
+    let call = server.execute(json!({ "toolID": tools[0], "requestID": "r" }));
+    stream.expect_call("r").await;
+    let path = "/client-tools/calls/r?wait=30000";
+    let (one, two, three, _) =
+        tokio::join!(server.get(path), server.get(path), server.get(path), server.answer("r", "for all"));
+    for answer in [one, two, three] {
+        assert_eq!((&answer.body["state"], &answer.body["outcome"]["output"]), (&json!("done"), &json!("for all")));
+    }
+    assert_eq!(call.await.unwrap().body["output"], "for all");
 }

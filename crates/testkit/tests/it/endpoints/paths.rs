@@ -198,3 +198,15 @@ async fn whether_it_lives_and_is_ready_and_what_it_can_do_is_told() {
     let metrics = server.get("/metrics").await;
     assert!(metrics.body.as_str().unwrap().contains("handback_connections 0"), "{metrics:?}");
 }
+
+#[tokio::test]
+async fn answers_and_errors_are_json_and_say_so() {
+    let server = TestServer::start().await;
+    let paths =
+        ["/client-tools/tools", "/client-tools/clients", "/client-tools/calls", "/nothing", "/client-tools/register"];
+    for path in paths {
+        let response = server.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/json", "{path}");
+        response.json::<Value>().await.unwrap();
+    }
+}

@@ -1,5 +1,8 @@
 //! `POST /client-tools/result` and `POST /client-tools/cancel`.
 
+use std::time::Duration;
+
+use handback_testkit::server::until;
 use handback_testkit::{Answer, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -190,4 +193,16 @@ async fn a_cancel_needs_no_reason_and_a_second_one_is_410() {
     for body in [json!({}), json!({ "requestID": 1 }), json!({ "requestID": "r", "reason": 5 })] {
         server.post("/client-tools/cancel", body).await.must_fail(400, "INVALID_REQUEST");
     }
+}
+
+#[tokio::test]
+async fn a_call_is_forgotten_after_its_time_and_is_unknown_from_then_on() {
+    let server = TestServer::with(|config| config.limits.remembered_for = Duration::from_millis(100)).await;
+    let ids = server.register("tab", &["t"]).await;
+    server.begin_call(json!({ "toolID": ids[0], "requestID": "r" })).await;
+    server.answer("r", "done").await.must_be(200, &json!({ "success": true }));
+    server.answer("r", "done").await.must_be(200, &json!({ "success": true, "ignored": true }));
+    until("it is forgotten", async || server.answer("r", "done").await.status != 200).await;
+    server.answer("r", "done").await.must_fail(404, "NOT_FOUND");
+    server.begin_call(json!({ "toolID": ids[0], "requestID": "r" })).await;
 }

@@ -1,6 +1,7 @@
 //! Who is given a call, and when.
 
-use handback_testkit::TestServer;
+use handback_testkit::server::until;
+use handback_testkit::{RawSocket, TestServer};
 use serde_json::json;
 
 #[tokio::test]
@@ -152,4 +153,21 @@ async fn more_connections_of_one_client_than_the_limit_are_503() {
     server.stream("other").await;
     // One that takes over from another needs no room of its own.
     let _named = server.stream("tab?connection=named").await;
+}
+
+#[tokio::test]
+async fn more_connections_of_all_than_the_limit_are_told_so_and_let_in_when_there_is_room() {
+    let server = TestServer::with(|config| config.limits.connections = 2).await;
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut inside = Vec::new();
+    for _ in 0..2 {
+        let mut socket = RawSocket::open(server.address).await;
+        socket.send(request).await.unwrap();
+        assert_eq!(socket.answer().await.1.status, 200);
+        inside.push(socket);
+    }
+    let (_, refused) = RawSocket::exchange(server.address, request).await;
+    refused.must_fail(503, "UNAVAILABLE");
+    inside.pop();
+    until("there is room", async || RawSocket::exchange(server.address, request).await.0.status == 200).await;
 }

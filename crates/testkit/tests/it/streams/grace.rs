@@ -241,3 +241,38 @@ async fn coming_back_ends_the_grace_and_a_connection_without_one_does_not_inheri
     drop(server.stream("tab").await);
     server.until("nothing is left", |counts| counts.clients == 0 && counts.tools == 0).await;
 }
+
+#[tokio::test]
+async fn a_named_reader_that_takes_over_from_itself_with_its_last_event_id_keeps_its_calls() {
+    let (server, stream, tool) = with_client().await;
+    leave(&server, stream).await;
+    let named = "tab?grace=60000&connection=main";
+    let mut old = server.stream(named).await;
+    for request in ["seen", "missed"] {
+        begin(&server, &tool, request).await;
+    }
+    let last = old.expect_call("seen").await;
+    let missed = old.expect_call("missed").await;
+    let mut new = server.resume(named, &last.id).await;
+    assert_eq!(new.next().await, missed);
+    assert_eq!(server.call("seen").await["attempt"], 1);
+    begin(&server, &tool, "next").await;
+    new.expect_call("next").await;
+}
+
+#[tokio::test]
+async fn a_call_that_another_connection_has_taken_over_is_not_taken_back() {
+    let (server, mut first, tool) = with_client().await;
+    begin(&server, &tool, "r").await;
+    let seen = first.expect_call("r").await;
+    let mut second = server.stream("tab").await;
+    drop(first);
+    assert_eq!(second.expect_call("r").await.data["attempt"], 2);
+    let mut first = server.resume(GRACE, &seen.id).await;
+    // The first has nothing to do, so the next call goes to it, and nothing comes before that.
+    begin(&server, &tool, "next").await;
+    first.expect_call("next").await;
+    assert_eq!(server.call("r").await["attempt"], 2);
+    // Whoever of the two answers, it counts.
+    server.answer("r", "done").await.must_be(200, &json!({ "success": true }));
+}
