@@ -181,6 +181,10 @@ impl Hub {
             if table.lifecycle != Lifecycle::Serving {
                 return Err(Refusal::ShuttingDown);
             }
+            // It was there a moment ago, and may have gone with its client.
+            if table.registry.find(head.tool.id.as_str()).is_none() {
+                return Err(Refusal::UnknownTool(new.tool));
+            }
             if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {
                 return Err(Refusal::DuplicateRequest(head.request.clone()));
             }
@@ -189,9 +193,7 @@ impl Hub {
             }
             // Last of the checks: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-            if !table.enter(head.clone(), waiter, now) {
-                return Err(Refusal::Overloaded);
-            }
+            table.enter(head.clone(), waiter, now);
             let mut writing = self.0.store.begin(&head);
             // A store that is done at once spares the call a second turn of the lock.
             match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -30,7 +30,8 @@ pub(crate) struct Remembered {
 #[derive(Debug)]
 pub(crate) struct Finished {
     calls: HashMap<RequestId, Remembered>,
-    order: VecDeque<RequestId>,
+    /// The oldest first.
+    order: VecDeque<(Instant, RequestId)>,
     most: usize,
     longest: Duration,
 }
@@ -43,7 +44,7 @@ impl Finished {
     pub(crate) fn insert(&mut self, head: &CallHead, end: End, now: Instant) {
         let entry = Remembered { client: head.client().clone(), session: head.session.clone(), end, at: now };
         self.calls.insert(head.request.clone(), entry);
-        self.order.push_back(head.request.clone());
+        self.order.push_back((now, head.request.clone()));
         while self.order.len() > self.most {
             self.forget_oldest();
         }
@@ -55,16 +56,13 @@ impl Finished {
 
     /// Forgets what is too old. An id is not remembered twice: a call cannot be made under an id that is.
     pub(crate) fn forget_old(&mut self, now: Instant) {
-        while let Some(oldest) = self.order.front().and_then(|request| self.calls.get(request)) {
-            if now < oldest.at + self.longest {
-                break;
-            }
+        while self.order.front().is_some_and(|(at, _)| now >= *at + self.longest) {
             self.forget_oldest();
         }
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(request) = self.order.pop_front() {
+        if let Some((_, request)) = self.order.pop_front() {
             self.calls.remove(&request);
         }
     }

@@ -256,21 +256,16 @@ impl Table {
         self.clients.get(client).map_or(0, |client| client.open.len())
     }
 
-    /// Enters a call with its waiter. It is not offered before `admit`.
-    pub(crate) fn enter(
-        &mut self,
-        head: Arc<CallHead>,
-        waiter: oneshot::Sender<Arc<FinishedCall>>,
-        now: Instant,
-    ) -> bool {
+    /// Enters a call of a registered tool, with its waiter. It is not offered before `admit`.
+    pub(crate) fn enter(&mut self, head: Arc<CallHead>, waiter: oneshot::Sender<Arc<FinishedCall>>, now: Instant) {
         let number = self.next_number();
-        let (request, wall) = (head.request.clone(), head.created);
-        let Some(client) = self.client_mut(&head.tool.client, wall) else { return false };
+        let request = head.request.clone();
+        // A client is known while it has tools; without it the call could not be given to anybody.
+        let Some(client) = self.clients.get_mut(head.client()) else { return };
         client.open.push((number, request.clone()));
         self.events.emit(|| Event::Requested(head.clone()));
         self.events.emit(|| Event::Executing(head.clone()));
         self.calls.insert(request, Call::new(head, number, waiter, now));
-        true
     }
 
     /// The call may go to its client.

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::{Bytes, BytesMut};
 use handback_wire::error::ErrorCode;
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
@@ -74,6 +75,9 @@ async fn read(mut body: Body, most: usize) -> Result<Bytes, Problem> {
             return Err(too_large(most));
         }
         whole = if whole.is_empty() { piece } else { joined(whole, &piece) };
+        if body.is_end_stream() {
+            break;
+        }
     }
     Ok(whole)
 }

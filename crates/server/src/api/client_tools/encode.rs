@@ -7,12 +7,10 @@ use bytes::Bytes;
 use handback_core::call::{Attachment, CallHead, CallState, Outcome, Phases, Success};
 use handback_core::connection::Delivery;
 use handback_core::hub::{CallInfo, ClientInfo};
-use handback_core::id::EventId;
 use handback_core::tool::{Effect, Tool};
 use handback_wire::client_tools as wire;
 use handback_wire::socket::ServerMessage;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::transport::sse::Next;
 
@@ -34,63 +32,62 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 
 /// What a connection is given, as SSE.
 pub(super) fn sse(delivery: Delivery) -> Next {
-    Next::Frame(match delivery {
-        Delivery::Request { head, attempt, id } => frame("tool-request", &RequestView::new(&head, attempt), &id),
+    let mut frame = Vec::new();
+    let id = match delivery {
+        Delivery::Request { head, attempt, id } => {
+            frame.reserve(384 + head.input.get().len());
+            frame.extend_from_slice(b"event: tool-request\ndata: ");
+            write_request(&mut frame, &head, attempt);
+            id
+        }
         Delivery::Cancel { request, reason, id } => {
             let cancel = wire::ToolCancel { request_id: request.to_string(), reason: reason.to_string() };
-            frame("tool-cancel", &cancel, &id)
+            frame.extend_from_slice(b"event: tool-cancel\ndata: ");
+            frame.extend_from_slice(json(&cancel).as_bytes());
+            id
         }
         Delivery::Superseded => return Next::End,
         Delivery::GoingAway => return Next::Cut,
-    })
-}
-
-fn frame(event: &str, data: &impl Serialize, id: &EventId) -> Bytes {
-    // Room for a request with a small input.
-    let mut frame = Vec::with_capacity(512);
-    for text in ["event: ", event, "\ndata: "] {
-        frame.extend_from_slice(text.as_bytes());
-    }
-    // Writing to memory cannot fail, and these types always serialise.
-    _ = serde_json::to_writer(&mut frame, data);
+    };
+    // Writing to memory cannot fail.
     _ = write!(frame, "\nid: {id}\n\n");
-    Bytes::from(frame)
+    Next::Frame(Bytes::from(frame))
 }
 
-/// A [`wire::ToolRequest`] that borrows all that it can: every call is written once, and most of it is ids.
-#[derive(Serialize)]
-struct RequestView<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(rename = "requestID")]
-    request_id: &'a str,
-    #[serde(rename = "sessionID")]
-    session_id: &'a str,
-    #[serde(rename = "messageID")]
-    message_id: &'a str,
-    #[serde(rename = "callID")]
-    call_id: &'a str,
-    tool: &'a str,
-    input: &'a RawValue,
-    deadline: String,
-    effect: wire::Effect,
-    attempt: u32,
+/// Writes a call as [`request`] and serde would. Every call is written once, and this takes a third of the work: nothing
+/// is copied on the way, and the keys need no escaping.
+fn write_request(out: &mut Vec<u8>, head: &CallHead, attempt: u32) {
+    let strings = [
+        ("{\"type\":", "client-tool-request"),
+        (",\"requestID\":", head.request.as_str()),
+        (",\"sessionID\":", head.session.as_str()),
+        (",\"messageID\":", head.message.as_str()),
+        (",\"callID\":", head.call.as_str()),
+        (",\"tool\":", head.tool.id.as_str()),
+    ];
+    for (key, text) in strings {
+        out.extend_from_slice(key.as_bytes());
+        write_string(out, text);
+    }
+    out.extend_from_slice(b",\"input\":");
+    out.extend_from_slice(head.input.get().as_bytes());
+    let deadline = humantime::format_rfc3339_millis(head.deadline);
+    let effect = match head.tool.spec.effect {
+        Effect::Read => "read",
+        Effect::Idempotent => "idempotent",
+        Effect::Write => "write",
+    };
+    _ = write!(out, ",\"deadline\":\"{deadline}\",\"effect\":\"{effect}\",\"attempt\":{attempt}}}");
 }
 
-impl<'a> RequestView<'a> {
-    fn new(head: &'a CallHead, attempt: u32) -> Self {
-        Self {
-            kind: "client-tool-request",
-            request_id: head.request.as_str(),
-            session_id: head.session.as_str(),
-            message_id: head.message.as_str(),
-            call_id: head.call.as_str(),
-            tool: head.tool.id.as_str(),
-            input: &head.input,
-            deadline: time(head.deadline),
-            effect: effect(head.tool.spec.effect),
-            attempt,
-        }
+/// Writes a JSON string.
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(json(&text).as_bytes());
     }
 }
 
