@@ -16,11 +16,11 @@ test: lint
 	$(CARGO) $(RUN_TESTS) --workspace
 	$(CARGO) test --workspace --doc
 
-## Format, lints, dependencies, generated files.
+## Format, lints, dependencies, generated files. Always the whole workspace: one set of features, one build.
 lint: need
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --quiet -p handback-testkit --test it schema::
+	$(CARGO) test --quiet --workspace --test it schema::
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (cargo install cargo-deny)"; fi
 

@@ -1,4 +1,7 @@
 //! Peers that are too slow: readers that stop reading, requests that never end. None of them holds up anybody else.
+//!
+//! Where one reader must not be taken for a slow one, the test has several threads: making large calls takes long, and
+//! would keep it from reading.
 
 use std::time::Duration;
 
@@ -63,9 +66,9 @@ async fn a_socket_whose_reader_stops_is_closed_and_its_calls_end() {
     server.until("nothing is left", |counts| counts.clients == 0 && counts.tools == 0).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_calls_of_a_stuck_stream_go_to_another_connection_of_the_client() {
-    let server = impatient(1000).await;
+    let server = impatient(1500).await;
     let mut healthy = server.stream("slow").await;
     let _stuck = unread_stream(&server, "/client-tools/pending/slow").await;
     // Some go to the one, some to the other; nothing is answered before the healthy one has them all.
@@ -83,9 +86,9 @@ async fn the_calls_of_a_stuck_stream_go_to_another_connection_of_the_client() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_calls_of_a_stuck_socket_go_to_another_connection_of_the_client() {
-    let server = impatient(1000).await;
+    let server = impatient(1500).await;
     let mut healthy = server.socket("slow").await;
     let _stuck = unread_socket(&server).await;
     let calls = ["a", "b", "c", "d"].map(|request| server.execute(large(request)));
@@ -133,7 +136,6 @@ async fn while_a_reader_is_stuck_others_are_served_at_once_and_deadlines_hold() 
     assert_eq!(server.counts().connections, 4);
 }
 
-// With threads of its own, so that making the calls does not keep the reader from reading.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_reader_that_is_slow_but_reads_is_not_disconnected() {
     let server = impatient(1000).await;

@@ -35,12 +35,21 @@ async fn w02_a_result_that_races_with_a_disconnect_has_one_outcome_and_no_fault(
         let request = format!("r{n}");
         let call = server.execute(json!({ "toolID": ids[0], "requestID": request }));
         stream.expect_call(&request).await;
+        // One of the two is a little later than the other, each time a little more.
+        let turns = |late: bool| async move {
+            for _ in 0..if late { n / 4 } else { 0 } {
+                tokio::task::yield_now().await;
+            }
+        };
+        let answering = async {
+            turns(n % 2 == 0).await;
+            server.answer(&request, "done").await
+        };
         let closing = async {
-            // A little later each time, so that either may come first.
-            tokio::time::sleep(Duration::from_micros(n * 10)).await;
+            turns(n % 2 == 1).await;
             drop(stream);
         };
-        let (answer, ()) = tokio::join!(server.answer(&request, "done"), closing);
+        let (answer, ()) = tokio::join!(answering, closing);
         let call = call.await.unwrap();
         match answer.status {
             200 => {
@@ -55,7 +64,7 @@ async fn w02_a_result_that_races_with_a_disconnect_has_one_outcome_and_no_fault(
         }
         server.until("the client is gone", |counts| counts.clients == 0).await;
     }
-    assert_eq!(outcomes[0] + outcomes[1], 150);
+    assert!(outcomes.iter().all(|count| *count > 0), "one always came first: {outcomes:?}");
 }
 
 #[tokio::test]
