@@ -53,6 +53,7 @@ pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine)
 How fast Handback {version} delegates calls, and how much of that its guarantees cost. It is compared with the **floor**:
 the least code that still delegates a call, on the same HTTP stack and the same allocator
 ([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
+The floor runs on tokio's default of one thread for each core, Handback on its own default of half of them.
 
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 

@@ -53,7 +53,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default()));
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let workers = if let Command::Serve(serve) = &command { serve.workers() } else { 1 };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failure::report(&error.into()),
     };

@@ -21,6 +21,17 @@ pub(crate) struct ServeArgs {
     /// Keep everything in memory, so that nothing outlives the server.
     #[arg(long)]
     ephemeral: bool,
+    /// Threads that serve connections [default: half of the cores, at least one].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+}
+
+impl ServeArgs {
+    /// Calls are short and meet in one table: a thread for every core would spend more time on the others than on calls.
+    pub(crate) fn workers(&self) -> usize {
+        let half = || std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
+        self.workers.map_or_else(half, usize::from)
+    }
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {

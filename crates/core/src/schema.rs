@@ -9,6 +9,7 @@ use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::work::Work;
 use crate::limits::Limits;
 
 /// A schema that cannot be used.
@@ -51,11 +52,13 @@ pub struct Schema {
 #[derive(Debug)]
 enum Check {
     AnyObject,
-    Compiled(Box<Validator>),
+    Compiled {
+        validator: Box<Validator>,
+        /// The depth up to which an input can be checked in time.
+        deepest: usize,
+    },
 }
 
-/// How many subschemas may be visited for one value, references followed.
-const MOST_WORK: u64 = 200_000;
 /// How many violations an error names.
 const SHOWN_ERRORS: usize = 3;
 /// How much of one violation an error shows: it may quote the input.
@@ -82,16 +85,20 @@ impl Schema {
         let check = if says_nothing {
             Check::AnyObject
         } else {
-            if work::of(&value) > MOST_WORK {
-                return Err(SchemaError::Invalid("its references make checking too much work".into()));
-            }
+            let deepest = match work::of(&value) {
+                Work::Little => limits.input_depth,
+                Work::Multiplying { deepest } => deepest.min(limits.input_depth),
+                Work::TooMuch => {
+                    return Err(SchemaError::Invalid("its references make checking too much work".into()));
+                }
+            };
             let validator = jsonschema::options()
                 // The default engine backtracks: a hostile pattern could run for ever.
                 .with_pattern_options(PatternOptions::regex())
                 .with_retriever(FetchNothing)
                 .build(&value)
                 .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-            Check::Compiled(Box::new(validator))
+            Check::Compiled { validator: Box::new(validator), deepest }
         };
         Ok(Self { source: one_line(source.to_owned()), check })
     }
@@ -104,14 +111,18 @@ impl Schema {
     /// Checks an input: says where and why it does not fit.
     pub fn check(&self, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
         let text = input.get();
+        let (validator, deepest) = match &self.check {
+            Check::AnyObject => (None, limits.input_depth),
+            Check::Compiled { validator, deepest } => (Some(validator), *deepest),
+        };
         // A short text cannot be deep.
-        if text.len() > limits.input_depth && depth(text) > limits.input_depth {
-            return Err(InputError(format!("the input is nested more than {} deep", limits.input_depth)));
+        if text.len() > deepest && depth(text) > deepest {
+            return Err(InputError(format!("the input is nested more than {deepest} deep")));
         }
         if !text.starts_with('{') {
             return Err(InputError("the input must be a JSON object".into()));
         }
-        let Check::Compiled(validator) = &self.check else { return Ok(()) };
+        let Some(validator) = validator else { return Ok(()) };
         let value: Value = serde_json::from_str(text).map_err(|error| InputError(error.to_string()))?;
         if validator.is_valid(&value) {
             return Ok(());

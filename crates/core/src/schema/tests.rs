@@ -89,6 +89,30 @@ fn schemas_that_explode_are_refused() {
     }
 }
 
+fn work_of(schema: &str) -> Work {
+    work::of(&serde_json::from_str(schema).unwrap())
+}
+
+#[test]
+fn recursion_that_multiplies_bounds_the_depth_of_the_input_and_other_recursion_does_not() {
+    for tree in [
+        r##"{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}"##,
+        r##"{"properties":{"children":{"items":{"$ref":"#"}}}}"##,
+        r##"{"properties":{"tree":{"$ref":"#/$defs/t"}},"$defs":{"t":{"properties":{"l":{"$ref":"#/$defs/t"},"r":{"$ref":"#/$defs/t"}}}}}"##,
+        r##"{"anyOf":[{"properties":{"and":{"items":{"$ref":"#"}}}},{"properties":{"not":{"$ref":"#"}}}]}"##,
+    ] {
+        assert_eq!(work_of(tree), Work::Little, "{tree}");
+    }
+    let branch = r##"{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"required":["never"]}]}"##;
+    let multiplying = format!(r#"{{"anyOf":[{branch},{branch},{branch}]}}"#);
+    assert_eq!(work_of(&multiplying), Work::Multiplying { deepest: 12 });
+    let around = r##"{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/x"}],"$defs":{"x":{"additionalProperties":{"$ref":"#"}}}}"##;
+    assert_eq!(work_of(around), Work::Multiplying { deepest: 19 });
+    let input = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+    assert!(check(&multiplying, &input(100)).unwrap_err().contains("12 deep"));
+    assert!(check(&multiplying, &input(8)).is_err(), "it is checked, and does not fit");
+}
+
 #[test]
 fn depth_counts_brackets_outside_of_strings() {
     for (text, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#""[[[[""#, 0), (r#"["\"[[",[]]"#, 2)] {

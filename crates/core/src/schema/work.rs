@@ -1,49 +1,127 @@
-//! How much work a schema can make of checking one value: references that fan out double it at each level.
+//! How much work a schema can make of checking a value.
+//!
+//! References that fan out double the work at each level of the schema, and references back to where one is double it
+//! at each level of the value. The first is refused, the second bounds how deep a value may be.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// How many subschemas are visited for one value when every reference is followed. A reference back to where one is
-/// counts as one: it only goes on with the parts of the value.
-pub(super) fn of(schema: &Value) -> u64 {
+/// How many subschemas may be visited for one part of a value, references followed.
+const MOST_VISITS: usize = 200_000;
+/// How often a part of a value may be checked against the same subschema.
+const MOST_REPETITIONS: f64 = 1e6;
+
+/// What a schema makes of checking a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// In proportion to the value.
+    Little,
+    /// More with each level of the value: so deep and no deeper.
+    Multiplying {
+        /// The depth up to which it can be checked.
+        deepest: usize,
+    },
+    /// Too much for any value.
+    TooMuch,
+}
+
+/// Follows all references of a schema once.
+pub(super) fn of(schema: &Value) -> Work {
     let mut named = HashMap::new();
     collect_names(schema, &mut named);
-    Walk { root: schema, named, known: HashMap::new() }.visit(schema)
+    let mut walk = Walk { root: schema, named, visits: 0, targets: vec![schema], returns: HashMap::new() };
+    walk.visit(schema, None);
+    if walk.visits > MOST_VISITS {
+        return Work::TooMuch;
+    }
+    let any = |target: usize| walk.returns.get(&(target, Step::Any)).copied().unwrap_or(0);
+    let ways = walk.returns.iter().map(|((target, step), ways)| match step {
+        Step::Any => *ways,
+        Step::Name(_) => ways + any(*target),
+    });
+    match ways.max() {
+        Some(ways @ 2..) => {
+            let deepest = (MOST_REPETITIONS.ln() / f64::from(ways).ln()) as usize;
+            Work::Multiplying { deepest: deepest.max(1) }
+        }
+        _ => Work::Little,
+    }
+}
+
+/// A step from a value to one of its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step<'a> {
+    /// The property of that name.
+    Name(&'a str),
+    /// Whichever.
+    Any,
 }
 
 struct Walk<'a> {
     root: &'a Value,
     /// Subschemas by `$anchor` or by the last part of their `$id`.
     named: HashMap<&'a str, &'a Value>,
-    /// The work of subschemas by their place in memory; `None` while it is being counted.
-    known: HashMap<usize, Option<u64>>,
+    visits: usize,
+    /// What is being visited, each by a reference from the one before.
+    targets: Vec<&'a Value>,
+    /// In how many ways a reference leads back, by the target that it is in and the first step from there.
+    returns: HashMap<(usize, Step<'a>), u32>,
 }
 
 impl<'a> Walk<'a> {
-    fn visit(&mut self, schema: &'a Value) -> u64 {
-        match schema {
-            Value::Array(items) => self.sum(items.iter()),
-            Value::Object(fields) => {
-                let place = std::ptr::from_ref(schema).addr();
-                if let Some(known) = self.known.get(&place) {
-                    return known.unwrap_or(1);
+    fn visit(&mut self, schema: &'a Value, step: Option<Step<'a>>) {
+        self.visits += 1;
+        let Value::Object(fields) = schema else { return };
+        if self.visits > MOST_VISITS {
+            return;
+        }
+        for (keyword, value) in fields {
+            match (keyword.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => self.follow(reference, step),
+                ("properties", Value::Object(parts)) => {
+                    parts.iter().for_each(|(name, part)| self.visit(part, step.or(Some(Step::Name(name)))));
                 }
-                self.known.insert(place, None);
-                let referred =
-                    ["$ref", "$dynamicRef", "$recursiveRef"].iter().filter_map(|key| fields.get(*key)?.as_str());
-                let referred: Vec<&Value> = referred.filter_map(|reference| self.resolve(reference)).collect();
-                let work =
-                    1u64.saturating_add(self.sum(fields.values())).saturating_add(self.sum(referred.into_iter()));
-                self.known.insert(place, Some(work));
-                work
+                ("patternProperties", Value::Object(parts)) => {
+                    parts.values().for_each(|part| self.visit(part, step.or(Some(Step::Any))));
+                }
+                ("items" | "prefixItems", Value::Array(parts)) => {
+                    parts.iter().for_each(|part| self.visit(part, step.or(Some(Step::Any))));
+                }
+                (
+                    "items"
+                    | "additionalItems"
+                    | "additionalProperties"
+                    | "unevaluatedItems"
+                    | "unevaluatedProperties"
+                    | "contains",
+                    part,
+                ) => self.visit(part, step.or(Some(Step::Any))),
+                ("allOf" | "anyOf" | "oneOf", Value::Array(same)) => {
+                    same.iter().for_each(|same| self.visit(same, step));
+                }
+                ("not" | "if" | "then" | "else", same) => self.visit(same, step),
+                ("dependentSchemas" | "dependencies", Value::Object(same)) => {
+                    same.values().for_each(|same| self.visit(same, step));
+                }
+                // Says something about the value itself, or is only a place for definitions.
+                _ => {}
             }
-            _ => 0,
         }
     }
 
-    fn sum(&mut self, schemas: impl Iterator<Item = &'a Value>) -> u64 {
-        schemas.fold(0u64, |sum, schema| sum.saturating_add(self.visit(schema)))
+    fn follow(&mut self, reference: &'a str, step: Option<Step<'a>>) {
+        let Some(target) = self.resolve(reference) else { return };
+        if self.targets.iter().any(|known| std::ptr::eq(*known, target)) {
+            // Without a step it leads nowhere, and the validator knows.
+            if let (Some(step), Some(innermost)) = (step, self.targets.last()) {
+                *self.returns.entry((std::ptr::from_ref(*innermost).addr(), step)).or_default() += 1;
+            }
+            return;
+        }
+        self.targets.push(target);
+        self.visit(target, None);
+        self.targets.pop();
     }
 
     fn resolve(&self, reference: &'a str) -> Option<&'a Value> {
