@@ -37,6 +37,8 @@ const SPARE_FILES: u64 = 160;
 
 /// Drives a server with many clients and says how fast it was.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  handback bench --clients 100 --concurrency 32 --duration 5\n  \
+                        handback bench --clients 5000 --idle --websocket")]
 pub(crate) struct BenchArgs {
     /// The server.
     #[arg(long, env = "HANDBACK_URL", default_value = "http://127.0.0.1:4096")]
