@@ -30,8 +30,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Tools that run on the client: a server hands calls to browsers, editors and laptops, and takes the results back.
 #[derive(Debug, Parser)]
-#[command(name = "handback", version, after_help = "Without a command, `handback serve` is run.")]
+#[command(name = "handback", version, after_help = "Without a command, `handback serve` is run, with these options.")]
+#[command(args_conflicts_with_subcommands = true)]
 struct Cli {
+    #[command(flatten)]
+    serve: serve::ServeArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -52,7 +55,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default()));
+    let Cli { serve, command } = Cli::parse();
+    let command = command.unwrap_or(Command::Serve(serve));
     let workers = if let Command::Serve(serve) = &command { serve.workers() } else { 1 };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => runtime,

@@ -13,7 +13,7 @@ use crate::output::print;
 use crate::signals::run_until_stopped;
 
 /// Runs the server until it is stopped with Ctrl-C or SIGTERM; calls under way may finish first.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  handback serve\n  handback serve --listen 127.0.0.1:8080 --log debug")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]

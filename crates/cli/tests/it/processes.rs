@@ -28,7 +28,11 @@ impl Drop for Process {
 }
 
 pub(crate) fn serve(listen: &str) -> (Process, String) {
-    let mut child = command(&["serve", "--listen", listen, "--log", "off"]).stdout(Stdio::piped()).spawn().unwrap();
+    serve_with(&["serve", "--listen", listen, "--log", "off"])
+}
+
+fn serve_with(arguments: &[&str]) -> (Process, String) {
+    let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("handback listening on ").unwrap().to_owned();
@@ -84,4 +88,12 @@ fn a_second_signal_stops_a_client_and_its_commands_at_once() {
     client.signal(Signal::INT);
     client.signal(Signal::TERM);
     assert_eq!(client.end().code(), Some(130));
+}
+
+#[test]
+fn without_a_command_the_options_are_those_of_serve() {
+    let (mut server, url) = serve_with(&["--listen", "127.0.0.1:0", "--log", "off", "--ephemeral", "--workers", "1"]);
+    assert_eq!(handback(&["clients", "--url", &url]).code, Some(0));
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().code(), Some(0));
 }
