@@ -270,28 +270,23 @@ impl OpenCall {
 
     /// Waits until the call is over, at the latest at its deadline.
     pub async fn outcome(mut self) -> Arc<FinishedCall> {
-        loop {
-            match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
-                Ok(Ok(finished)) => {
-                    self.over = true;
-                    return finished;
+        let finished = match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
+            Ok(finished) => finished,
+            Err(_) => {
+                if let Some(ended) = self.hub.end(&self.head.request, Outcome::Timeout(self.head.timeout)) {
+                    ended.settle().await;
                 }
-                // Whoever ends a call answers its waiters, dropped or not: this is out of reach.
-                Ok(Err(_)) => std::future::pending().await,
-                Err(_) => {
-                    let timeout = Outcome::Timeout(self.head.timeout);
-                    match self.hub.end(&self.head.request, timeout) {
-                        // Settling answers our own waiter as well.
-                        Some(ended) => ended.settle().await,
-                        // Somebody else was first, and is about to say so.
-                        None => {
-                            if let Ok(finished) = (&mut self.ended).await {
-                                return finished;
-                            }
-                        }
-                    }
-                }
+                // Settling has answered our own waiter; or somebody else was first, and is about to.
+                (&mut self.ended).await
             }
+        };
+        match finished {
+            Ok(finished) => {
+                self.over = true;
+                finished
+            }
+            // Whoever ends a call answers its waiters, dropped or not: this is out of reach.
+            Err(_) => std::future::pending().await,
         }
     }
 }

@@ -16,7 +16,7 @@ use tower_service::Service;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::config::Config;
-use crate::problem::{Problem, has_own_shape};
+use crate::problem::{Problem, has_other_shape};
 
 /// Where requests may come from.
 #[derive(Debug)]
@@ -114,13 +114,13 @@ const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-cont
 /// Lets a request pass, or answers it.
 pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -> Response {
     let origin = app.origins().of(request.headers());
-    let own_shape = has_own_shape(request.uri().path()).then(|| request.uri().path().to_owned());
+    let other_shape = has_other_shape(request.uri().path()).then(|| request.uri().path().to_owned());
     let mut response = match admit(app, &mut request, &origin) {
         Err(problem) => problem.into_response_for(request.uri().path()),
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
             let Ok(response) = router.call(request).await;
-            match own_shape.and_then(|path| Some((path, response.extensions().get::<Problem>().cloned()?))) {
+            match other_shape.and_then(|path| Some((path, response.extensions().get::<Problem>().cloned()?))) {
                 Some((path, problem)) => problem.into_response_for(&path),
                 None => response,
             }

@@ -148,8 +148,8 @@ impl Shape {
     }
 }
 
-/// Whether errors of this path have a shape of their own, so that the gate has to write them anew.
-pub fn has_own_shape(path: &str) -> bool {
+/// Whether errors of this path have another shape than ours, so that the gate has to write them anew.
+pub fn has_other_shape(path: &str) -> bool {
     !matches!(Shape::of(path), Shape::Own)
 }
 

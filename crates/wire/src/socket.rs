@@ -3,51 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::client_tools::{Tool, ToolRequest, ToolResult};
+use crate::client_tools::ToolRequest;
 use crate::error::ErrorCode;
-
-/// Client to server.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub enum ClientMessage {
-    /// Register tools.
-    Register {
-        /// The tools; all of them are registered, or none.
-        tools: Vec<Tool>,
-        /// Offer them in this session only.
-        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
-        session_id: Option<String>,
-        /// Echoed by the answer.
-        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-        reference: Option<Box<RawValue>>,
-    },
-    /// Answer a call.
-    Result {
-        /// The call.
-        #[serde(rename = "requestID")]
-        request_id: String,
-        /// The result.
-        result: ToolResult,
-        /// Echoed by the answer.
-        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-        reference: Option<Box<RawValue>>,
-    },
-    /// Unregister tools.
-    Unregister {
-        /// Names or full ids; absent: all.
-        #[serde(rename = "toolIDs", skip_serializing_if = "Option::is_none")]
-        tool_ids: Option<Vec<String>>,
-        /// Echoed by the answer.
-        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-        reference: Option<Box<RawValue>>,
-    },
-    /// Ask for a `pong`.
-    Ping {
-        /// Echoed by the answer.
-        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-        reference: Option<Box<RawValue>>,
-    },
-}
 
 /// Server to client, without the `ref` that an answer echoes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

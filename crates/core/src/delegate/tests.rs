@@ -332,10 +332,9 @@ async fn a_newer_connection_of_the_same_name_supersedes_the_older() {
     drop(older);
     assert_eq!(offered(&mut newer).await.1, 2);
     assert_eq!(hub.counts(), Counts { clients: 1, connections: 1, tools: 1, calls: 1 });
-    // With what it saw last it goes on instead.
-    let (_, _, last) = (request, (), id);
-    let mut newest = hub.connect(Opening { last_seen: Some(last), ..named() }).unwrap();
-    assert_eq!(offered(&mut newest).await.1, 3);
+    // What the first one saw says nothing of what the second was given.
+    let mut newest = hub.connect(Opening { last_seen: Some(id), ..named() }).unwrap();
+    assert_eq!((offered(&mut newest).await.0, shown(&hub, &request).await.attempt), (request, 3));
 }
 
 #[tokio::test(start_paused = true)]
