@@ -4,11 +4,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::id::RequestId;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CallId, Made, MessageId, PartId, PermissionId, RequestId, SessionId};
+
+/// A moment, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(pub u64);
+
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis().try_into().unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(Time(milliseconds): Time) -> Self {
+        UNIX_EPOCH + Duration::from_millis(milliseconds)
+    }
+}
 
 /// Where wall time and new ids come from.
 #[derive(Debug, Clone)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// The last sortable id, so that the next one is after it.
+    last: Arc<AtomicU64>,
+}
 
 #[derive(Debug, Clone)]
 enum Source {
@@ -19,37 +42,73 @@ enum Source {
 impl Clock {
     /// The machine's clock and random ids.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self { source: Source::System, last: Arc::default() }
     }
 
     /// For tests: it is always 2026-01-01, and ids count up from 1.
     pub fn counting() -> Self {
-        Self(Source::Counting(Arc::new(AtomicU64::new(1))))
+        Self { source: Source::Counting(Arc::new(AtomicU64::new(1))), last: Arc::default() }
     }
 
     /// The wall time.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     pub fn now(&self) -> SystemTime {
-        match &self.0 {
+        match &self.source {
             Source::System => SystemTime::now(),
             Source::Counting(_) => UNIX_EPOCH + Duration::from_secs(1_767_225_600),
         }
     }
 
+    /// The wall time, to the millisecond.
+    pub fn time(&self) -> Time {
+        self.now().into()
+    }
+
     /// A new call id; nobody can guess it.
     pub fn request_id(&self) -> RequestId {
-        const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
-        let random = self.random();
-        // With the letter in front, so that no shell takes it for an option, it just fits where no memory is needed.
+        // With the letter in front no shell takes it for an option.
         let mut text = [b'r'; 23];
-        let (low, high) = text[1..].split_at_mut(11);
-        for (half, mut bits) in [(low, random as u64), (high, (random >> 64) as u64)] {
-            for place in half {
-                *place = ALPHABET[(bits & 63) as usize];
-                bits >>= 6;
-            }
-        }
-        RequestId::random(text)
+        let random = self.random();
+        spell(random as u64, &mut text[1..12]);
+        spell((random >> 64) as u64, &mut text[12..]);
+        RequestId::made(text)
+    }
+
+    /// A new session id, `ses_…`; later ones sort after earlier ones.
+    pub fn session_id(&self) -> SessionId {
+        self.sortable(b"ses_")
+    }
+
+    /// A new message id, `msg_…`.
+    pub fn message_id(&self) -> MessageId {
+        self.sortable(b"msg_")
+    }
+
+    /// A new part id, `prt_…`.
+    pub fn part_id(&self) -> PartId {
+        self.sortable(b"prt_")
+    }
+
+    /// A new permission id, `per_…`.
+    pub fn permission_id(&self) -> PermissionId {
+        self.sortable(b"per_")
+    }
+
+    /// A new id for a model's call, `cal_…`.
+    pub fn call_id(&self) -> CallId {
+        self.sortable(b"cal_")
+    }
+
+    /// A name that sorts by its time: 60 bits of time and count, 54 bits of chance.
+    fn sortable<T: Made>(&self, prefix: &[u8; 4]) -> T {
+        let now = self.time().0 << 12;
+        let after = |last: u64| Some(now.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
+        let mut text = [0; 23];
+        text[..4].copy_from_slice(prefix);
+        spell(now.max(last + 1), &mut text[4..14]);
+        spell(self.random() as u64, &mut text[14..]);
+        T::made(text)
     }
 
     /// A name for one run of the server.
@@ -59,9 +118,32 @@ impl Clock {
 
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     fn random(&self) -> u128 {
-        match &self.0 {
+        match &self.source {
             Source::System => uuid::Uuid::new_v4().as_u128(),
             Source::Counting(next) => next.fetch_add(1, Ordering::Relaxed).into(),
         }
+    }
+}
+
+/// Writes bits with six a letter, the highest first, in letters that sort as their bits do.
+fn spell(mut bits: u64, places: &mut [u8]) {
+    const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+    for place in places.iter_mut().rev() {
+        *place = ALPHABET[(bits & 63) as usize];
+        bits >>= 6;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_made_later_sort_later() {
+        let clock = Clock::system();
+        let ids: Vec<MessageId> = (0..10_000).map(|_| clock.message_id()).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(ids[0].as_str().starts_with("msg_"), "{}", ids[0]);
+        assert_eq!(ids[0].as_str().len(), 23);
     }
 }

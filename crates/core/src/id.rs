@@ -6,6 +6,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
 /// A name that is not allowed, and what is.
@@ -18,7 +19,7 @@ pub struct InvalidId {
 }
 
 impl InvalidId {
-    fn new(what: &'static str, found: &str, allowed: String) -> Self {
+    pub(crate) fn new(what: &'static str, found: &str, allowed: String) -> Self {
         let shown: String = found.chars().take(40).flat_map(char::escape_default).collect();
         let dots = if found.chars().count() > 40 { "…" } else { "" };
         Self { what, found: format!("\"{shown}{dots}\""), allowed }
@@ -63,6 +64,13 @@ macro_rules! name {
             }
         }
 
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+
         name!(@text $type);
     };
     (@text $type:ident) => {
@@ -82,6 +90,12 @@ macro_rules! name {
         impl fmt::Debug for $type {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(&self.0, formatter)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 
@@ -122,12 +136,32 @@ name! {
     CallId, |text| parse_opaque("callID", text, 0)
 }
 
-impl RequestId {
-    /// A name of our own making, of letters and digits.
-    pub(crate) fn random(text: [u8; 23]) -> Self {
-        Self(SmolStr::new_inline(str::from_utf8(&text).unwrap_or("r")))
-    }
+name! {
+    /// A part of a message.
+    PartId, |text| parse_opaque("partID", text, 1)
 }
+name! {
+    /// A question to whoever may allow a call.
+    PermissionId, |text| parse_opaque("permissionID", text, 1)
+}
+
+/// Names that the [`Clock`](crate::clock::Clock) makes: they fit where no memory is needed.
+pub(crate) trait Made {
+    /// A name of our own making, of letters, digits, `-` and `_`.
+    fn made(text: [u8; 23]) -> Self;
+}
+
+macro_rules! made {
+    ($($type:ident),*) => {$(
+        impl Made for $type {
+            fn made(text: [u8; 23]) -> Self {
+                Self(SmolStr::new_inline(str::from_utf8(&text).unwrap_or_default()))
+            }
+        }
+    )*};
+}
+
+made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId);
 
 /// A tool's full id, `client_{clientID}_{name}`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

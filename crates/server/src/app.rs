@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
-use handback_core::store::MemoryStore;
+use handback_core::store::{Bounds, MemoryStore};
 use handback_core::{Hub, store::Store};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -50,7 +50,7 @@ impl App {
     /// An application as configured, for a server that listens on that address.
     pub fn new(config: Config, address: SocketAddr, clock: Clock) -> Result<Self, BadPublicKey> {
         let tasks = TaskTracker::new();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(config.limits.stored_calls, config.limits.stored_bytes));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
         Ok(Self(Arc::new(Inner {
             hub: Hub::new(core_limits(&config), clock, store, tasks.clone()),
             auth: Auth::new(&config.auth)?,
@@ -140,6 +140,11 @@ impl App {
     description = "Tools that run on the client: register them, connect, run calls, send results back."
 ))]
 struct Document;
+
+/// What is kept in memory, from the settings.
+fn memory_bounds(config: &Config) -> Bounds {
+    Bounds { calls: config.limits.stored_calls, call_bytes: config.limits.stored_bytes, ..Bounds::default() }
+}
 
 /// The core's bounds, from the settings.
 fn core_limits(config: &Config) -> Limits {

@@ -1,0 +1,361 @@
+//! A session, its messages, and the parts that they are made of. Pure data; its serde form is what stores keep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+
+use crate::call::Attachment;
+use crate::clock::Time;
+use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, RequestId, SessionId};
+
+/// A conversation with a model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The client whose tools it has; nobody else may use the session then.
+    pub client: Option<ClientId>,
+    /// A heading for people.
+    pub title: String,
+    /// The session that it came from.
+    pub parent: Option<SessionId>,
+    /// The agent, when a message does not name one.
+    pub agent: Option<SmolStr>,
+    /// The model, when a message does not name one.
+    pub model: Option<ModelRef>,
+    /// Whatever its maker wants to keep with it, an object.
+    pub metadata: Option<Box<RawValue>>,
+    /// Full ids of tools that were allowed for as long as the session lives.
+    pub approved: BTreeSet<String>,
+    /// When it was made.
+    pub created: Time,
+    /// When something last happened in it.
+    pub updated: Time,
+}
+
+/// A model by its provider and its name there: `providerID/modelID`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModelRef {
+    /// The provider.
+    pub provider: SmolStr,
+    /// The model's name, which may contain slashes.
+    pub model: SmolStr,
+}
+
+impl ModelRef {
+    /// Takes both names as they are, if there is something to them.
+    pub fn new(provider: &str, model: &str) -> Result<Self, InvalidId> {
+        let allowed = |text: &str| (1..=256).contains(&text.len()) && !text.chars().any(char::is_control);
+        if allowed(provider) && allowed(model) && !provider.contains('/') {
+            Ok(Self { provider: provider.into(), model: model.into() })
+        } else {
+            Err(InvalidId::new("model", &format!("{provider}/{model}"), "providerID/modelID".to_owned()))
+        }
+    }
+
+    /// Reads `providerID/modelID`.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let (provider, model) = text.split_once('/').unwrap_or((text, ""));
+        Self::new(provider, model)
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// One message. An assistant's message is one step of a turn: a turn with tool calls has several.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// When it was made.
+    pub created: Time,
+    /// Who speaks.
+    pub role: Role,
+    /// What it is made of, in order.
+    pub parts: Vec<Arc<Part>>,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Role {
+    /// Whoever talks to the model.
+    User(UserMessage),
+    /// The model.
+    Assistant(AssistantMessage),
+}
+
+/// What a user's message says besides its parts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UserMessage {
+    /// The agent that is to answer.
+    pub agent: SmolStr,
+    /// The model that is to answer.
+    pub model: ModelRef,
+    /// Instructions in place of the agent's.
+    pub system: Option<String>,
+    /// Tools that are switched on or off for this turn, by name, full id or pattern.
+    pub tools: BTreeMap<String, bool>,
+    /// Whether an answer is wanted.
+    pub wants_reply: bool,
+}
+
+/// What an assistant's message says besides its parts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AssistantMessage {
+    /// The user's message that it answers.
+    pub parent: MessageId,
+    /// The agent that answers.
+    pub agent: SmolStr,
+    /// The model that answers.
+    pub model: ModelRef,
+    /// When it was complete; `None` while it is being written.
+    pub completed: Option<Time>,
+    /// Why the model stopped.
+    pub finish: Option<StopReason>,
+    /// What it cost in tokens.
+    pub usage: Usage,
+    /// Why the turn ended here, if it did so early.
+    pub error: Option<TurnError>,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// It had said what it had to say.
+    Stop,
+    /// It wants tools to be run.
+    ToolCalls,
+    /// It ran out of tokens.
+    Length,
+    /// The provider's filter stopped it.
+    ContentFilter,
+    /// Something else.
+    Other,
+}
+
+impl StopReason {
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool-calls",
+            Self::Length => "length",
+            Self::ContentFilter => "content-filter",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Tokens that were used. Those read from and written to a cache are not part of `input`; those of reasoning are not
+/// part of `output`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Read.
+    pub input: u64,
+    /// Written.
+    pub output: u64,
+    /// Written while thinking.
+    pub reasoning: u64,
+    /// Read from the provider's cache.
+    pub cache_read: u64,
+    /// Put into the provider's cache.
+    pub cache_write: u64,
+}
+
+/// Why a turn ended early.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TurnError {
+    /// Somebody stopped it.
+    Aborted(String),
+    /// The provider refuses our key.
+    Auth {
+        /// The provider.
+        provider: SmolStr,
+        /// What it says.
+        message: String,
+    },
+    /// The provider failed.
+    Provider {
+        /// What happened.
+        message: String,
+        /// The status that it answered with.
+        status: Option<u16>,
+        /// Whether another try may help.
+        retryable: bool,
+    },
+    /// Anything else: too many steps, the same call over and over, our own fault.
+    Other(String),
+}
+
+impl TurnError {
+    /// What happened, in words.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Aborted(message) | Self::Other(message) => message,
+            Self::Auth { message, .. } | Self::Provider { message, .. } => message,
+        }
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    /// Its id.
+    pub id: PartId,
+    /// What it is.
+    pub body: PartBody,
+}
+
+/// What a part is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum PartBody {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+        /// When it began and ended.
+        span: Span,
+    },
+    /// What the model thought.
+    Reasoning {
+        /// The text.
+        text: String,
+        /// The provider's signature, which it wants back with the text.
+        signature: Option<String>,
+        /// When it began and ended.
+        span: Span,
+    },
+    /// A file from the user.
+    File(Attachment),
+    /// A tool call.
+    Tool(ToolPart),
+    /// A step begins.
+    StepStart,
+    /// A step ends.
+    StepFinish {
+        /// Why the model stopped.
+        reason: StopReason,
+        /// What it cost.
+        usage: Usage,
+    },
+}
+
+/// When something began and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Its beginning.
+    pub start: Time,
+    /// Its end; `None` while it goes on.
+    pub end: Option<Time>,
+}
+
+/// A tool call of a model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolPart {
+    /// Our own id of the call, unique.
+    pub call: CallId,
+    /// The provider's id of the call, which goes back to it unchanged.
+    pub provider_call: String,
+    /// What the model called the tool.
+    pub alias: SmolStr,
+    /// The tool's full id; the same as `alias` when there is no such tool.
+    pub tool: SmolStr,
+    /// The call that a client was given, if it came to that.
+    pub request: Option<RequestId>,
+    /// Where it stands.
+    pub state: ToolState,
+}
+
+/// Where a model's tool call stands.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToolState {
+    /// The model writes its arguments.
+    Pending {
+        /// The arguments so far.
+        raw: String,
+    },
+    /// It is being run, or waits to be allowed.
+    Running {
+        /// The input.
+        input: Box<RawValue>,
+        /// Since when.
+        start: Time,
+    },
+    /// It is over.
+    Done {
+        /// The input, an object; an empty one when what the model wrote is none.
+        input: Box<RawValue>,
+        /// When it began.
+        start: Time,
+        /// When it ended.
+        end: Time,
+        /// What came of it.
+        result: ToolResult,
+    },
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToolResult {
+    /// The tool ran.
+    Completed {
+        /// A short heading for people.
+        title: String,
+        /// The output, for the model.
+        output: String,
+        /// Whatever else the tool passed on, an object.
+        metadata: Option<Box<RawValue>>,
+        /// Files that belong to the output.
+        attachments: Vec<Attachment>,
+    },
+    /// It failed, was refused, or never ran; this says what happened, to people and to the model.
+    Failed(String),
+}
+
+impl ToolPart {
+    /// The arguments as the model wrote them, or as they were replaced.
+    pub fn arguments(&self) -> &str {
+        match &self.state {
+            ToolState::Pending { raw } => raw,
+            ToolState::Running { input, .. } | ToolState::Done { input, .. } => input.get(),
+        }
+    }
+
+    /// What the model is told: text of at most about so many bytes, and whether it is a failure.
+    pub fn result_for_model(&self, most: usize) -> (String, bool) {
+        match &self.state {
+            ToolState::Pending { .. } | ToolState::Running { .. } => {
+                ("The turn ended before this call was over; its outcome is unknown.".to_owned(), true)
+            }
+            ToolState::Done { result: ToolResult::Failed(error), .. } => (cut(error, most), true),
+            ToolState::Done { result: ToolResult::Completed { output, .. }, .. } => (cut(output, most), false),
+        }
+    }
+
+    /// Files that came with the result.
+    pub fn attachments(&self) -> &[Attachment] {
+        match &self.state {
+            ToolState::Done { result: ToolResult::Completed { attachments, .. }, .. } => attachments,
+            _ => &[],
+        }
+    }
+}
+
+/// A text that is not too long, or its beginning with a note that it was cut.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most);
+    format!("{}\n\n[cut: {} of {} bytes are shown]", &text[..end], end, text.len())
+}

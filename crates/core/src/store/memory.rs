@@ -1,0 +1,285 @@
+//! The store in memory: nothing outlives the process.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::HashMap;
+
+use super::{CallFilter, Store, StoreFuture};
+use crate::call::{CallHead, FinishedCall, Outcome};
+use crate::clock::Time;
+use crate::id::{ClientId, RequestId, SessionId};
+use crate::message::{Message, PartBody, Role, Session, ToolResult, ToolState};
+
+/// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
+/// much room, the oldest go first.
+#[derive(Debug)]
+pub struct MemoryStore {
+    // std's mutexes: nothing is awaited inside. Two, since calls are many and sessions are few.
+    kept: Mutex<Kept>,
+    sessions: Mutex<Sessions>,
+    bounds: Bounds,
+}
+
+/// How much a [`MemoryStore`] keeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Finished calls.
+    pub calls: usize,
+    /// About how many bytes of finished calls.
+    pub call_bytes: usize,
+    /// Sessions.
+    pub sessions: usize,
+    /// About how many bytes of messages.
+    pub message_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { calls: 10_000, call_bytes: 64 << 20, sessions: 100_000, message_bytes: 1 << 30 }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    calls: HashMap<RequestId, Arc<FinishedCall>>,
+    order: VecDeque<RequestId>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    kept: HashMap<SessionId, KeptSession>,
+    /// The one updated longest ago first.
+    order: BTreeSet<(Time, SessionId)>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct KeptSession {
+    session: Arc<Session>,
+    messages: Vec<Arc<Message>>,
+    bytes: usize,
+}
+
+impl Sessions {
+    fn remove(&mut self, session: &SessionId) -> Option<KeptSession> {
+        let removed = self.kept.remove(session)?;
+        self.order.remove(&(removed.session.updated, session.clone()));
+        self.bytes -= removed.bytes;
+        Some(removed)
+    }
+
+    /// Makes room, but never by the session that is being written.
+    fn shrink(&mut self, bounds: &Bounds, writing: &SessionId) -> Vec<KeptSession> {
+        let mut removed = Vec::new();
+        while self.kept.len() > bounds.sessions || self.bytes > bounds.message_bytes {
+            let oldest = self.order.iter().map(|(_, id)| id).find(|id| *id != writing).cloned();
+            let Some(oldest) = oldest else { break };
+            removed.extend(self.remove(&oldest));
+        }
+        removed
+    }
+}
+
+impl MemoryStore {
+    /// A store that keeps at most so much.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { kept: Mutex::default(), sessions: Mutex::default(), bounds }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Bounds::default())
+    }
+}
+
+impl Store for MemoryStore {
+    fn begin(&self, _call: &Arc<CallHead>) -> StoreFuture<()> {
+        // A call under way is in the call table, which lives as long as this store.
+        ready(())
+    }
+
+    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+        let mut kept = self.lock();
+        if let Some(earlier) = kept.calls.insert(call.head.request.clone(), call.clone()) {
+            // Rare: an id is free again once the call table has forgotten it.
+            kept.bytes -= weight(&earlier);
+            kept.order.retain(|request| *request != call.head.request);
+        }
+        kept.bytes += weight(call);
+        kept.order.push_back(call.head.request.clone());
+        let mut forgotten = Vec::new();
+        while kept.calls.len() > self.bounds.calls || kept.bytes > self.bounds.call_bytes {
+            let Some(oldest) = kept.order.pop_front() else { break };
+            if let Some(oldest) = kept.calls.remove(&oldest) {
+                kept.bytes -= weight(&oldest);
+                forgotten.push(oldest);
+            }
+        }
+        // Freed after the lock is.
+        drop(kept);
+        drop(forgotten);
+        ready(())
+    }
+
+    fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
+        ready(self.lock().calls.get(request).cloned())
+    }
+
+    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
+        let kept = self.lock();
+        let newest = kept.order.iter().rev().filter_map(|request| kept.calls.get(request));
+        ready(newest.filter(|call| filter.takes(&call.head)).take(most).cloned().collect())
+    }
+
+    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+        let mut sessions = self.sessions();
+        sessions.order.insert((session.updated, session.id.clone()));
+        match sessions.kept.get_mut(&session.id) {
+            Some(kept) => {
+                let before = std::mem::replace(&mut kept.session, session.clone()).updated;
+                if before != session.updated {
+                    sessions.order.remove(&(before, session.id.clone()));
+                }
+            }
+            None => {
+                let bytes = 1_024 + session.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+                sessions.bytes += bytes;
+                let kept = KeptSession { session: session.clone(), messages: Vec::new(), bytes };
+                sessions.kept.insert(session.id.clone(), kept);
+            }
+        }
+        let removed = sessions.shrink(&self.bounds, &session.id);
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
+    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        ready(self.sessions().kept.get(session).map(|kept| kept.session.clone()))
+    }
+
+    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        let sessions = self.sessions();
+        let newest = sessions.order.iter().rev().filter_map(|(_, id)| sessions.kept.get(id)).map(|kept| &kept.session);
+        let wanted = newest.filter(|session| client.is_none_or(|client| session.client.as_ref() == Some(client)));
+        ready(wanted.take(most).cloned().collect())
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        let removed = self.sessions().remove(session);
+        if removed.is_some() {
+            let mut kept = self.lock();
+            let Kept { calls, order, bytes } = &mut *kept;
+            calls.retain(|_, call| {
+                let stays = call.head.session != *session;
+                *bytes -= if stays { 0 } else { weight(call) };
+                stays
+            });
+            order.retain(|request| calls.contains_key(request));
+        }
+        ready(removed.is_some())
+    }
+
+    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        let mut sessions = self.sessions();
+        let Some(kept) = sessions.kept.get_mut(&message.session) else { return ready(()) };
+        let weight = message_weight(message);
+        // What changes is most often the last.
+        let before = match kept.messages.iter_mut().rev().find(|known| known.id == message.id) {
+            Some(known) => {
+                let before: Arc<Message> = std::mem::replace(known, message.clone());
+                message_weight(&before)
+            }
+            None => {
+                kept.messages.push(message.clone());
+                0
+            }
+        };
+        kept.bytes = kept.bytes + weight - before;
+        sessions.bytes = sessions.bytes + weight - before;
+        let removed = sessions.shrink(&self.bounds, &message.session);
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        ready(self.sessions().kept.get(session).map(|kept| kept.messages.clone()).unwrap_or_default())
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        let sessions = self.sessions();
+        let mut left = Vec::new();
+        for KeptSession { messages, .. } in sessions.kept.values() {
+            let mut parents = BTreeSet::new();
+            for message in messages.iter().rev() {
+                match &message.role {
+                    Role::Assistant(assistant) => {
+                        parents.insert(&assistant.parent);
+                        if assistant.completed.is_none() {
+                            left.push(message.clone());
+                        }
+                    }
+                    Role::User(user) if user.wants_reply && !parents.contains(&message.id) => {
+                        left.push(message.clone());
+                    }
+                    Role::User(_) => {}
+                }
+            }
+        }
+        ready(left)
+    }
+}
+
+fn ready<T: Send + 'static>(value: T) -> StoreFuture<T> {
+    Box::pin(std::future::ready(Ok(value)))
+}
+
+/// About how many bytes a finished call holds on to.
+fn weight(call: &FinishedCall) -> usize {
+    let outcome = match &call.outcome {
+        Outcome::Success(success) => {
+            success.title.len()
+                + success.output.len()
+                + success.metadata.as_ref().map_or(0, |metadata| metadata.get().len())
+                + success.attachments.iter().flatten().map(|file| file.url.len()).sum::<usize>()
+        }
+        Outcome::Error(error) => error.len(),
+        _ => 0,
+    };
+    512 + call.head.input.get().len() + outcome
+}
+
+/// About how many bytes a message holds on to.
+fn message_weight(message: &Message) -> usize {
+    let parts = message.parts.iter().map(|part| match &part.body {
+        PartBody::Text { text, .. } | PartBody::Reasoning { text, .. } => 128 + text.len(),
+        PartBody::File(file) => 128 + file.url.len(),
+        PartBody::Tool(tool) => 512 + tool.arguments().len() + tool_result_weight(&tool.state),
+        PartBody::StepStart | PartBody::StepFinish { .. } => 128,
+    });
+    512 + parts.sum::<usize>()
+}
+
+fn tool_result_weight(state: &ToolState) -> usize {
+    match state {
+        ToolState::Done { result: ToolResult::Completed { output, metadata, attachments, .. }, .. } => {
+            output.len()
+                + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
+                + attachments.iter().map(|file| file.url.len()).sum::<usize>()
+        }
+        ToolState::Done { result: ToolResult::Failed(error), .. } => error.len(),
+        ToolState::Pending { .. } | ToolState::Running { .. } => 0,
+    }
+}
