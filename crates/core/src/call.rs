@@ -15,10 +15,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::permission::OpenAsk;
 use crate::tool::Tool;
 
-/// What was asked; it does not change while the call is under way.
-#[derive(Debug)]
+/// What was asked. It may change once, when whoever allows the call changes its input; then its time starts as well.
+#[derive(Debug, Clone)]
 pub struct CallHead {
     /// The call's id.
     pub request: RequestId,
@@ -97,6 +98,8 @@ pub enum Cancellation {
     Requested(String),
     /// Whoever waited for the outcome went away.
     CallerGone,
+    /// The turn that it belongs to was stopped.
+    TurnStopped,
     /// The server stops.
     ShuttingDown,
 }
@@ -106,6 +109,7 @@ impl fmt::Display for Cancellation {
         match self {
             Self::Requested(reason) => formatter.write_str(reason),
             Self::CallerGone => formatter.write_str("The caller went away"),
+            Self::TurnStopped => formatter.write_str("The turn was stopped"),
             Self::ShuttingDown => formatter.write_str("The server is shutting down"),
         }
     }
@@ -306,6 +310,8 @@ pub(crate) struct Call {
     pub(crate) attempt: u32,
     pub(crate) last_offer: Option<LastOffer>,
     pub(crate) waiters: Waiters,
+    /// Who has to allow it first. Boxed because few calls have one.
+    pub(crate) ask: Option<Box<OpenAsk>>,
     phases: Phases,
     since: Instant,
 }
@@ -324,6 +330,7 @@ impl Call {
             attempt: 1,
             last_offer: None,
             waiters: Waiters { first: Some(waiter), others: Vec::new() },
+            ask: None,
             phases: Phases::default(),
             since: now,
         }

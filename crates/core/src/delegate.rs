@@ -3,7 +3,8 @@
 //! ```text
 //! delegate  1 check the input against the tool's schema; rate limit
 //!           2 enter it in the table with its waiter; journal it
-//!           3 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
+//!           3 permission: deny ends it, ask waits on the approval clock        (permission.rs has the answers)
+//!           4 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
 //! complete  1 may this caller answer this call?
 //!           2 the table: first writer wins   3 journal   4 wake the waiter
 //! resume    timeout_at(deadline, waiter) gives the outcome
@@ -23,9 +24,11 @@ use crate::call::{CallHead, Cancellation, FinishedCall, Outcome};
 use crate::finished::End;
 use crate::hub::Hub;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::permission::{Approved, Ask, OpenAsk};
+use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
-use crate::table::{Ending, Lifecycle};
+use crate::table::{Ending, Lifecycle, Table};
 
 /// A call to be made.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub struct NewCall {
     pub timeout: Option<Duration>,
     /// Who asks for it.
     pub origin: Origin,
+    /// Whether it is allowed.
+    pub permission: Permission,
 }
 
 /// Who asks for a call; each has a limit of its own.
@@ -136,6 +141,9 @@ pub enum NotTaken {
     /// The call is over.
     #[error("the call is over")]
     Over,
+    /// The call has to be allowed first.
+    #[error("the call waits to be allowed; it cannot be answered yet")]
+    NotAllowedYet,
     /// The journal failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -176,6 +184,7 @@ impl Hub {
 
         let (waiter, ended) = oneshot::channel();
         let mut journaled = None;
+        let (mut ask, asked) = self.question(new.permission, &head);
         self.locked(|table| {
             let client = head.client();
             if table.lifecycle != Lifecycle::Serving {
@@ -197,18 +206,34 @@ impl Hub {
             let mut writing = self.0.store.begin(&head);
             // A store that is done at once spares the call a second turn of the lock.
             match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Ok(())) => table.admit(&head.request, now),
+                Poll::Ready(Ok(())) => permit(table, &head, new.permission, ask.take(), now),
                 Poll::Ready(Err(error)) => journaled = Some(Err(error)),
                 Poll::Pending => journaled = Some(Ok(writing)),
             }
             Ok(())
         })?;
-        let open = OpenCall { hub: self.clone(), head, ended, over: false };
+        let open = OpenCall { hub: self.clone(), head, asked, ended, over: false, stopped: Cancellation::CallerGone };
         if let Some(journaled) = journaled {
             journaled?.await?;
-            self.locked(|table| table.admit(&open.head.request, Instant::now()));
+            self.locked(|table| permit(table, &open.head, new.permission, ask.take(), Instant::now()));
+        }
+        if new.permission == Permission::Deny
+            && let Some(ended) = self.end(&open.head.request, Outcome::Denied(NOT_ALLOWED.to_owned()))
+        {
+            ended.settle().await;
         }
         Ok(open)
+    }
+
+    /// What has to be answered before the call may go on, and where the answer comes out.
+    fn question(&self, permission: Permission, head: &Arc<CallHead>) -> (Option<OpenAsk>, Option<Asked>) {
+        if permission != Permission::Ask {
+            return (None, None);
+        }
+        let ask = Ask { id: self.0.clock.permission_id(), call: head.clone(), created: self.0.clock.time() };
+        let (ask, (tell, approved)) = (Arc::new(ask), oneshot::channel());
+        let asked = Asked { ask: ask.clone(), approved, until: Instant::now() + self.limits().approval_timeout };
+        (Some(OpenAsk { ask, tell }), Some(asked))
     }
 
     /// A client answers a call.
@@ -238,6 +263,9 @@ impl Hub {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
+                if answer.is_some() && call.ask.is_some() {
+                    return Err(NotTaken::NotAllowedYet);
+                }
                 return Ok(table.finish(request, outcome, answer, now));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
@@ -254,12 +282,33 @@ impl Hub {
     }
 }
 
+/// What the model is told of a call that the policy denies.
+const NOT_ALLOWED: &str = "This tool is not allowed here";
+
+/// A call is journaled: it goes on its way, or waits to be allowed. One that is denied goes nowhere.
+fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Option<OpenAsk>, now: Instant) {
+    match (permission, ask) {
+        (Permission::Allow, _) => table.admit(&head.request, now),
+        (Permission::Ask, Some(ask)) => table.ask(ask),
+        _ => {}
+    }
+}
+
+/// An ask from the side of the call: the answer, and how long it may take.
+struct Asked {
+    ask: Arc<Ask>,
+    approved: Approved,
+    until: Instant,
+}
+
 /// A call under way, and the right to its outcome. Dropping it cancels the call and tells the client.
 pub struct OpenCall {
     hub: Hub,
     head: Arc<CallHead>,
+    asked: Option<Asked>,
     ended: oneshot::Receiver<Arc<FinishedCall>>,
     over: bool,
+    stopped: Cancellation,
 }
 
 impl OpenCall {
@@ -268,8 +317,30 @@ impl OpenCall {
         &self.head
     }
 
-    /// Waits until the call is over, at the latest at its deadline.
+    /// Says what it means when this is dropped.
+    #[must_use]
+    pub fn if_dropped(mut self, cancellation: Cancellation) -> Self {
+        self.stopped = cancellation;
+        self
+    }
+
+    /// Waits until the call is over: first on the approval clock, if it has to be allowed, then until its deadline.
     pub async fn outcome(mut self) -> Arc<FinishedCall> {
+        if let Some(mut asked) = self.asked.take() {
+            let answer = match tokio::time::timeout_at(asked.until, &mut asked.approved).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    if let Some(ended) = self.hub.deny(&asked.ask, "Denied: the approval expired".to_owned()) {
+                        ended.settle().await;
+                    }
+                    // Denied just now, or answered at the last moment: there is no third.
+                    asked.approved.await
+                }
+            };
+            if let Ok(head) = answer {
+                self.head = head;
+            }
+        }
         let finished = match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
             Ok(finished) => finished,
             Err(_) => {
@@ -294,7 +365,7 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.over
-            && let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(Cancellation::CallerGone))
+            && let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(self.stopped.clone()))
         {
             ended.settle_later();
         }
@@ -315,7 +386,7 @@ impl Ended {
     }
 
     /// Journals the end, then answers the waiters.
-    async fn journal(self) -> Result<(), StoreError> {
+    pub(crate) async fn journal(self) -> Result<(), StoreError> {
         self.hub.0.store.finish(&self.ending.call).await
     }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::broadcast;
 
 use crate::call::{CallHead, FinishedCall};
-use crate::id::{ClientId, SessionId, ToolId};
+use crate::id::{ClientId, MessageId, PartId, SessionId, ToolId};
+use crate::message::{Message, Part, Session, TurnError};
+use crate::permission::{Ask, Reply};
 
 /// Something that happened. For one call: `Requested`, `Executing`, then exactly one `Finished`.
 #[derive(Debug, Clone)]
@@ -21,24 +23,88 @@ pub enum Event {
     Registered(ClientId, Arc<[ToolId]>),
     /// Tools are gone.
     Unregistered(ClientId, Arc<[ToolId]>),
+    /// A call waits until somebody allows it.
+    Asked(Arc<Ask>),
+    /// An ask was answered, or ended otherwise.
+    Answered(Arc<Ask>, Reply),
+    /// Something happened in a session.
+    Session(Arc<Session>, SessionEvent),
+}
+
+/// Something that happened in a session: the run events, which protocols encode.
+///
+/// For one turn: the user's `Message` and its `Part`s, `Busy`, then for each step the assistant's `Message`, its parts
+/// as they grow and change, the `Message` again when it is complete; `Failed` if the turn ended early; and `Idle` when
+/// nothing more is to be done.
+#[derive(Debug, Clone)]
+pub enum SessionEvent {
+    /// It was made.
+    Created,
+    /// Something about it changed.
+    Updated,
+    /// It is gone.
+    Deleted,
+    /// A turn begins.
+    Busy,
+    /// All turns are over.
+    Idle,
+    /// The turn ended early.
+    Failed(Arc<TurnError>),
+    /// A message was made or changed; its parts are told apart from it.
+    Message(Arc<Message>),
+    /// A part was made or changed, and is now so.
+    Part {
+        /// The message that it belongs to.
+        message: MessageId,
+        /// The part.
+        part: Arc<Part>,
+        /// What was added to its text since it was last told like this.
+        delta: Option<Arc<str>>,
+    },
+    /// A part has grown: told at once and for every piece, where [`SessionEvent::Part`] is told now and then.
+    Delta {
+        /// The message that it belongs to.
+        message: MessageId,
+        /// The part.
+        part: PartId,
+        /// What grew.
+        field: Field,
+        /// What was added.
+        delta: Arc<str>,
+    },
+}
+
+/// What of a part grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// The text of an answer.
+    Text,
+    /// The text of what the model thinks.
+    Reasoning,
+    /// The arguments of a call.
+    Arguments,
 }
 
 impl Event {
-    /// The client that it is about.
-    pub fn client(&self) -> &ClientId {
+    /// The client that it is about; `None` if it is about a session of no client.
+    pub fn client(&self) -> Option<&ClientId> {
         match self {
-            Self::Requested(head) | Self::Executing(head) => head.client(),
-            Self::Finished(call) => call.head.client(),
-            Self::Registered(client, _) | Self::Unregistered(client, _) => client,
+            Self::Requested(head) | Self::Executing(head) => Some(head.client()),
+            Self::Finished(call) => Some(call.head.client()),
+            Self::Registered(client, _) | Self::Unregistered(client, _) => Some(client),
+            Self::Asked(ask) | Self::Answered(ask, _) => Some(ask.call.client()),
+            Self::Session(session, _) => session.client.as_ref(),
         }
     }
 
-    /// The session that it is about, if it is about a call.
+    /// The session that it is about, if it is about one.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(&head.session),
             Self::Finished(call) => Some(&call.head.session),
             Self::Registered(..) | Self::Unregistered(..) => None,
+            Self::Asked(ask) | Self::Answered(ask, _) => Some(&ask.call.session),
+            Self::Session(session, _) => Some(&session.id),
         }
     }
 }
@@ -56,9 +122,13 @@ impl Events {
         Self { sender: broadcast::Sender::new(buffer.max(1)), listeners: Arc::default() }
     }
 
+    pub(crate) fn is_watched(&self) -> bool {
+        self.listeners.load(Ordering::Acquire) > 0
+    }
+
     /// Makes and sends an event, if anybody listens.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.listeners.load(Ordering::Acquire) > 0 {
+        if self.is_watched() {
             // Fails only when the last listener has just left.
             _ = self.sender.send(event());
         }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phases};
 use crate::clock::Clock;
 use crate::delegate::Ended;
-use crate::event::{Events, Subscription};
+use crate::event::{Event, Events, Subscription};
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -161,6 +161,16 @@ impl Hub {
         &self.0.schemas
     }
 
+    /// Tells whoever listens.
+    pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
+        self.0.events.emit(event);
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.events.is_watched()
+    }
+
     /// All that happens from now on.
     pub fn subscribe(&self) -> Subscription {
         self.0.events.subscribe()
@@ -187,6 +197,11 @@ impl Hub {
     /// A client's tools in order of registration; with a session, those offered there.
     pub fn tools_of(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
         self.locked(|table| table.registry.of_client(client, session))
+    }
+
+    /// The tools, of any client, that were registered for a session by name.
+    pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
+        self.locked(|table| table.registry.of_session(session))
     }
 
     /// All tools, by id.

@@ -1,10 +1,13 @@
-//! Calls, clients, tools: how a call gets from a session to one client and back.
+//! Calls, clients, tools, sessions: how a call gets from a model to one client and back.
 //!
 //! The line through the house is [`delegate`]: read that file first. Everything else serves it.
 //!
 //! | module | responsibility |
 //! | --- | --- |
+//! | [`sessions`] | making, prompting, stopping and forgetting sessions |
+//! | `run` | the run engine: one turn, from a prompt until the model has nothing more to do |
 //! | [`delegate`] | the line: a call is made, offered, answered, timed out, cancelled |
+//! | [`permission`] | a call that waits until somebody allows it |
 //! | [`connection`] | a client's connections: who holds which offer, taking over, coming back |
 //! | [`hub`] | the handle that everything is reached by; listings, grace, shutting down |
 //! | `table` | what the hub's one lock guards: every transition of calls, tools and connections |
@@ -12,6 +15,11 @@
 //! | `outbox` | what a connection still has to be told, and what it was told already |
 //! | [`call`] | a call, its stages, its outcome; pure |
 //! | `finished` | calls that are over, remembered for late and repeated answers |
+//! | [`message`] | a session, its messages and their parts |
+//! | [`model`] | the seam to models |
+//! | [`toolbox`] | what a model is offered, the server's own tools, hooks |
+//! | [`agent`] | what a model is told to be, and what it may do |
+//! | [`policy`] | which tools may be called: patterns over their ids; pure |
 //! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
 //! | [`store`] | the journal of calls, and its memory implementation |
 //! | [`event`] | what happened, for whoever listens |
@@ -21,6 +29,7 @@
 //! | [`clock`] | wall time and new ids |
 //! | [`id`] | names of things; parsing validates |
 
+pub mod agent;
 pub mod call;
 pub mod clock;
 pub mod connection;
@@ -34,11 +43,16 @@ pub mod message;
 pub mod metrics;
 pub mod model;
 mod outbox;
+pub mod permission;
+pub mod policy;
 pub mod rate;
 mod registry;
+mod run;
 pub mod schema;
+pub mod sessions;
 pub mod store;
 mod table;
 pub mod tool;
+pub mod toolbox;
 
 pub use hub::Hub;

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// How long a call may take when neither the call nor the tool says; then its outcome is a timeout.
     pub default_timeout: Duration,
+    /// How long an ask stays open; then the call is denied.
+    pub approval_timeout: Duration,
     /// The longest a call may take; more is clamped.
     pub largest_timeout: Duration,
     /// The longest grace that a connection may ask for; more is clamped.
@@ -37,6 +39,14 @@ pub struct Limits {
     pub remembered_for: Duration,
     /// Frames per connection that can be sent again on return; a client further behind is offered its calls anew.
     pub replay: usize,
+    /// Steps of one turn; then the turn ends with an error.
+    pub steps: usize,
+    /// How often in a row the same call with the same input is made; then the model is told so, and then the turn ends.
+    pub repeated_calls: usize,
+    /// Prompts that wait for the turns before them, per session; more are refused.
+    pub queued_prompts: usize,
+    /// Bytes of a tool's output that a model is shown; the rest is cut, with a note.
+    pub tool_output: usize,
     /// Events that a listener may be behind; then it is disconnected.
     pub event_buffer: usize,
 }
@@ -45,6 +55,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             default_timeout: Duration::from_secs(30),
+            approval_timeout: Duration::from_secs(5 * 60),
             largest_timeout: Duration::from_secs(24 * 60 * 60),
             largest_grace: Duration::from_secs(5 * 60),
             unconnected_tools: Duration::from_secs(5 * 60),
@@ -60,6 +71,10 @@ impl Default for Limits {
             remembered_calls: 100_000,
             remembered_for: Duration::from_secs(10 * 60),
             replay: 256,
+            steps: 50,
+            repeated_calls: 3,
+            queued_prompts: 8,
+            tool_output: 64 * 1024,
             event_buffer: 1_024,
         }
     }

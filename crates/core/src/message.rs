@@ -216,6 +216,13 @@ pub struct Part {
     pub body: PartBody,
 }
 
+impl Part {
+    /// Whether it is a tool call.
+    pub fn is_call(&self) -> bool {
+        matches!(self.body, PartBody::Tool(_))
+    }
+}
+
 /// What a part is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PartBody {

@@ -54,6 +54,8 @@ pub(crate) struct Registry {
     tools: HashMap<ToolId, Registered>,
     /// In order of registration.
     by_client: HashMap<ClientId, Vec<ToolId>>,
+    /// Those that are offered in a session by name.
+    by_session: HashMap<SessionId, BTreeSet<ToolId>>,
 }
 
 impl Registry {
@@ -93,7 +95,10 @@ impl Registry {
             };
             let Registered { scope, .. } = self.tools.entry(id.clone()).insert_entry(registered).into_mut();
             match session {
-                Some(session) => _ = scope.sessions.insert(session.clone()),
+                Some(session) => {
+                    scope.sessions.insert(session.clone());
+                    self.by_session.entry(session.clone()).or_default().insert(id.clone());
+                }
                 None => scope.everywhere = true,
             }
         }
@@ -136,11 +141,15 @@ impl Registry {
             if !registered.scope.sessions.remove(session) {
                 return false;
             }
-            if registered.scope.everywhere || !registered.scope.sessions.is_empty() {
+            let elsewhere = registered.scope.everywhere || !registered.scope.sessions.is_empty();
+            self.leave_session(session, id);
+            if elsewhere {
                 return true;
             }
         }
-        self.tools.remove(id);
+        for session in self.tools.remove(id).into_iter().flat_map(|registered| registered.scope.sessions) {
+            self.leave_session(&session, id);
+        }
         if let Some(own) = self.by_client.get_mut(client) {
             own.retain(|known| known != id);
             if own.is_empty() {
@@ -148,6 +157,21 @@ impl Registry {
             }
         }
         true
+    }
+
+    fn leave_session(&mut self, session: &SessionId, id: &ToolId) {
+        if let Some(tools) = self.by_session.get_mut(session) {
+            tools.remove(id);
+            if tools.is_empty() {
+                self.by_session.remove(session);
+            }
+        }
+    }
+
+    /// The tools, of any client, that were registered for a session by name.
+    pub(crate) fn of_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
+        let ids = self.by_session.get(session).into_iter().flatten();
+        ids.filter_map(|id| self.tools.get(id)).map(|registered| registered.tool.clone()).collect()
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<&Arc<Tool>> {

@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, StreamId, Waiters};
 use crate::event::{Event, Events};
 use crate::finished::{End, Finished};
-use crate::id::{ClientId, ConnectionName, RequestId, SessionId, ToolId};
+use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::outbox::{Item, Outbox, Signal};
+use crate::permission::{Ask, OpenAsk, Reply};
 use crate::registry::{RegisterError, Registry};
 use crate::tool::ToolSpec;
 use ahash::HashMap;
@@ -152,6 +153,7 @@ pub(crate) struct Table {
     pub(crate) finished: Finished,
     pub(crate) lifecycle: Lifecycle,
     clients: HashMap<ClientId, Client>,
+    asks: HashMap<PermissionId, RequestId>,
     expiries: BTreeSet<(Instant, ClientId)>,
     /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
     counter: u64,
@@ -169,6 +171,7 @@ impl Table {
             finished: Finished::new(limits.remembered_calls, limits.remembered_for),
             lifecycle: Lifecycle::Serving,
             clients: HashMap::default(),
+            asks: HashMap::default(),
             expiries: BTreeSet::new(),
             counter: 0,
             wakers: Wakers::default(),
@@ -263,8 +266,6 @@ impl Table {
         // A client is known while it has tools; without it the call could not be given to anybody.
         let Some(client) = self.clients.get_mut(head.client()) else { return };
         client.open.push((number, request.clone()));
-        self.events.emit(|| Event::Requested(head.clone()));
-        self.events.emit(|| Event::Executing(head.clone()));
         self.calls.insert(request, Call::new(head, number, waiter, now));
     }
 
@@ -272,8 +273,46 @@ impl Table {
     pub(crate) fn admit(&mut self, request: &RequestId, now: Instant) {
         if let Some(call) = self.calls.get_mut(request) {
             call.approve(now);
+            self.events.emit(|| Event::Requested(call.head.clone()));
+            self.events.emit(|| Event::Executing(call.head.clone()));
             self.assign(request, now);
         }
+    }
+
+    /// The call has to be allowed first.
+    pub(crate) fn ask(&mut self, open: OpenAsk) {
+        let ask = open.ask.clone();
+        if let Some(call) = self.calls.get_mut(&ask.call.request) {
+            call.ask = Some(Box::new(open));
+            self.asks.insert(ask.id.clone(), ask.call.request.clone());
+            self.events.emit(|| Event::Asked(ask));
+        }
+    }
+
+    /// An ask that is open.
+    pub(crate) fn find_ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
+        let call = self.calls.get(self.asks.get(id)?)?;
+        call.ask.as_ref().map(|open| open.ask.clone())
+    }
+
+    /// The asks that are open, of one session or of all.
+    pub(crate) fn open_asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
+        let calls = self.asks.values().filter_map(|request| self.calls.get(request)?.ask.as_ref());
+        let asks = calls.map(|open| open.ask.clone());
+        asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
+    }
+
+    /// The call is allowed, and is from now on what `head` says. False if it was answered before, or is over.
+    pub(crate) fn approve(&mut self, ask: &Arc<Ask>, reply: Reply, head: Arc<CallHead>, now: Instant) -> bool {
+        let Some(request) = self.asks.remove(&ask.id) else { return false };
+        let Some(call) = self.calls.get_mut(&request) else { return false };
+        let Some(open) = call.ask.take() else { return false };
+        call.head = head.clone();
+        self.events.emit(|| Event::Answered(ask.clone(), reply));
+        // Whoever made the call starts the clock; if that one is gone, the call is about to be cancelled.
+        _ = open.tell.send(head);
+        self.admit(&request, now);
+        true
     }
 
     /// Gives a waiting call to the connection with the least to do, the newest of several.
@@ -296,7 +335,16 @@ impl Table {
         answer: Option<u64>,
         now: Instant,
     ) -> Option<Ending> {
-        let call = self.calls.remove(request)?;
+        let mut call = self.calls.remove(request)?;
+        if let Some(open) = call.ask.take() {
+            self.asks.remove(&open.ask.id);
+            self.events.emit(|| Event::Answered(open.ask.clone(), Reply::Reject));
+        }
+        if call.stage == Stage::AwaitingApproval {
+            // It never came to that; but a listener is told the same of every call.
+            self.events.emit(|| Event::Requested(call.head.clone()));
+            self.events.emit(|| Event::Executing(call.head.clone()));
+        }
         let client_id = call.head.client();
         if let Some(client) = self.clients.get_mut(client_id) {
             if let Ok(place) = client.open.binary_search_by_key(&call.number, |(number, _)| *number) {

@@ -5,6 +5,7 @@ pub mod auth;
 pub mod client_tools;
 pub mod event;
 pub mod operations;
+pub mod session;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};

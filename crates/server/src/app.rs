@@ -6,9 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::StatusCode;
+use handback_core::agent::Agents;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
+use handback_core::message::ModelRef;
+use handback_core::model::Models;
+use handback_core::sessions::{Sessions, Setup};
 use handback_core::store::{Bounds, MemoryStore};
+use handback_core::toolbox::ListTools;
 use handback_core::{Hub, store::Store};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -31,6 +36,7 @@ pub struct App(Arc<Inner>);
 
 struct Inner {
     hub: Hub,
+    sessions: Sessions,
     config: Config,
     auth: Auth,
     origins: Origins,
@@ -51,8 +57,17 @@ impl App {
     pub fn new(config: Config, address: SocketAddr, clock: Clock) -> Result<Self, BadPublicKey> {
         let tasks = TaskTracker::new();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
+        let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
+        let setup = Setup {
+            models: Models::default(),
+            default_model: ModelRef::parse("demo/scripted").unwrap(),
+            agents: Agents::default(),
+            tools: vec![Arc::new(ListTools::new().unwrap())],
+            hooks: Vec::new(),
+        };
         Ok(Self(Arc::new(Inner {
-            hub: Hub::new(core_limits(&config), clock, store, tasks.clone()),
+            sessions: Sessions::new(hub.clone(), setup),
+            hub,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
             tasks,
@@ -67,6 +82,7 @@ impl App {
     pub fn routes() -> (Router<Self>, utoipa::openapi::OpenApi) {
         let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
             .merge(api::client_tools::routes())
+            .merge(api::session::routes())
             .merge(api::event::routes())
             .merge(api::auth::routes())
             .merge(api::operations::routes())
@@ -82,6 +98,11 @@ impl App {
     /// Clients, tools and calls.
     pub fn hub(&self) -> &Hub {
         &self.0.hub
+    }
+
+    /// Conversations with models.
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
     }
 
     /// The settings.
@@ -167,5 +188,6 @@ fn core_limits(config: &Config) -> Limits {
         remembered_for: limits.remembered_for,
         replay: limits.replay,
         event_buffer: limits.event_buffer,
+        ..Limits::default()
     }
 }

@@ -8,6 +8,8 @@ use handback_core::connection::TooManyConnections;
 use handback_core::delegate::{NotTaken, Refusal};
 use handback_core::hub::RegisterError;
 use handback_core::id::InvalidId;
+use handback_core::permission::NotAnswered;
+use handback_core::sessions::SessionError;
 use handback_core::store::StoreError;
 use handback_wire::error::{ErrorBody, ErrorCode};
 use serde_json::json;
@@ -182,9 +184,35 @@ impl From<NotTaken> for Problem {
         let code = match &reason {
             NotTaken::Unknown => ErrorCode::NotFound,
             NotTaken::Forbidden => ErrorCode::Forbidden,
-            NotTaken::Conflict => ErrorCode::Conflict,
+            NotTaken::Conflict | NotTaken::NotAllowedYet => ErrorCode::Conflict,
             NotTaken::Over => ErrorCode::Gone,
             NotTaken::Store(error) => return Self::internal(error),
+        };
+        Self::new(code, reason.to_string())
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let code = match &error {
+            SessionError::Unknown(_) => ErrorCode::NotFound,
+            SessionError::Forbidden => ErrorCode::Forbidden,
+            SessionError::UnknownAgent { .. } | SessionError::UnknownModel { .. } => ErrorCode::InvalidRequest,
+            SessionError::DuplicateMessage(_) | SessionError::QueueFull(_) => ErrorCode::Conflict,
+            SessionError::ShuttingDown => ErrorCode::Unavailable,
+            SessionError::Store(error) => return Self::internal(error),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<NotAnswered> for Problem {
+    fn from(reason: NotAnswered) -> Self {
+        let code = match &reason {
+            NotAnswered::Unknown(_) => ErrorCode::NotFound,
+            NotAnswered::Forbidden => ErrorCode::Forbidden,
+            NotAnswered::InvalidInput(_) => ErrorCode::InvalidRequest,
+            NotAnswered::Store(error) => return Self::internal(error),
         };
         Self::new(code, reason.to_string())
     }

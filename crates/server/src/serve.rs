@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use self::patient::Patient;
 use self::watch::{Activity, Verdict, Watch};
@@ -91,12 +92,14 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (routes, _) = App::routes();
         let router = routes.with_state(self.app.clone());
-        let hub = self.app.hub().clone();
+        let (hub, sessions) = (self.app.hub().clone(), self.app.sessions().clone());
         let patience = self.app.config().limits.drain_timeout;
         let drained = async {
             shutdown.await;
             tracing::info!("shutting down");
-            hub.close(patience).await;
+            let deadline = Instant::now() + patience;
+            sessions.close(patience).await;
+            hub.close(deadline.saturating_duration_since(Instant::now())).await;
         };
         // Results and reconnects are still taken while calls finish.
         tokio::select! {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::client_tools::ToolRequest;
+use crate::session::{Message, Part, Permission, Reply, Session, Status, TurnError};
 
 /// One event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,6 +49,112 @@ pub enum Event {
         /// What happened.
         error: String,
     },
+    /// A session was made.
+    #[serde(rename = "session.created")]
+    SessionCreated(SessionInfo),
+    /// Something about a session changed.
+    #[serde(rename = "session.updated")]
+    SessionUpdated(SessionInfo),
+    /// A session is gone.
+    #[serde(rename = "session.deleted")]
+    SessionDeleted(SessionInfo),
+    /// A turn begins, or all turns are over.
+    #[serde(rename = "session.status")]
+    SessionStatus {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// What it does now.
+        status: Status,
+    },
+    /// All turns of a session are over.
+    #[serde(rename = "session.idle")]
+    SessionIdle {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+    },
+    /// A turn ended early.
+    #[serde(rename = "session.error")]
+    SessionError {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// Why.
+        error: TurnError,
+    },
+    /// A message was made or changed.
+    #[serde(rename = "message.updated")]
+    MessageUpdated {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// The message.
+        info: Message,
+    },
+    /// A part was made or changed.
+    #[serde(rename = "message.part.updated")]
+    PartUpdated {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// The part as it is now.
+        part: Part,
+        /// What was added to its text since the last event of this type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delta: Option<String>,
+    },
+    /// The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text.
+    #[serde(rename = "message.part.delta")]
+    PartDelta {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// The message.
+        #[serde(rename = "messageID")]
+        message_id: String,
+        /// The part.
+        #[serde(rename = "partID")]
+        part_id: String,
+        /// The field that has grown: `text`.
+        field: String,
+        /// What was added.
+        delta: String,
+    },
+    /// A call waits until somebody allows it.
+    #[serde(rename = "permission.updated")]
+    PermissionUpdated(Permission),
+    /// The same, for newer clients.
+    #[serde(rename = "permission.asked")]
+    PermissionAsked(Permission),
+    /// An ask was answered, or its time is over.
+    #[serde(rename = "permission.replied")]
+    PermissionReplied {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// The ask.
+        #[serde(rename = "permissionID")]
+        permission_id: String,
+        /// The ask, for newer clients.
+        #[serde(rename = "requestID")]
+        request_id: String,
+        /// The answer.
+        response: Reply,
+        /// The answer, for newer clients.
+        reply: Reply,
+    },
+}
+
+/// A session that came, changed or went.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionInfo {
+    /// The session.
+    #[serde(rename = "sessionID")]
+    pub session_id: String,
+    /// All about it.
+    pub info: Session,
 }
 
 /// Tools of one client that came or went.

@@ -6,6 +6,7 @@
 //! | module | protocol |
 //! | --- | --- |
 //! | [`client_tools`] | the client-tools API: bodies of the endpoints, SSE data, listings |
+//! | [`session`] | the session API: sessions, messages, parts, permissions |
 //! | [`socket`] | the messages of the client-tools WebSocket |
 //! | [`event`] | what `GET /event` streams |
 //! | [`auth`] | minting client tokens |
@@ -15,4 +16,5 @@ pub mod auth;
 pub mod client_tools;
 pub mod error;
 pub mod event;
+pub mod session;
 pub mod socket;

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::hub::{CallInfo, Counts};
 use crate::id::{ConnectionName, EventId, ToolName};
 use crate::limits::Limits;
+use crate::message::{Message, Session};
 use crate::schema::Schema;
 use crate::store::{CallFilter, MemoryStore, Store, StoreFuture};
 use crate::tool::{Effect, ToolSpec};
@@ -50,6 +51,7 @@ fn call() -> NewCall {
         input: to_raw_value(&serde_json::json!({})).unwrap(),
         timeout: None,
         origin: Origin::Application,
+        permission: Permission::Allow,
     }
 }
 
@@ -420,6 +422,7 @@ async fn events_of_a_call_come_in_order_and_once() {
             Event::Executing(_) => "executing",
             Event::Finished(_) => "finished",
             Event::Unregistered(..) => "unregistered",
+            other => panic!("{other:?}"),
         });
     }
     assert_eq!(names, ["registered", "requested", "executing", "finished", "unregistered"]);
@@ -495,6 +498,34 @@ impl Store for SlowStore {
 
     fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
         self.kept.list_finished(filter, most)
+    }
+
+    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+        self.slowly(self.kept.save_session(session))
+    }
+
+    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        self.kept.session(session)
+    }
+
+    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        self.kept.list_sessions(client, most)
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        self.slowly(self.kept.delete_session(session))
+    }
+
+    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.slowly(self.kept.save_message(message))
+    }
+
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        self.kept.messages(session)
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.kept.unanswered()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::{Caller, NewCall, NotTaken, Origin, Taken};
 use crate::hub::{Counts, Hub};
 use crate::id::{CallId, EventId, MessageId, ToolName};
+use crate::policy::Permission;
 use crate::schema::Schema;
 use crate::store::MemoryStore;
 use crate::tool::Effect;
@@ -181,6 +182,7 @@ impl World {
                     input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
                     timeout: Some(Duration::from_millis(timeout)),
                     origin: Origin::Application,
+                    permission: Permission::Allow,
                 };
                 if let Ok(open) = self.hub.open(call).await {
                     let request = open.head().request.clone();

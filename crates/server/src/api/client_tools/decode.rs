@@ -6,6 +6,7 @@ use handback_core::Hub;
 use handback_core::call::{Attachment, CallState, Outcome, Success};
 use handback_core::delegate::{NewCall, Origin};
 use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
+use handback_core::policy::Permission;
 use handback_core::schema::{SchemaError, depth, one_line};
 use handback_core::tool::{Effect, ToolSpec};
 use handback_wire::client_tools as wire;
@@ -76,6 +77,7 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
         input: request.input.unwrap_or_else(empty_object),
         timeout: timeout.map_err(|reason| Problem::invalid(format!("`timeout` {reason}")))?,
         origin: Origin::Application,
+        permission: Permission::Allow,
     })
 }
 

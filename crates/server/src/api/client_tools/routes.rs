@@ -56,6 +56,7 @@ pub fn routes() -> OpenApiRouter<App> {
     responses(
         (status = 200, body = wire::Registered),
         (status = 400, description = "Bad body, bad id, or a schema that cannot be used; it names the tool", body = ErrorBody),
+        (status = 403, description = "Another client's session", body = ErrorBody),
         (status = 409, description = "Another client has a tool of that id", body = ErrorBody),
         (status = 413, description = "The body, a schema or the number of tools is too large", body = ErrorBody),
     ))]
@@ -68,6 +69,7 @@ async fn register(
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let specs = decode::tools(app.hub(), request.tools)?;
+    app.sessions().must_be_open_to(&client, session.as_ref()).await?;
     let ids = app.hub().register(&client, session.as_ref(), specs)?;
     Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
 }

@@ -1,0 +1,122 @@
+//! Asks: a call that waits until somebody allows it.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::call::{CallHead, Outcome};
+use crate::clock::Time;
+use crate::delegate::{Caller, Ended};
+use crate::hub::Hub;
+use crate::id::{PermissionId, SessionId};
+use crate::schema::{InputError, one_line};
+use crate::store::StoreError;
+
+/// A question to whoever may allow a call.
+#[derive(Debug)]
+pub struct Ask {
+    /// Its id.
+    pub id: PermissionId,
+    /// The call, as the model wants it.
+    pub call: Arc<CallHead>,
+    /// When it was asked.
+    pub created: Time,
+}
+
+/// An answer to an ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// This call may be made.
+    Once,
+    /// This call and all others of the tool in this session may be made.
+    Always,
+    /// It may not.
+    Reject,
+}
+
+/// A reply, with what may come with it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The reply.
+    pub reply: Reply,
+    /// The input to use in place of the model's.
+    pub input: Option<Box<RawValue>>,
+    /// Why it is rejected, for the model.
+    pub message: Option<String>,
+}
+
+/// Why an answer does not count; the ask is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAnswered {
+    /// There is no such ask, or it was answered, or its time is over.
+    #[error("there is no open permission request {0}; it may have been answered or expired")]
+    Unknown(PermissionId),
+    /// Another client's call.
+    #[error("this is not your call")]
+    Forbidden,
+    /// The tool does not take that input.
+    #[error("`input` does not fit the tool's schema: {0}")]
+    InvalidInput(#[from] InputError),
+    /// The journal failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What an approved call is told: what it is now to do, and until when.
+pub(crate) type Approved = oneshot::Receiver<Arc<CallHead>>;
+
+/// An ask that is open, as the table has it.
+#[derive(Debug)]
+pub(crate) struct OpenAsk {
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) tell: oneshot::Sender<Arc<CallHead>>,
+}
+
+impl Hub {
+    /// The asks that are open, the oldest first.
+    pub fn asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
+        let mut asks = self.locked(|table| table.open_asks(session));
+        asks.sort_by(|one, other| one.id.cmp(&other.id));
+        asks
+    }
+
+    /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
+    pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let unknown = || NotAnswered::Unknown(id.clone());
+        let ask = self.locked(|table| table.find_ask(id)).ok_or_else(unknown)?;
+        if !caller.may_touch(ask.call.client(), &ask.call.session) {
+            return Err(NotAnswered::Forbidden);
+        }
+        if answer.reply == Reply::Reject {
+            let message = answer.message.filter(|message| !message.trim().is_empty());
+            let reason = message.unwrap_or_else(|| "The user rejected this call".to_owned());
+            self.deny(&ask, reason).ok_or_else(unknown)?.journal().await?;
+            return Ok(ask);
+        }
+        if let Some(input) = &answer.input {
+            ask.call.tool.spec.schema.check(input, self.limits())?;
+        }
+        let (now, wall) = (Instant::now(), self.0.clock.now());
+        let head = Arc::new(CallHead {
+            input: answer.input.map_or_else(|| ask.call.input.clone(), one_line),
+            deadline: wall + ask.call.timeout,
+            expires: now + ask.call.timeout,
+            ..CallHead::clone(&ask.call)
+        });
+        if !self.locked(|table| table.approve(&ask, answer.reply, head, now)) {
+            return Err(unknown());
+        }
+        Ok(ask)
+    }
+
+    /// Ends a call that is still waiting to be allowed.
+    pub(crate) fn deny(&self, ask: &Ask, reason: String) -> Option<Ended> {
+        let ending = self.locked(|table| {
+            table.find_ask(&ask.id)?;
+            table.finish(&ask.call.request, Outcome::Denied(reason), None, Instant::now())
+        })?;
+        Some(Ended::new(self, ending))
+    }
+}

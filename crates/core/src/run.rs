@@ -1,0 +1,280 @@
+//! The run engine: one turn of a session, from a prompt until the model has nothing more to do.
+//!
+//! ```text
+//! turn   the conversation is read from the store; then, step by step:
+//! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
+//!        2 what it says grows into a message                      (run/draft.rs tells it as it comes)
+//!        3 its calls are made, all at once, each on its own       (run/calls.rs, delegate.rs)
+//!        4 the message is complete: with calls in it there is another step
+//! end    the last message says how it ended; an abort or an error is on it
+//! ```
+//!
+//! It tells [`SessionEvent`](crate::event::SessionEvent)s and knows no protocol.
+
+mod calls;
+mod draft;
+
+use std::sync::Arc;
+
+use ahash::HashMap;
+use futures_util::{FutureExt, StreamExt};
+use tokio_util::sync::CancellationToken;
+
+use self::calls::{CallContext, Calls};
+use self::draft::Draft;
+use crate::agent::Agent;
+use crate::event::{Event, SessionEvent};
+use crate::id::SessionId;
+use crate::message::{AssistantMessage, Message, Role, Session, TurnError, Usage, UserMessage};
+use crate::model::{ModelRequest, ModelTool};
+use crate::sessions::{Queued, Sessions};
+use crate::store::StoreError;
+
+/// How many pieces of an answer are taken at once, before listeners get a turn.
+const PIECES: usize = 64;
+
+/// Runs a turn to its end; gives the last message, and the session if it is still there.
+pub(crate) async fn turn(
+    sessions: &Sessions,
+    id: &SessionId,
+    queued: &Queued,
+    abort: &CancellationToken,
+) -> (Option<Arc<Session>>, Arc<Message>) {
+    let session = match sessions.begin_turn(id, queued).await {
+        Ok(Some(session)) => session,
+        Ok(None) => return (None, unsaved(sessions, &queued.user, sessions.stopped())),
+        Err(error) => return (None, unsaved(sessions, &queued.user, TurnError::Other(error.to_string()))),
+    };
+    sessions.hub().emit(|| Event::Session(session.clone(), SessionEvent::Busy));
+    let mut turn = Turn { sessions, session: &session, user: &queued.user, draft: None, last: None };
+    // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
+    let run = Box::pin(turn.run());
+    let ended = tokio::select! {
+        // What has come in before the abort counts.
+        biased;
+        ended = run => ended,
+        () = abort.cancelled() => Err(sessions.stopped()),
+    };
+    let answer = turn.end(ended).await;
+    let session = sessions.update(id, |_| {}).unwrap_or(session);
+    (Some(session), answer)
+}
+
+/// A turn under way.
+struct Turn<'a> {
+    sessions: &'a Sessions,
+    session: &'a Arc<Session>,
+    user: &'a Arc<Message>,
+    /// The message that is being written.
+    draft: Option<Draft>,
+    /// The last message that is complete.
+    last: Option<Arc<Message>>,
+}
+
+impl Turn<'_> {
+    async fn run(&mut self) -> Result<(), TurnError> {
+        let Role::User(said) = &self.user.role else { return Ok(()) };
+        let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
+        let stored = self.sessions.store().messages(&self.session.id).await.map_err(|error| failed(&error))?;
+        let mut conversation = conversation(stored, self.user);
+        let mut repeats = Repeats::default();
+        for _ in 0..self.sessions.hub().limits().steps {
+            let message = self.step(said, agent, &conversation, &mut repeats).await?;
+            let wants_more = message.parts.iter().any(|part| part.is_call());
+            conversation.push(message);
+            if !wants_more {
+                return Ok(());
+            }
+        }
+        let steps = self.sessions.hub().limits().steps;
+        Err(TurnError::Other(format!("The turn was stopped after {steps} steps; say something to go on")))
+    }
+
+    async fn step(
+        &mut self,
+        said: &UserMessage,
+        agent: &Agent,
+        conversation: &[Arc<Message>],
+        repeats: &mut Repeats,
+    ) -> Result<Arc<Message>, TurnError> {
+        let draft = self.draft.insert(Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)));
+        let offered = self.sessions.offered(self.session, &said.tools);
+        let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
+        let Some(model) = self.sessions.setup().models.find(&said.model) else {
+            return Err(TurnError::Other(format!("the provider of the model {} is not configured", said.model)));
+        };
+        let request = ModelRequest {
+            model: &said.model.model,
+            session: &self.session.id,
+            system: said.system.as_deref().or(agent.system.as_deref()),
+            messages: conversation,
+            tools: &tools,
+            most_output: self.sessions.hub().limits().tool_output,
+        };
+        let mut stream = model.stream(request);
+        let mut pieces = 0;
+        while !draft.is_complete() {
+            let piece = match stream.next().now_or_never() {
+                Some(piece) if pieces < PIECES => piece,
+                piece => {
+                    // Listeners are told what came together, and then they have their turn.
+                    draft.tell();
+                    pieces = 0;
+                    match piece {
+                        Some(piece) => {
+                            tokio::task::yield_now().await;
+                            piece
+                        }
+                        None => stream.next().await,
+                    }
+                }
+            };
+            pieces += 1;
+            match piece {
+                Some(piece) => draft.take(piece?)?,
+                None => return Err(cut_off()),
+            }
+        }
+        drop(stream);
+        let calls = draft.calls(&offered);
+        if !calls.is_empty() {
+            let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
+            let session = self.session;
+            let context = CallContext { sessions: self.sessions, session, agent, offered: &offered };
+            context.make(draft, calls, refused).await;
+        }
+        self.complete(None).await
+    }
+
+    /// The draft is done: it is kept, and told.
+    async fn complete(&mut self, error: Option<TurnError>) -> Result<Arc<Message>, TurnError> {
+        let draft = match self.draft.take() {
+            Some(draft) => draft,
+            None => Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)),
+        };
+        let (message, saving) = draft.finish(error);
+        self.last = Some(message.clone());
+        saving.await.map_err(|error| failed(&error))?;
+        Ok(message)
+    }
+
+    async fn end(mut self, ended: Result<(), TurnError>) -> Arc<Message> {
+        if let Err(error) = ended {
+            tracing::info!(session = %self.session.id, error = error.message(), "a turn ended early");
+            let told = Arc::new(error.clone());
+            self.sessions.hub().emit(|| Event::Session(self.session.clone(), SessionEvent::Failed(told)));
+            if let Err(unsaved) = self.complete(Some(error)).await {
+                tracing::error!(session = %self.session.id, error = unsaved.message(), "the end of a turn was not kept");
+            }
+        }
+        match self.last {
+            Some(last) => last,
+            None => unsaved(self.sessions, self.user, TurnError::Other("the model said nothing".to_owned())),
+        }
+    }
+}
+
+/// A message of an earlier process: says on it that it was interrupted, or answers it with that.
+pub(crate) async fn interrupted(
+    sessions: &Sessions,
+    message: &Arc<Message>,
+    error: TurnError,
+) -> Result<(), StoreError> {
+    let Some(session) = sessions.store().session(&message.session).await? else { return Ok(()) };
+    let begun = match &message.role {
+        Role::Assistant(_) => Message::clone(message),
+        Role::User(_) => assistant(sessions, message),
+    };
+    let (_, saving) = Draft::new(sessions, &session, begun).finish(Some(error));
+    saving.await
+}
+
+/// A new message that answers a user's.
+fn assistant(sessions: &Sessions, user: &Message) -> Message {
+    let (agent, model) = match &user.role {
+        Role::User(said) => (said.agent.clone(), said.model.clone()),
+        Role::Assistant(said) => (said.agent.clone(), said.model.clone()),
+    };
+    Message {
+        id: sessions.clock().message_id(),
+        session: user.session.clone(),
+        created: sessions.clock().time(),
+        role: Role::Assistant(AssistantMessage {
+            parent: user.id.clone(),
+            agent,
+            model,
+            completed: None,
+            finish: None,
+            usage: Usage::default(),
+            error: None,
+        }),
+        parts: Vec::new(),
+    }
+}
+
+/// An answer for whoever waits, where nothing can be kept any more.
+fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
+    let mut message = assistant(sessions, user);
+    if let Role::Assistant(said) = &mut message.role {
+        said.completed = Some(message.created);
+        said.error = Some(error);
+    }
+    Arc::new(message)
+}
+
+fn failed(error: &StoreError) -> TurnError {
+    tracing::error!(%error, "a turn could not be kept");
+    TurnError::Other("The turn could not be saved; see the server's log".to_owned())
+}
+
+fn cut_off() -> TurnError {
+    TurnError::Provider { message: "The model's answer was cut off".to_owned(), status: None, retryable: true }
+}
+
+/// What a model is shown: every user's message followed by its answers, up to the one that is to be answered. Prompts
+/// that wait are stored before the answers to those before them.
+fn conversation(stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
+    let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
+    for message in stored {
+        match &message.role {
+            Role::User(_) => turns.push(vec![message]),
+            Role::Assistant(said) => {
+                // Most often it is the last.
+                let mut newest = turns.iter_mut().rev();
+                if let Some(turn) = newest.find(|turn| turn.first().is_some_and(|asked| asked.id == said.parent)) {
+                    turn.push(message);
+                }
+            }
+        }
+    }
+    let before = turns.into_iter().take_while(|turn| turn.first().is_some_and(|asked| asked.id != user.id));
+    before.flatten().chain([user.clone()]).collect()
+}
+
+/// Counts how often in a row a model makes the same call.
+#[derive(Default)]
+struct Repeats(HashMap<(String, String), usize>);
+
+impl Repeats {
+    /// Counts the calls of a step. Says which have been made too often; an error if the model does not listen.
+    fn count(&mut self, calls: &Calls, most: usize) -> Result<Vec<bool>, TurnError> {
+        let before = std::mem::take(&mut self.0);
+        let mut refused = Vec::with_capacity(calls.len());
+        for call in calls {
+            let key = (call.alias.to_string(), call.arguments.clone());
+            let times = before.get(&key).copied().unwrap_or(0) + 1;
+            if times > most + 1 {
+                let name = &call.alias;
+                return Err(TurnError::Other(format!(
+                    "The turn was stopped: the model called {name} with the same input over and over"
+                )));
+            }
+            refused.push(times > most);
+            self.0.insert(key, times);
+        }
+        Ok(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests;

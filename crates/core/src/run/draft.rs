@@ -1,0 +1,339 @@
+//! A message that is being written: what the model says grows into parts, and listeners are told as it does.
+
+use std::sync::Arc;
+
+use super::calls::{Over, ReadyCall};
+use crate::clock::Time;
+use crate::event::{Event, Field, SessionEvent};
+use crate::id::{PartId, RequestId};
+use crate::message::{
+    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
+};
+use crate::model::ModelEvent;
+use crate::sessions::Sessions;
+use crate::store::StoreFuture;
+use crate::toolbox::Offered;
+
+/// A text up to this long is shown whole with every piece; a longer one whenever it has grown by a sixteenth, so that
+/// showing it costs no more than in proportion to its length.
+const SHOWN_WHOLE: usize = 4_096;
+
+/// A message that is being written.
+pub(super) struct Draft {
+    sessions: Sessions,
+    session: Arc<Session>,
+    message: Message,
+    /// The text that is growing; it becomes a part when something else begins.
+    growing: Option<Growing>,
+    calls: Vec<Call>,
+    usage: Usage,
+    stop: Option<StopReason>,
+}
+
+struct Growing {
+    id: PartId,
+    field: Field,
+    text: String,
+    signature: Option<String>,
+    start: Time,
+    told: Told,
+}
+
+/// A call whose arguments are being written.
+struct Call {
+    index: usize,
+    /// Its place among the parts.
+    place: usize,
+    arguments: String,
+    told: Told,
+}
+
+/// How much of a text listeners know.
+#[derive(Default)]
+struct Told {
+    /// In pieces.
+    pieces: usize,
+    /// As a whole.
+    whole: usize,
+}
+
+impl Told {
+    /// Whether it is time to show the whole text.
+    fn shows_whole(&self, length: usize) -> bool {
+        length <= SHOWN_WHOLE || (length - self.whole) * 16 >= length
+    }
+}
+
+impl Draft {
+    /// Begins a message, and tells so.
+    pub(super) fn new(sessions: &Sessions, session: &Arc<Session>, message: Message) -> Self {
+        let mut draft = Self {
+            sessions: sessions.clone(),
+            session: session.clone(),
+            message,
+            growing: None,
+            calls: Vec::new(),
+            usage: Usage::default(),
+            stop: None,
+        };
+        draft.save();
+        draft.tell_message();
+        if draft.message.parts.is_empty() {
+            draft.push(PartBody::StepStart);
+        }
+        draft
+    }
+
+    /// Whether the model has said all.
+    pub(super) fn is_complete(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Takes a piece of what the model says.
+    pub(super) fn take(&mut self, piece: ModelEvent) -> Result<(), TurnError> {
+        match piece {
+            ModelEvent::Text(delta) => self.grow(Field::Text).text.push_str(&delta),
+            ModelEvent::Reasoning(delta) => self.grow(Field::Reasoning).text.push_str(&delta),
+            ModelEvent::Signature(signature) => {
+                self.grow(Field::Reasoning).signature.get_or_insert_default().push_str(&signature);
+            }
+            ModelEvent::CallStarted { index, id, name } => self.start_call(index, id, name)?,
+            ModelEvent::Arguments { index, delta } => {
+                let call = self.calls.iter_mut().find(|call| call.index == index);
+                call.ok_or_else(|| confused("arguments of a call that was not begun"))?.arguments.push_str(&delta);
+            }
+            ModelEvent::CallEnded { index } => {
+                if !self.calls.iter().any(|call| call.index == index) {
+                    return Err(confused("the end of a call that was not begun"));
+                }
+            }
+            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Stop(reason) => {
+                self.close_text();
+                self.tell();
+                let has_calls = !self.calls.is_empty();
+                self.stop = Some(if has_calls && reason == StopReason::Stop { StopReason::ToolCalls } else { reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, field: Field) -> &mut Growing {
+        if self.growing.as_ref().is_some_and(|growing| growing.field != field) {
+            self.close_text();
+        }
+        let clock = self.sessions.clock();
+        self.growing.get_or_insert_with(|| Growing {
+            id: clock.part_id(),
+            field,
+            text: String::new(),
+            signature: None,
+            start: clock.time(),
+            told: Told::default(),
+        })
+    }
+
+    fn start_call(&mut self, index: usize, id: String, name: String) -> Result<(), TurnError> {
+        if self.calls.iter().any(|call| call.index == index) {
+            return Err(confused("the same call twice"));
+        }
+        self.close_text();
+        let call = self.sessions.clock().call_id();
+        // Some servers give no id; the answer needs one.
+        let provider_call = if id.is_empty() { call.to_string() } else { id };
+        self.calls.push(Call {
+            index,
+            place: self.message.parts.len(),
+            arguments: String::new(),
+            told: Told::default(),
+        });
+        self.push(PartBody::Tool(ToolPart {
+            call,
+            provider_call,
+            tool: name.as_str().into(),
+            alias: name.into(),
+            request: None,
+            state: ToolState::Pending { raw: String::new() },
+        }));
+        Ok(())
+    }
+
+    /// The calls, ready to be made, in the model's order.
+    pub(super) fn calls(&mut self, offered: &[Offered]) -> Vec<ReadyCall> {
+        let calls = std::mem::take(&mut self.calls);
+        calls
+            .into_iter()
+            .filter_map(|call| {
+                let PartBody::Tool(part) = &mut Arc::make_mut(self.message.parts.get_mut(call.place)?).body else {
+                    return None;
+                };
+                let tool = offered.iter().position(|tool| tool.alias == part.alias);
+                if let Some(tool) = tool.and_then(|tool| offered.get(tool)) {
+                    part.tool = tool.id().into();
+                }
+                Some(ReadyCall {
+                    place: call.place,
+                    call: part.call.clone(),
+                    alias: part.alias.clone(),
+                    tool,
+                    arguments: call.arguments,
+                })
+            })
+            .collect()
+    }
+
+    /// The id of the message.
+    pub(super) fn id(&self) -> &crate::id::MessageId {
+        &self.message.id
+    }
+
+    /// A call is being run.
+    pub(super) fn run(&mut self, place: usize, request: &RequestId, state: ToolState) {
+        self.change(place, |part| {
+            part.request = Some(request.clone());
+            part.state = state;
+        });
+    }
+
+    /// A call is over.
+    pub(super) fn over(&mut self, over: Over) {
+        let Over { place, input, start, result } = over;
+        let end = self.sessions.clock().time();
+        self.change(place, |part| part.state = ToolState::Done { input, start, end, result });
+    }
+
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut ToolPart)) {
+        let Some(part) = self.message.parts.get_mut(place) else { return };
+        if let PartBody::Tool(tool) = &mut Arc::make_mut(part).body {
+            change(tool);
+        }
+        let part = part.clone();
+        self.tell_part(part, None);
+    }
+
+    /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited.
+    pub(super) fn save(&self) {
+        drop(self.sessions.store().save_message(&Arc::new(self.message.clone())));
+    }
+
+    /// The message is complete, or ends here because of an error.
+    pub(super) fn finish(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
+        self.close_text();
+        let now = self.sessions.clock().time();
+        for place in 0..self.message.parts.len() {
+            let Some(PartBody::Tool(part)) = self.message.parts.get(place).map(|part| &part.body) else { continue };
+            let (input, start) = match &part.state {
+                ToolState::Done { .. } => continue,
+                ToolState::Pending { .. } => (super::calls::empty_object(), now),
+                ToolState::Running { input, start } => (input.clone(), *start),
+            };
+            let reason = error.as_ref().map_or("The turn ended", TurnError::message);
+            let result = ToolResult::Failed(format!("Not finished: {reason}"));
+            self.over(Over { place, input, start, result });
+        }
+        if error.is_none() {
+            let reason = self.stop.unwrap_or(StopReason::Other);
+            self.push(PartBody::StepFinish { reason, usage: self.usage });
+        }
+        if let Role::Assistant(said) = &mut self.message.role {
+            said.completed = Some(now);
+            said.finish = self.stop;
+            said.usage = self.usage;
+            said.error = error;
+        }
+        self.tell_message();
+        let message = Arc::new(self.message);
+        let saving = self.sessions.store().save_message(&message);
+        (message, saving)
+    }
+
+    /// The growing text is a part from now on.
+    fn close_text(&mut self) {
+        self.tell();
+        let Some(growing) = self.growing.take() else { return };
+        let Growing { id, field, text, signature, start, .. } = growing;
+        let span = Span { start, end: Some(self.sessions.clock().time()) };
+        let body = match field {
+            Field::Text => PartBody::Text { text, span },
+            Field::Reasoning | Field::Arguments => PartBody::Reasoning { text, signature, span },
+        };
+        let part = Arc::new(Part { id, body });
+        self.message.parts.push(part.clone());
+        self.tell_part(part, None);
+    }
+
+    fn push(&mut self, body: PartBody) {
+        let part = Arc::new(Part { id: self.sessions.clock().part_id(), body });
+        self.message.parts.push(part.clone());
+        self.tell_part(part, None);
+    }
+
+    fn emit(&self, event: impl FnOnce() -> SessionEvent) {
+        self.sessions.hub().emit(|| Event::Session(self.session.clone(), event()));
+    }
+
+    fn tell_message(&self) {
+        // Its parts are told apart from it.
+        self.emit(|| SessionEvent::Message(Arc::new(Message { parts: Vec::new(), ..self.message.clone() })));
+    }
+
+    fn tell_part(&self, part: Arc<Part>, delta: Option<Arc<str>>) {
+        self.emit(|| SessionEvent::Part { message: self.message.id.clone(), part, delta });
+    }
+
+    /// Tells what has grown since the last time.
+    pub(super) fn tell(&mut self) {
+        if !self.sessions.hub().is_watched() {
+            return;
+        }
+        let mut growing = self.growing.take();
+        if let Some(Growing { id, field, text, signature, start, told }) = &mut growing {
+            let span = Span { start: *start, end: None };
+            let whole = |text: &String| match field {
+                Field::Text => PartBody::Text { text: text.clone(), span },
+                Field::Reasoning | Field::Arguments => {
+                    PartBody::Reasoning { text: text.clone(), signature: signature.clone(), span }
+                }
+            };
+            self.tell_growth(id, *field, text, told, whole);
+        }
+        self.growing = growing;
+        let mut calls = std::mem::take(&mut self.calls);
+        for Call { place, arguments, told, .. } in &mut calls {
+            let Some(part) = self.message.parts.get(*place).cloned() else { continue };
+            let PartBody::Tool(tool) = &part.body else { continue };
+            let whole = |raw: &String| {
+                PartBody::Tool(ToolPart { state: ToolState::Pending { raw: raw.clone() }, ..tool.clone() })
+            };
+            self.tell_growth(&part.id, Field::Arguments, arguments, told, whole);
+        }
+        self.calls = calls;
+    }
+
+    fn tell_growth(
+        &self,
+        id: &PartId,
+        field: Field,
+        text: &String,
+        told: &mut Told,
+        whole: impl Fn(&String) -> PartBody,
+    ) {
+        if text.len() == told.pieces {
+            return;
+        }
+        let delta: Arc<str> = text[told.pieces..].into();
+        let (message, part) = (self.message.id.clone(), id.clone());
+        self.emit(|| SessionEvent::Delta { message, part, field, delta });
+        told.pieces = text.len();
+        if told.shows_whole(text.len()) {
+            let delta: Arc<str> = text[told.whole..].into();
+            self.tell_part(Arc::new(Part { id: id.clone(), body: whole(text) }), Some(delta));
+            told.whole = text.len();
+        }
+    }
+}
+
+fn confused(what: &str) -> TurnError {
+    let message = format!("The provider's stream makes no sense: {what}");
+    TurnError::Provider { message, status: None, retryable: false }
+}

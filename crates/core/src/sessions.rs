@@ -1,0 +1,607 @@
+//! Sessions: making, prompting, stopping and forgetting them. What a turn does is in [`run`](crate::run).
+//!
+//! The store has the sessions; what is here is what goes on in them. A session is live while it has turns to run: one
+//! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
+//! that no two changes are lost in each other and a session that was deleted does not come back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ahash::HashMap;
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{Agent, Agents, DEFAULT_AGENT};
+use crate::event::{Event, SessionEvent};
+use crate::hub::Hub;
+use crate::id::{ClientId, MessageId, PermissionId, SessionId};
+use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, TurnError, UserMessage};
+use crate::model::Models;
+use crate::permission::{Answer, Ask, NotAnswered, Reply};
+use crate::policy::switched_on;
+use crate::run;
+use crate::store::{Store, StoreError};
+use crate::toolbox::{Hook, Offered, ServerTool, offer};
+use crate::{clock::Clock, delegate::Caller};
+
+/// How a session is called until somebody says something in it.
+const UNTITLED: &str = "New session";
+/// How much of the first prompt becomes the title.
+const TITLE_CHARACTERS: usize = 60;
+
+/// What sessions run with.
+pub struct Setup {
+    /// The providers.
+    pub models: Models,
+    /// The model when neither message, session nor agent names one.
+    pub default_model: ModelRef,
+    /// The agents.
+    pub agents: Agents,
+    /// Tools that run here, offered in every session.
+    pub tools: Vec<Arc<dyn ServerTool>>,
+    /// Whoever looks at calls.
+    pub hooks: Vec<Arc<dyn Hook>>,
+}
+
+/// The sessions of one server. A cheap clone of one shared state.
+#[derive(Clone)]
+pub struct Sessions(Arc<Shared>);
+
+struct Shared {
+    hub: Hub,
+    setup: Setup,
+    // std's mutex: nothing is awaited inside.
+    live: Mutex<HashMap<SessionId, Live>>,
+    /// A session is idle again.
+    idle: Notify,
+    /// The server stops, and turns under way with it.
+    stop: CancellationToken,
+}
+
+/// A session with turns to run.
+struct Live {
+    /// Whose it is: its client's, or that of the first who prompts it.
+    client: Option<ClientId>,
+    /// The session, once its first turn has begun.
+    session: Option<Arc<Session>>,
+    running: MessageId,
+    abort: CancellationToken,
+    /// Cancelled when the turn is over.
+    over: CancellationToken,
+    queue: VecDeque<Queued>,
+}
+
+/// A prompt whose turn has not begun.
+pub(crate) struct Queued {
+    pub(crate) user: Arc<Message>,
+    pub(crate) client: Option<ClientId>,
+    done: oneshot::Sender<Arc<Message>>,
+}
+
+/// A session to be made.
+#[derive(Debug, Default)]
+pub struct NewSession {
+    /// The client whose tools it has.
+    pub client: Option<ClientId>,
+    /// A heading; made from the first prompt when `None`.
+    pub title: Option<String>,
+    /// The session that it comes from.
+    pub parent: Option<SessionId>,
+    /// The agent.
+    pub agent: Option<SmolStr>,
+    /// The model.
+    pub model: Option<ModelRef>,
+    /// Whatever its maker wants to keep with it, an object.
+    pub metadata: Option<Box<RawValue>>,
+}
+
+/// Something said in a session.
+#[derive(Debug)]
+pub struct Prompt {
+    /// The client that says it.
+    pub client: Option<ClientId>,
+    /// The message's id; made when `None`.
+    pub message: Option<MessageId>,
+    /// The agent; the session's when `None`.
+    pub agent: Option<SmolStr>,
+    /// The model; the session's, the agent's or the default when `None`.
+    pub model: Option<ModelRef>,
+    /// Instructions in place of the agent's.
+    pub system: Option<String>,
+    /// Tools switched on or off.
+    pub tools: BTreeMap<String, bool>,
+    /// What is said.
+    pub parts: Vec<PartBody>,
+    /// Whether an answer is wanted.
+    pub wants_reply: bool,
+}
+
+/// A prompt that was taken.
+#[derive(Debug)]
+pub struct Prompted {
+    /// The user's message.
+    pub user: Arc<Message>,
+    /// Where the answer comes out, if one is wanted. Dropping it does not stop the turn.
+    pub answer: Option<oneshot::Receiver<Arc<Message>>>,
+}
+
+/// Why something was not done; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No such session.
+    #[error("there is no session {0}")]
+    Unknown(SessionId),
+    /// Another client's.
+    #[error("the session belongs to another client")]
+    Forbidden,
+    /// No such agent.
+    #[error("there is no agent \"{found}\"; there is {known}")]
+    UnknownAgent {
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        known: String,
+    },
+    /// No such provider.
+    #[error("the provider of the model {found} is not configured; there is {known}")]
+    UnknownModel {
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        known: String,
+    },
+    /// A message of that id was there before.
+    #[error("there is a message {0} in this session; choose another messageID or leave it out")]
+    DuplicateMessage(MessageId),
+    /// Too many prompts wait.
+    #[error("{0} prompts are waiting in this session; try again when one is answered")]
+    QueueFull(usize),
+    /// The server stops.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Sessions {
+    /// Sessions that use this hub's tools, store and clock.
+    pub fn new(hub: Hub, setup: Setup) -> Self {
+        let (live, idle, stop) = (Mutex::default(), Notify::new(), CancellationToken::new());
+        Self(Arc::new(Shared { hub, setup, live, idle, stop }))
+    }
+
+    /// Clients, tools and calls.
+    pub fn hub(&self) -> &Hub {
+        &self.0.hub
+    }
+
+    /// What sessions run with.
+    pub fn setup(&self) -> &Setup {
+        &self.0.setup
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.hub().0.store
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.hub().clock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, session: &Arc<Session>, event: SessionEvent) {
+        self.hub().emit(|| Event::Session(session.clone(), event));
+    }
+
+    /// Makes a session.
+    pub async fn create(&self, new: NewSession) -> Result<Arc<Session>, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        self.agent(new.agent.as_deref())?;
+        if let Some(model) = &new.model {
+            self.must_know(model)?;
+        }
+        if let Some(parent) = &new.parent {
+            self.get(parent).await?;
+        }
+        let now = self.clock().time();
+        let session = Arc::new(Session {
+            id: self.clock().session_id(),
+            client: new.client,
+            title: new.title.unwrap_or_else(|| UNTITLED.to_owned()),
+            parent: new.parent,
+            agent: new.agent,
+            model: new.model,
+            metadata: new.metadata,
+            approved: Default::default(),
+            created: now,
+            updated: now,
+        });
+        self.store().save_session(&session).await?;
+        self.tell(&session, SessionEvent::Created);
+        self.tell(&session, SessionEvent::Updated);
+        Ok(session)
+    }
+
+    /// A session.
+    pub async fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionError> {
+        self.store().session(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
+    }
+
+    /// Whether a client may bring its tools into a session; into one that is not known here anybody may.
+    pub async fn must_be_open_to(&self, client: &ClientId, id: Option<&SessionId>) -> Result<(), SessionError> {
+        let Some(id) = id else { return Ok(()) };
+        let session = self.store().session(id).await?;
+        match session.as_ref().and_then(|session| session.client.as_ref()) {
+            Some(owner) if owner != client => Err(SessionError::Forbidden),
+            _ => Ok(()),
+        }
+    }
+
+    /// The sessions, of one client or of all, those updated last first.
+    pub async fn list(&self, client: Option<&ClientId>, most: usize) -> Result<Vec<Arc<Session>>, SessionError> {
+        Ok(self.store().list_sessions(client, most).await?)
+    }
+
+    /// The messages of a session, in order.
+    pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, SessionError> {
+        Ok(self.store().messages(id).await?)
+    }
+
+    /// Whether a turn is under way.
+    pub fn is_busy(&self, id: &SessionId) -> bool {
+        self.lock().contains_key(id)
+    }
+
+    /// What a model is offered in a session.
+    pub fn offered(&self, session: &Session, switches: &BTreeMap<String, bool>) -> Vec<Offered> {
+        let client = match &session.client {
+            Some(client) => self.hub().tools_of(client, Some(&session.id)),
+            None => self.hub().tools_for_session(&session.id),
+        };
+        let mut offered = offer(&self.setup().tools, client);
+        if !switches.is_empty() {
+            offered.retain(|tool| switched_on(switches, tool.id(), tool.name()));
+        }
+        offered
+    }
+
+    /// The agent of that name, or the default one.
+    pub fn agent(&self, name: Option<&str>) -> Result<&Arc<Agent>, SessionError> {
+        let name = name.unwrap_or(DEFAULT_AGENT);
+        self.setup().agents.find(name).ok_or_else(|| SessionError::UnknownAgent {
+            found: name.to_owned(),
+            known: self.setup().agents.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn must_know(&self, model: &ModelRef) -> Result<(), SessionError> {
+        let models = &self.setup().models;
+        models.find(model).map(|_| ()).ok_or_else(|| SessionError::UnknownModel {
+            found: model.to_string(),
+            known: models.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Says something in a session. When this returns, it is kept and its turn will come.
+    pub async fn prompt(&self, id: &SessionId, prompt: Prompt) -> Result<Prompted, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let session = self.get(id).await?;
+        let user = Arc::new(self.user_message(&session, &prompt)?);
+        if prompt.message.is_some() && self.messages(id).await?.iter().any(|known| known.id == user.id) {
+            return Err(SessionError::DuplicateMessage(user.id.clone()));
+        }
+        let (answer, saving) = {
+            let mut live = self.lock();
+            let answer = self.enqueue(&mut live, &session, &user, prompt.client)?;
+            // Called under the lock: whatever the turn writes comes after it.
+            (answer, self.store().save_message(&user))
+        };
+        if let Err(error) = saving.await {
+            self.withdraw(id, &user.id);
+            return Err(error.into());
+        }
+        self.tell(&session, SessionEvent::Message(user.clone()));
+        for part in &user.parts {
+            let (message, part) = (user.id.clone(), part.clone());
+            self.tell(&session, SessionEvent::Part { message, part, delta: None });
+        }
+        Ok(Prompted { user, answer })
+    }
+
+    fn user_message(&self, session: &Session, prompt: &Prompt) -> Result<Message, SessionError> {
+        let name = prompt.agent.as_ref().or(session.agent.as_ref());
+        let agent = self.agent(name.map(SmolStr::as_str))?;
+        let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
+        let model = model.unwrap_or(&self.setup().default_model);
+        self.must_know(model)?;
+        let part = |body: &PartBody| Arc::new(Part { id: self.clock().part_id(), body: body.clone() });
+        Ok(Message {
+            id: prompt.message.clone().unwrap_or_else(|| self.clock().message_id()),
+            session: session.id.clone(),
+            created: self.clock().time(),
+            role: Role::User(UserMessage {
+                agent: name.cloned().unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
+                model: model.clone(),
+                system: prompt.system.clone(),
+                tools: prompt.tools.clone(),
+                wants_reply: prompt.wants_reply,
+            }),
+            parts: prompt.parts.iter().map(part).collect(),
+        })
+    }
+
+    /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
+    fn enqueue(
+        &self,
+        live: &mut HashMap<SessionId, Live>,
+        session: &Session,
+        user: &Arc<Message>,
+        client: Option<ClientId>,
+    ) -> Result<Option<oneshot::Receiver<Arc<Message>>>, SessionError> {
+        let known = live.get_mut(&session.id);
+        let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
+        if let (Some(owner), Some(client)) = (owner, &client)
+            && owner != client
+        {
+            return Err(SessionError::Forbidden);
+        }
+        if !matches!(&user.role, Role::User(said) if said.wants_reply) {
+            return Ok(None);
+        }
+        let (done, answer) = oneshot::channel();
+        let owner = owner.or(client.as_ref()).cloned();
+        let queued = Queued { user: user.clone(), client, done };
+        match known {
+            Some(live) => {
+                let most = self.hub().limits().queued_prompts;
+                if live.queue.len() >= most {
+                    return Err(SessionError::QueueFull(most));
+                }
+                if live.running == user.id || live.queue.iter().any(|queued| queued.user.id == user.id) {
+                    return Err(SessionError::DuplicateMessage(user.id.clone()));
+                }
+                live.client = owner;
+                live.queue.push_back(queued);
+            }
+            None => {
+                let (abort, over) = (self.0.stop.child_token(), CancellationToken::new());
+                let turn = (abort.clone(), over.clone());
+                let (running, queue) = (user.id.clone(), VecDeque::new());
+                live.insert(session.id.clone(), Live { client: owner, session: None, running, abort, over, queue });
+                let shared = &self.hub().0;
+                shared.tasks.spawn_on(drive(self.clone(), session.id.clone(), queued, turn), &shared.runtime);
+            }
+        }
+        Ok(Some(answer))
+    }
+
+    /// A prompt could not be kept: it does not wait any longer, and if its turn has begun, that is stopped.
+    fn withdraw(&self, id: &SessionId, message: &MessageId) {
+        if let Some(live) = self.lock().get_mut(id) {
+            live.queue.retain(|queued| queued.user.id != *message);
+            if live.running == *message {
+                live.abort.cancel();
+            }
+        }
+    }
+
+    /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
+    pub async fn abort(&self, id: &SessionId) {
+        let over = self.lock().get(id).map(|live| {
+            live.abort.cancel();
+            live.over.clone()
+        });
+        if let Some(over) = over {
+            over.cancelled().await;
+        }
+    }
+
+    /// Forgets a session with all that is in it; what is under way is stopped.
+    pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
+        let (deleting, over) = {
+            let mut live = self.lock();
+            let over = live.remove(&session.id).map(|live| {
+                live.abort.cancel();
+                live.over
+            });
+            (self.store().delete_session(&session.id), over)
+        };
+        if let Some(over) = over {
+            over.cancelled().await;
+        }
+        let deleted = deleting.await?;
+        if deleted {
+            self.tell(session, SessionEvent::Deleted);
+        }
+        Ok(deleted)
+    }
+
+    /// Answers an ask; `Always` holds for the tool as long as the session lives, and for its other open asks.
+    pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let reply = answer.reply;
+        let ask = self.hub().answer(id, caller, answer).await?;
+        if reply == Reply::Always {
+            let tool = ask.call.tool.id.to_string();
+            self.update(&ask.call.session, |session| _ = session.approved.insert(tool));
+            for other in self.hub().asks(Some(&ask.call.session)) {
+                if other.call.tool.id == ask.call.tool.id {
+                    let answer = Answer { reply: Reply::Once, input: None, message: None };
+                    match self.hub().answer(&other.id, caller, answer).await {
+                        // Somebody else was quicker.
+                        Ok(_) | Err(NotAnswered::Unknown(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Ok(ask)
+    }
+
+    /// Whether a tool was allowed for as long as the session lives.
+    pub(crate) fn is_approved(&self, id: &SessionId, tool: &str) -> bool {
+        let live = self.lock();
+        let session = live.get(id).and_then(|live| live.session.as_ref());
+        session.is_some_and(|session| session.approved.contains(tool))
+    }
+
+    /// Changes a session that is live, and keeps the change; `None` if it is gone.
+    pub(crate) fn update(&self, id: &SessionId, change: impl FnOnce(&mut Session)) -> Option<Arc<Session>> {
+        let mut live = self.lock();
+        let session = live.get_mut(id)?.session.as_mut()?;
+        let now = self.clock().time();
+        let changed = Arc::make_mut(session);
+        change(changed);
+        changed.updated = now;
+        let session = session.clone();
+        // Not awaited: the store keeps the order, and the end of the turn is awaited.
+        drop(self.store().save_session(&session));
+        drop(live);
+        self.tell(&session, SessionEvent::Updated);
+        Some(session)
+    }
+
+    /// The session as it is now, for its turn that begins; `None` if it was deleted.
+    pub(crate) async fn begin_turn(&self, id: &SessionId, queued: &Queued) -> Result<Option<Arc<Session>>, StoreError> {
+        let stored = self.store().session(id).await?;
+        {
+            let mut live = self.lock();
+            let (Some(live), Some(stored)) = (live.get_mut(id), stored) else { return Ok(None) };
+            live.session = Some(stored);
+        }
+        Ok(self.update(id, |session| {
+            if session.client.is_none() {
+                session.client.clone_from(&queued.client);
+            }
+            if session.title == UNTITLED
+                && let Some(title) = title_of(&queued.user)
+            {
+                session.title = title;
+            }
+        }))
+    }
+
+    /// Why turns end that are stopped now.
+    pub(crate) fn stopped(&self) -> TurnError {
+        if self.0.stop.is_cancelled() {
+            TurnError::Aborted("The server was stopped while this turn was under way".to_owned())
+        } else {
+            TurnError::Aborted("The turn was aborted".to_owned())
+        }
+    }
+
+    /// Takes the next prompt, or ends the session's life.
+    fn next_turn(
+        &self,
+        id: &SessionId,
+        running: &MessageId,
+    ) -> Option<(Queued, (CancellationToken, CancellationToken))> {
+        let mut sessions = self.lock();
+        // It may have been deleted.
+        let live = sessions.get_mut(id).filter(|live| live.running == *running)?;
+        let Some(queued) = live.queue.pop_front() else {
+            sessions.remove(id);
+            drop(sessions);
+            self.0.idle.notify_waiters();
+            return None;
+        };
+        live.running = queued.user.id.clone();
+        live.abort = self.0.stop.child_token();
+        live.over = CancellationToken::new();
+        Some((queued, (live.abort.clone(), live.over.clone())))
+    }
+
+    /// Says of what an earlier process left behind that it was interrupted.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let left = self.store().unanswered().await?;
+        for message in &left {
+            let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
+            run::interrupted(self, message, error).await?;
+        }
+        Ok(left.len())
+    }
+
+    /// Lets turns under way finish for a while, then stops them. The hub takes no new calls from then on.
+    pub async fn close(&self, patience: Duration) {
+        self.hub().start_draining();
+        // Out of patience is no error: what is left is stopped next.
+        _ = tokio::time::timeout(patience, self.all_idle()).await;
+        self.0.stop.cancel();
+        self.all_idle().await;
+    }
+
+    async fn all_idle(&self) {
+        loop {
+            let idle = self.0.idle.notified();
+            tokio::pin!(idle);
+            // Listens before it looks, so that no change is missed in between.
+            idle.as_mut().enable();
+            if self.lock().is_empty() {
+                return;
+            }
+            idle.await;
+        }
+    }
+}
+
+/// Runs the turns of a session, one after the other, until no more prompts wait.
+async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: (CancellationToken, CancellationToken)) {
+    let mut next = Some((first, turn));
+    let mut alive = Alive { sessions: &sessions, id: &id, running: None };
+    while let Some((queued, (abort, over))) = next {
+        alive.running = Some((queued.user.id.clone(), over.clone().drop_guard()));
+        let (session, answer) = run::turn(&sessions, &id, &queued, &abort).await;
+        next = sessions.next_turn(&id, &queued.user.id);
+        if next.is_none()
+            && let Some(session) = session
+        {
+            sessions.tell(&session, SessionEvent::Idle);
+        }
+        // Whoever waits may have gone.
+        _ = queued.done.send(answer);
+    }
+    alive.running = None;
+}
+
+/// However the task of a session ends, the session is not left busy for ever.
+struct Alive<'a> {
+    sessions: &'a Sessions,
+    id: &'a SessionId,
+    running: Option<(MessageId, tokio_util::sync::DropGuard)>,
+}
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        if let Some((running, _over)) = self.running.take() {
+            let mut sessions = self.sessions.lock();
+            if sessions.get(self.id).is_some_and(|live| live.running == running) {
+                sessions.remove(self.id);
+            }
+            drop(sessions);
+            self.sessions.0.idle.notify_waiters();
+        }
+    }
+}
+
+/// The first line of what was said.
+fn title_of(user: &Message) -> Option<String> {
+    let text = user.parts.iter().find_map(|part| match &part.body {
+        PartBody::Text { text, .. } => text.lines().map(str::trim).find(|line| !line.is_empty()),
+        _ => None,
+    })?;
+    let mut title: String = text.chars().take(TITLE_CHARACTERS).collect();
+    if text.chars().nth(TITLE_CHARACTERS).is_some() {
+        title.push('…');
+    }
+    Some(title)
+}

@@ -1,0 +1,121 @@
+//! From the wire to the core.
+
+use axum::http::HeaderMap;
+use handback_core::call::Attachment;
+use handback_core::clock::Time;
+use handback_core::id::{ClientId, MessageId, SessionId};
+use handback_core::message::{ModelRef, PartBody, Span};
+use handback_core::permission::{Answer, Reply};
+use handback_core::sessions::{NewSession, Prompt};
+use handback_wire::session as wire;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::problem::Problem;
+
+/// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
+const CLIENT_HEADER: &str = "x-handback-client";
+
+/// A session to be made.
+pub(super) fn session(request: wire::CreateSession, headers: &HeaderMap) -> Result<NewSession, Problem> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(rename = "clientID")]
+        client_id: Option<String>,
+    }
+    let metadata = match request.metadata {
+        Some(metadata) => Some((parse_object::<Metadata>("metadata", &metadata)?.client_id, metadata)),
+        None => None,
+    };
+    let said = [request.client_id, header(headers)?, metadata.as_ref().and_then(|(client, _)| client.clone())];
+    Ok(NewSession {
+        client: client(said)?,
+        title: request.title.filter(|title| !title.trim().is_empty()),
+        parent: request.parent_id.as_deref().map(SessionId::parse).transpose()?,
+        agent: request.agent.map(Into::into),
+        model: request.model.map(model).transpose()?,
+        metadata: metadata.map(|(_, metadata)| metadata),
+    })
+}
+
+/// Something said in a session.
+pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> Result<Prompt, Problem> {
+    let parts: Vec<PartBody> = request.parts.into_iter().map(|said| part(said, now)).collect();
+    let says_something = parts.iter().any(|part| match part {
+        PartBody::Text { text, .. } => !text.trim().is_empty(),
+        _ => true,
+    });
+    if !says_something {
+        return Err(Problem::invalid("`parts`: there must be a text or a file"));
+    }
+    let message = request.message_id.as_deref().map(MessageId::parse).transpose()?;
+    if message.as_ref().is_some_and(|message| message.as_str().is_empty()) {
+        return Err(Problem::invalid("`messageID` must not be empty; leave it out to have one made"));
+    }
+    Ok(Prompt {
+        client: client([request.client_id, header(headers)?, None])?,
+        message,
+        agent: request.agent.map(Into::into),
+        model: request.model.map(model).transpose()?,
+        system: request.system,
+        tools: request.tools.unwrap_or_default(),
+        parts,
+        wants_reply: request.no_reply != Some(true),
+    })
+}
+
+fn part(part: wire::PromptPart, now: Time) -> PartBody {
+    match part {
+        wire::PromptPart::Text { text } => PartBody::Text { text, span: Span { start: now, end: Some(now) } },
+        wire::PromptPart::File { mime, filename, url } => PartBody::File(Attachment { mime, filename, url }),
+    }
+}
+
+fn model(model: wire::Model) -> Result<ModelRef, Problem> {
+    match (model.model_id, model.id) {
+        (Some(one), Some(other)) if one != other => {
+            Err(Problem::invalid("`model`: `modelID` and `id` differ; give one of them"))
+        }
+        (Some(name), _) | (None, Some(name)) => Ok(ModelRef::new(&model.provider_id, &name)?),
+        (None, None) => Err(Problem::invalid("`model`: `modelID` is missing")),
+    }
+}
+
+fn header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(CLIENT_HEADER) else { return Ok(None) };
+    match value.to_str() {
+        Ok(client) => Ok(Some(client.to_owned())),
+        Err(_) => Err(Problem::invalid(format!("the header {CLIENT_HEADER} is not a clientID"))),
+    }
+}
+
+/// The client, in whichever way it is said.
+fn client(said: [Option<String>; 3]) -> Result<Option<ClientId>, Problem> {
+    let mut said = said.into_iter().flatten();
+    let Some(client) = said.next() else { return Ok(None) };
+    if said.any(|other| other != client) {
+        return Err(Problem::invalid("the body, its metadata and the header name different clients"));
+    }
+    Ok(Some(ClientId::parse(&client)?))
+}
+
+/// An answer to an ask.
+pub(super) fn answer(
+    reply: wire::Reply,
+    input: Option<Box<RawValue>>,
+    message: Option<String>,
+) -> Result<Answer, Problem> {
+    let reply = match reply {
+        wire::Reply::Once => Reply::Once,
+        wire::Reply::Always => Reply::Always,
+        wire::Reply::Reject => Reply::Reject,
+    };
+    Ok(Answer { reply, input, message })
+}
+
+fn parse_object<T: for<'de> Deserialize<'de>>(what: &str, value: &RawValue) -> Result<T, Problem> {
+    if !value.get().starts_with('{') {
+        return Err(Problem::invalid(format!("`{what}` must be an object")));
+    }
+    serde_json::from_str(value.get()).map_err(|error| Problem::invalid(format!("`{what}`: {error}")))
+}

@@ -1,0 +1,380 @@
+//! From the core to the wire.
+
+use std::borrow::Cow;
+
+use handback_core::agent::Agent;
+use handback_core::call::Attachment;
+use handback_core::clock::Time;
+use handback_core::event::{Field, SessionEvent};
+use handback_core::id::{MessageId, RequestId, SessionId};
+use handback_core::message::{
+    Message, ModelRef, Part, PartBody, Role, Session, Span, ToolPart, ToolResult, ToolState, TurnError, Usage,
+};
+use handback_core::permission::{Ask, Reply};
+use handback_core::policy::Permission;
+use handback_core::toolbox::{Offered, Place};
+use handback_wire::event as events;
+use handback_wire::session as wire;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// A session.
+pub(crate) fn session(session: &Session) -> wire::Session {
+    wire::Session {
+        id: session.id.to_string(),
+        slug: session.id.to_string(),
+        project_id: "global".to_owned(),
+        directory: String::new(),
+        parent_id: session.parent.as_ref().map(ToString::to_string),
+        client_id: session.client.as_ref().map(ToString::to_string),
+        title: session.title.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: session.agent.as_ref().map(ToString::to_string),
+        model: session.model.as_ref().map(|model| wire::Model {
+            model_id: None,
+            id: Some(model.model.to_string()),
+            ..named(model)
+        }),
+        metadata: session.metadata.clone(),
+        time: wire::SessionTime { created: session.created.0, updated: session.updated.0 },
+    }
+}
+
+fn named(model: &ModelRef) -> wire::Model {
+    wire::Model { provider_id: model.provider.to_string(), model_id: Some(model.model.to_string()), id: None }
+}
+
+/// A message with its parts.
+pub(super) fn message_with_parts(message: &Message) -> wire::MessageWithParts {
+    let parts = message.parts.iter().map(|known| part(&message.session, &message.id, known));
+    wire::MessageWithParts { info: info(message), parts: parts.collect() }
+}
+
+fn info(message: &Message) -> wire::Message {
+    let common = wire::Message {
+        id: message.id.to_string(),
+        session_id: message.session.to_string(),
+        time: wire::MessageTime { created: message.created.0, completed: None },
+        ..wire::Message::default()
+    };
+    match &message.role {
+        Role::User(said) => wire::Message {
+            role: "user".to_owned(),
+            agent: said.agent.to_string(),
+            model: Some(named(&said.model)),
+            system: said.system.clone(),
+            tools: (!said.tools.is_empty()).then(|| said.tools.clone()),
+            ..common
+        },
+        Role::Assistant(said) => wire::Message {
+            role: "assistant".to_owned(),
+            time: wire::MessageTime { completed: said.completed.map(|Time(time)| time), ..common.time },
+            agent: said.agent.to_string(),
+            parent_id: Some(said.parent.to_string()),
+            model_id: Some(said.model.model.to_string()),
+            provider_id: Some(said.model.provider.to_string()),
+            mode: Some(said.agent.to_string()),
+            path: Some(wire::MessagePath::default()),
+            cost: Some(0.0),
+            tokens: Some(tokens(said.usage)),
+            finish: said.finish.map(|reason| reason.as_str().to_owned()),
+            error: said.error.as_ref().map(turn_error),
+            ..common
+        },
+    }
+}
+
+fn tokens(usage: Usage) -> wire::Tokens {
+    wire::Tokens {
+        input: usage.input,
+        output: usage.output,
+        reasoning: usage.reasoning,
+        cache: wire::CacheTokens { read: usage.cache_read, write: usage.cache_write },
+    }
+}
+
+fn turn_error(error: &TurnError) -> wire::TurnError {
+    let data = wire::TurnErrorData { message: error.message().to_owned(), ..wire::TurnErrorData::default() };
+    let (name, data) = match error {
+        TurnError::Aborted(_) => ("MessageAbortedError", data),
+        TurnError::Other(_) => ("UnknownError", data),
+        TurnError::Auth { provider, .. } => {
+            ("ProviderAuthError", wire::TurnErrorData { provider_id: Some(provider.to_string()), ..data })
+        }
+        TurnError::Provider { status, retryable, .. } => {
+            ("APIError", wire::TurnErrorData { status_code: *status, is_retryable: Some(*retryable), ..data })
+        }
+    };
+    wire::TurnError { name: name.to_owned(), data }
+}
+
+/// A part of a message.
+fn part(session: &SessionId, message: &MessageId, part: &Part) -> wire::Part {
+    let common = wire::Part {
+        id: part.id.to_string(),
+        session_id: session.to_string(),
+        message_id: message.to_string(),
+        ..wire::Part::default()
+    };
+    match &part.body {
+        PartBody::Text { text, span } => {
+            wire::Part { kind: "text".to_owned(), text: Some(text.clone()), time: Some(times(*span)), ..common }
+        }
+        PartBody::Reasoning { text, span, .. } => {
+            wire::Part { kind: "reasoning".to_owned(), text: Some(text.clone()), time: Some(times(*span)), ..common }
+        }
+        PartBody::File(file) => attachment(common, file),
+        PartBody::Tool(tool) => wire::Part {
+            kind: "tool".to_owned(),
+            call_id: Some(tool.call.to_string()),
+            tool: Some(tool.tool.to_string()),
+            state: Some(tool_state(&common, tool)),
+            ..common
+        },
+        PartBody::StepStart => wire::Part { kind: "step-start".to_owned(), ..common },
+        PartBody::StepFinish { reason, usage } => wire::Part {
+            kind: "step-finish".to_owned(),
+            reason: Some(reason.as_str().to_owned()),
+            cost: Some(0.0),
+            tokens: Some(tokens(*usage)),
+            ..common
+        },
+    }
+}
+
+fn times(span: Span) -> wire::Span {
+    wire::Span { start: span.start.0, end: span.end.map(|Time(end)| end) }
+}
+
+fn attachment(common: wire::Part, file: &Attachment) -> wire::Part {
+    wire::Part {
+        kind: "file".to_owned(),
+        mime: Some(file.mime.clone()),
+        filename: file.filename.clone(),
+        url: Some(file.url.clone()),
+        ..common
+    }
+}
+
+fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
+    let state = |status: &str, input: &RawValue| wire::ToolState {
+        status: status.to_owned(),
+        input: Some(input.to_owned()),
+        ..wire::ToolState::default()
+    };
+    let span = |start: Time, end: Option<Time>| Some(times(Span { start, end }));
+    match &tool.state {
+        ToolState::Pending { raw } => wire::ToolState { raw: Some(raw.clone()), ..state("pending", &empty_object()) },
+        ToolState::Running { input, start } => wire::ToolState { time: span(*start, None), ..state("running", input) },
+        ToolState::Done { input, start, end, result: ToolResult::Failed(error) } => {
+            wire::ToolState { error: Some(error.clone()), time: span(*start, Some(*end)), ..state("error", input) }
+        }
+        ToolState::Done { input, start, end, result } => {
+            let ToolResult::Completed { title, output, metadata, attachments } = result else {
+                return state("error", input);
+            };
+            let file = |(number, file): (usize, &Attachment)| {
+                let id = format!("{}_{number}", common.id);
+                attachment(wire::Part { id, ..common.clone() }, file)
+            };
+            let files: Vec<wire::Part> = attachments.iter().enumerate().map(file).collect();
+            wire::ToolState {
+                title: Some(title.clone()),
+                output: Some(output.clone()),
+                metadata: Some(metadata.clone().unwrap_or_else(empty_object)),
+                time: span(*start, Some(*end)),
+                attachments: (!files.is_empty()).then_some(files),
+                ..state("completed", input)
+            }
+        }
+    }
+}
+
+fn empty_object() -> Box<RawValue> {
+    to_raw_value(&serde_json::Map::new()).unwrap_or_default()
+}
+
+/// A tool that the model is offered.
+pub(super) fn offered(tool: &Offered, agent: &Agent) -> wire::OfferedTool {
+    let (runs, client, permission) = match &tool.place {
+        Place::Client(client) => {
+            (wire::Runs::Client, Some(client.client.to_string()), agent.policy.decide(client.id.as_str()))
+        }
+        Place::Server(_) => (wire::Runs::Server, None, Permission::Allow),
+    };
+    wire::OfferedTool {
+        id: tool.id().to_owned(),
+        name: tool.alias.to_string(),
+        description: tool.description().to_owned(),
+        parameters: tool.schema().source().to_owned(),
+        runs,
+        client_id: client,
+        permission: match permission {
+            Permission::Allow => wire::Rule::Allow,
+            Permission::Ask => wire::Rule::Ask,
+            Permission::Deny => wire::Rule::Deny,
+        },
+    }
+}
+
+/// A call that waits until somebody allows it.
+pub(crate) fn permission(ask: &Ask) -> wire::Permission {
+    let (head, tool) = (&ask.call, ask.call.tool.id.to_string());
+    wire::Permission {
+        id: ask.id.to_string(),
+        kind: "client_tool".to_owned(),
+        permission: "client_tool".to_owned(),
+        pattern: tool.clone(),
+        patterns: vec![tool.clone()],
+        always: vec![tool.clone()],
+        session_id: head.session.to_string(),
+        message_id: head.message.to_string(),
+        call_id: head.call.to_string(),
+        client_id: head.client().to_string(),
+        title: format!("Run {} on {}", head.tool.spec.name, head.client()),
+        input: head.input.clone(),
+        metadata: wire::PermissionMetadata { tool: tool.clone(), input: head.input.clone() },
+        time: wire::Asked { created: ask.created.0 },
+        tool,
+    }
+}
+
+fn reply(reply: Reply) -> wire::Reply {
+    match reply {
+        Reply::Once => wire::Reply::Once,
+        Reply::Always => wire::Reply::Always,
+        Reply::Reject => wire::Reply::Reject,
+    }
+}
+
+/// An ask, as events: one for each generation of clients.
+pub(crate) fn asked(ask: &Ask) -> [events::Event; 2] {
+    let mut shown = permission(ask);
+    shown.input = without_data_urls(&shown.input, &call_link(&ask.call.request)).into_owned();
+    shown.metadata.input = shown.input.clone();
+    [events::Event::PermissionUpdated(shown.clone()), events::Event::PermissionAsked(shown)]
+}
+
+/// The answer to an ask, as an event.
+pub(crate) fn answered(ask: &Ask, answer: Reply) -> events::Event {
+    events::Event::PermissionReplied {
+        session_id: ask.call.session.to_string(),
+        permission_id: ask.id.to_string(),
+        request_id: ask.id.to_string(),
+        response: reply(answer),
+        reply: reply(answer),
+    }
+}
+
+/// What happened in a session, as events; most often one.
+pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
+    let session_id = of.id.to_string();
+    let about = || events::SessionInfo { session_id: of.id.to_string(), info: session(of) };
+    let status = |status| events::Event::SessionStatus { session_id: of.id.to_string(), status };
+    match event {
+        SessionEvent::Created => vec![events::Event::SessionCreated(about())],
+        SessionEvent::Updated => vec![events::Event::SessionUpdated(about())],
+        SessionEvent::Deleted => vec![events::Event::SessionDeleted(about())],
+        SessionEvent::Busy => vec![status(wire::Status::Busy)],
+        SessionEvent::Idle => vec![status(wire::Status::Idle), events::Event::SessionIdle { session_id }],
+        SessionEvent::Failed(error) => vec![events::Event::SessionError { session_id, error: turn_error(error) }],
+        SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
+        SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
+            session_id,
+            part: light_part(&of.id, message, part),
+            delta: delta.as_deref().map(str::to_owned),
+        }],
+        // Arguments are shown in the part itself; this event is for fields of a part.
+        SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
+        SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
+            session_id,
+            message_id: message.to_string(),
+            part_id: part.to_string(),
+            field: "text".to_owned(),
+            delta: delta.to_string(),
+        }],
+    }
+}
+
+/// A part as events carry it: with links in place of data URLs, for events go to many and files should not.
+fn light_part(session: &SessionId, message: &MessageId, known: &Part) -> wire::Part {
+    let mut shown = part(session, message, known);
+    let link = match &known.body {
+        PartBody::Tool(ToolPart { request: Some(request), .. }) => call_link(request),
+        _ => format!("/session/{session}/message"),
+    };
+    lighten(&mut shown, &link);
+    shown
+}
+
+fn lighten(part: &mut wire::Part, link: &str) {
+    let replace = |text: &mut String| {
+        if is_data_url(text) {
+            link.clone_into(text);
+        }
+    };
+    part.url.iter_mut().for_each(replace);
+    let Some(state) = &mut part.state else { return };
+    state.output.iter_mut().for_each(replace);
+    for value in [&mut state.input, &mut state.metadata].into_iter().flatten() {
+        if let Cow::Owned(changed) = without_data_urls(value, link) {
+            *value = changed;
+        }
+    }
+    state.attachments.iter_mut().flatten().for_each(|file| lighten(file, link));
+}
+
+fn call_link(request: &RequestId) -> String {
+    format!("/client-tools/calls/{request}")
+}
+
+/// JSON with a link in place of each data URL.
+pub(crate) fn without_data_urls<'a>(json: &'a RawValue, link: &str) -> Cow<'a, RawValue> {
+    let text = json.get();
+    // An escape could hide the scheme; then it is looked at closely as well. The scheme is in any case.
+    let suspicious = text.contains("\\u") || text.as_bytes().windows(5).any(|five| five.eq_ignore_ascii_case(b"data:"));
+    if suspicious && let Ok(mut value) = serde_json::from_str(text) {
+        replace_data_urls(&mut value, link);
+        if let Ok(changed) = to_raw_value(&value) {
+            return Cow::Owned(changed);
+        }
+    }
+    Cow::Borrowed(json)
+}
+
+fn replace_data_urls(value: &mut Value, link: &str) {
+    match value {
+        Value::String(text) if is_data_url(text) => link.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_data_urls(item, link)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| replace_data_urls(item, link)),
+        _ => {}
+    }
+}
+
+fn is_data_url(text: &str) -> bool {
+    let text = text.trim_start();
+    text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) && text.contains(',')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_urls_are_replaced_wherever_they_are() {
+        let value = serde_json::json!({
+            "image": "data:image/png;base64,AAAA", "deep": [{"file": "DATA:,x"}], "text": "the data: field", "n": 1,
+        });
+        let expected =
+            serde_json::json!({ "image": "/link", "deep": [{"file": "/link"}], "text": "the data: field", "n": 1 });
+        let raw = to_raw_value(&value).unwrap();
+        let changed = without_data_urls(&raw, "/link").into_owned();
+        assert_eq!(serde_json::from_str::<Value>(changed.get()).unwrap(), expected);
+    }
+
+    #[test]
+    fn json_without_data_urls_is_passed_on_as_it_is() {
+        let raw = RawValue::from_string(r#"{"b": 1.0,  "a": "text"}"#.to_owned()).unwrap();
+        assert!(matches!(without_data_urls(&raw, "/link"), Cow::Borrowed(_)));
+    }
+}
