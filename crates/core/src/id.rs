@@ -27,7 +27,7 @@ impl InvalidId {
 }
 
 /// Characters of client ids, tool names and connection names.
-fn is_name_character(character: char) -> bool {
+pub(crate) fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '@' | '-')
 }
 

@@ -16,11 +16,14 @@
 //! | [`store`] | the journal of calls, and its memory implementation |
 //! | [`event`] | what happened, for whoever listens |
 //! | [`metrics`] | what happened, counted |
+//! | [`agent`] | what a model is told to be, and what it may do |
+//! | [`policy`] | which tools may be called: patterns over their ids; pure |
 //! | [`rate`] | how many calls a client may be asked for |
 //! | [`limits`] | every bound and default, in one struct |
 //! | [`clock`] | wall time and new ids |
 //! | [`id`] | names of things; parsing validates |
 
+pub mod agent;
 pub mod call;
 pub mod clock;
 pub mod connection;
@@ -34,6 +37,7 @@ pub mod message;
 pub mod metrics;
 pub mod model;
 mod outbox;
+pub mod policy;
 pub mod rate;
 mod registry;
 pub mod schema;

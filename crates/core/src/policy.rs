@@ -1,0 +1,128 @@
+//! What a model may do with the tools that it sees: call them, call them once somebody agrees, or not at all.
+//!
+//! Rules are patterns over full tool ids, in which `*` stands for any run of characters and nothing else is special.
+//! The most specific pattern that fits decides: a whole id before any pattern, then the one with more characters of its
+//! own, then the one with fewer `*`. Of equally specific ones the strictest counts.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smol_str::SmolStr;
+
+use crate::id::{InvalidId, is_name_character};
+
+/// Whether a tool may be called; later ones are stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Permission {
+    /// It may.
+    #[default]
+    Allow,
+    /// It may, if somebody agrees to the call.
+    Ask,
+    /// It may not.
+    Deny,
+}
+
+/// Which tools may be called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// What holds for a client's tools that no pattern fits.
+    pub client_tools: Permission,
+    /// What holds for the tools that a pattern fits, in any order.
+    pub tools: Vec<(Pattern, Permission)>,
+}
+
+impl Policy {
+    /// Whether the tool of this full id may be called.
+    pub fn decide(&self, tool_id: &str) -> Permission {
+        let rules = self.tools.iter().filter(|(pattern, _)| pattern.matches(tool_id));
+        most_specific(rules.map(|(pattern, permission)| (pattern.as_str(), *permission))).unwrap_or(self.client_tools)
+    }
+}
+
+/// Whether a prompt leaves a tool switched on. Its keys are full ids, tools' own names, or patterns over full ids; what
+/// no key fits is on, and so `"*": false` is how to begin with none.
+pub fn switched_on(tools: &BTreeMap<String, bool>, full_id: &str, own_name: &str) -> bool {
+    let rules = tools.iter().filter(|(key, _)| *key == own_name || fits(key, full_id));
+    // Off is the stricter one.
+    !most_specific(rules.map(|(key, on)| (key.as_str(), !on))).unwrap_or(false)
+}
+
+/// A pattern over full tool ids.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pattern(SmolStr);
+
+impl Pattern {
+    /// Takes a text as a pattern, if there can be a tool that it fits. No tool id is longer than 256 bytes.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let allowed = |character| character == '*' || is_name_character(character);
+        if (1..=256).contains(&text.len()) && text.chars().all(allowed) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidId::new("pattern", text, "1 to 256 of A-Z a-z 0-9 _ . : @ - *".to_owned()))
+        }
+    }
+
+    /// The pattern as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it fits a tool's full id.
+    pub fn matches(&self, tool_id: &str) -> bool {
+        fits(&self.0, tool_id)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, formatter)
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&Cow::<str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What the most specific of these patterns says; of equally specific ones, the largest of what they say.
+fn most_specific<'a, T: Ord>(rules: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
+    rules.map(|(pattern, says)| (specificity(pattern), says)).max().map(|(_, says)| says)
+}
+
+/// How specific a pattern is: larger is more so.
+fn specificity(pattern: &str) -> (bool, usize, Reverse<usize>) {
+    let stars = pattern.matches('*').count();
+    (stars == 0, pattern.chars().count() - stars, Reverse(stars))
+}
+
+/// Whether a pattern fits all of a text. Patterns come from prompts too, so this takes time in proportion to both
+/// lengths together and not, as trying every place would, to their product or worse.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let between = text.strip_prefix(start).and_then(|text| text.strip_suffix(end));
+    // The first place where a piece is found leaves the most room for those after it: no other place needs to be tried.
+    let found = |text, piece| str::split_once(text, piece).map(|(_, after)| after);
+    between.is_some_and(|between| middle.split('*').try_fold(between, found).is_some())
+}
