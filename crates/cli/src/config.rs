@@ -18,6 +18,12 @@ pub(crate) struct SettingsArgs {
     /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:4096].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// The directory of the database [default: handback in the user's data directory, ~/.local/share on Linux].
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Keep everything in memory, so that nothing outlives the server.
+    #[arg(long, conflicts_with = "data")]
+    ephemeral: bool,
     /// What to log, as a filter such as `debug` or `handback_server=debug,warn` [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -35,8 +41,15 @@ impl SettingsArgs {
     /// The effective settings; what looks like a mistake in them is remarked on.
     pub(crate) fn load(self) -> anyhow::Result<Loaded> {
         let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
+        // Who names a directory wants it used, whatever the file says.
+        let ephemeral = match &self.data {
+            Some(_) => flag("ephemeral", "--data", Some("false".to_owned())),
+            None => flag("ephemeral", "--ephemeral", self.ephemeral.then(|| "true".to_owned())),
+        };
         let flags = [
             flag("listen", "--listen", self.listen),
+            flag("data", "--data", self.data),
+            ephemeral,
             flag("log", "--log", self.log),
             flag("logFormat", "--log-format", self.log_format),
         ];

@@ -18,9 +18,6 @@ use crate::signals::run_until_stopped;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Keep everything in memory, so that nothing outlives the server.
-    #[arg(long)]
-    ephemeral: bool,
     /// Threads that serve connections [default: half of the cores, at least one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -37,8 +34,10 @@ impl ServeArgs {
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = args.settings.load()?.config;
     start_log(&config)?;
-    if !args.ephemeral {
-        tracing::debug!("memory is the only store there is: nothing outlives the server");
+    if config.data.is_none() && !config.ephemeral {
+        let problem = "there is no home directory to keep data in: name a directory with --data, or keep nothing with \
+                       --ephemeral";
+        return Err(Usage(problem.to_owned()).into());
     }
     // Each connection is an open file, and the usual soft limit is far below the hard one.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {

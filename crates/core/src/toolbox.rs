@@ -239,11 +239,11 @@ struct Listed<'a> {
     parameters: &'a RawValue,
 }
 
-impl ListTools {
-    /// The tool, named `list_tools`.
-    pub fn new() -> Result<Self, InvalidId> {
+impl Default for ListTools {
+    fn default() -> Self {
         let description = "Lists the tools that are available in this session, with what they do and where they run.";
-        Ok(Self { spec: ServerToolSpec::new("list_tools", description, Arc::new(Schema::any_object()))? })
+        let (name, schema) = (SmolStr::new_static("list_tools"), Arc::new(Schema::any_object()));
+        Self { spec: ServerToolSpec { name, description: description.to_owned(), schema } }
     }
 }
 

@@ -2,20 +2,29 @@
 //!
 //! - this file: every key, what it means, its default and its range. A new key is a field here and nothing more.
 //! - `load`: finds the file, merges the layers and remembers where each value came from
+//! - `providers`: what the environment says of providers, and to whom its keys may be sent
+//! - `check`: what keys demand of each other
 //! - `value`: how values are read that need a check or must not be shown
 //! - `spelling`: which name was meant
 //! - `error`: [`ConfigError`] and [`Source`]
 
+mod check;
 mod error;
 mod load;
+mod providers;
 mod spelling;
 #[cfg(test)]
 mod tests;
 mod value;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use handback_core::agent;
+use handback_core::message::ModelRef;
+use handback_core::policy::{Pattern, Permission, Policy};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Source};
@@ -27,6 +36,9 @@ const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 const MIB: u64 = 1 << 20;
 
+/// The provider that is built in and needs no key. No other may have its name.
+pub const DEMO_PROVIDER: &str = "demo";
+
 /// Everything that can be configured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -34,6 +46,19 @@ pub struct Config {
     /// The address to listen on; port 0 takes a free one. Beyond loopback it needs `auth.keys`.
     #[serde(deserialize_with = "value::address")]
     pub listen: SocketAddr,
+    /// Where the database is; relative to the file that says so, or to the working directory. Loaded settings have the
+    /// user's data directory unless something else is said. `None`: nothing is kept.
+    #[serde(deserialize_with = "value::directory", serialize_with = "value::optional_path")]
+    pub data: Option<PathBuf>,
+    /// Whether everything is kept in memory, wherever `data` is.
+    pub ephemeral: bool,
+    /// The model that answers when no message, session or agent names one, as `providerID/modelID`.
+    #[serde(deserialize_with = "value::model", serialize_with = "value::as_text")]
+    pub model: ModelRef,
+    /// Where models are, by the name that stands before the slash.
+    pub providers: BTreeMap<String, Provider>,
+    /// What models are told to be and may do, by name. Who names none has `default`.
+    pub agents: BTreeMap<String, Agent>,
     /// Client tools: their clocks.
     pub client_tools: ClientTools,
     /// Who may use the server.
@@ -55,6 +80,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4096)),
+            data: None,
+            ephemeral: false,
+            model: ModelRef { provider: DEMO_PROVIDER.into(), model: "scripted".into() },
+            providers: BTreeMap::new(),
+            agents: BTreeMap::new(),
             client_tools: ClientTools::default(),
             auth: Auth::default(),
             cors: Cors::default(),
@@ -63,6 +93,130 @@ impl Default for Config {
             log_format: LogFormat::default(),
             limits: Limits::default(),
         }
+    }
+}
+
+impl Config {
+    /// The directory of the database; `None`: everything is kept in memory.
+    pub fn database_directory(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|_| !self.ephemeral)
+    }
+}
+
+/// `providers.<name>`: where models are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Provider {
+    /// Which API it speaks.
+    pub kind: ProviderKind,
+    /// The URL that the paths of the API are put behind, without a slash at its end; the public API's if none is given.
+    #[serde(rename = "baseURL", default, deserialize_with = "value::base_url")]
+    pub base_url: String,
+    /// The key, where one is needed.
+    #[serde(default, deserialize_with = "value::api_key")]
+    pub api_key: Option<Secret<String>>,
+    /// The environment variable that `api_key` was read from, in place of a key in the file.
+    #[serde(default, deserialize_with = "value::variable_name")]
+    pub api_key_env: Option<String>,
+    /// Whether its models can be shown images.
+    #[serde(default = "yes")]
+    pub images: bool,
+    /// The most tokens of an answer; `None`: the provider's own bound.
+    #[serde(default, deserialize_with = "value::token_count")]
+    pub max_tokens: Option<u32>,
+    /// How long it may say nothing; then the turn ends with an error.
+    #[serde(default = "a_minute", with = "Millis::<1, HOUR>")]
+    pub stall_timeout: Duration,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn a_minute() -> Duration {
+    Duration::from_mins(1)
+}
+
+impl Provider {
+    /// The public API of this kind, without a key.
+    pub fn new(kind: ProviderKind) -> Self {
+        Self {
+            kind,
+            base_url: kind.public_url().to_owned(),
+            api_key: None,
+            api_key_env: None,
+            images: yes(),
+            max_tokens: None,
+            stall_timeout: a_minute(),
+        }
+    }
+}
+
+/// Which API a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderKind {
+    /// OpenAI's chat completions, which most servers of open models speak too.
+    OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+impl ProviderKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
+
+    /// Its name, which is also that of the provider that the environment alone can set up.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// Where the API's maker serves it.
+    pub fn public_url(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com",
+        }
+    }
+}
+
+/// `agents.<name>`: what a model is told to be, and what it may do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Agent {
+    /// Instructions for the model.
+    pub system: Option<String>,
+    /// The model, where neither the message nor the session names one.
+    #[serde(deserialize_with = "value::optional_model", serialize_with = "value::optional_text")]
+    pub model: Option<ModelRef>,
+    /// Which tools the model may call.
+    pub permission: AgentPermission,
+}
+
+/// `agents.<name>.permission`: which tools a model may call.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentPermission {
+    /// What holds for all tools of clients.
+    pub client_tools: Permission,
+    /// What holds for those whose full id a pattern fits; the most specific counts.
+    pub tools: BTreeMap<Pattern, Permission>,
+}
+
+impl From<&Config> for agent::Agents {
+    fn from(config: &Config) -> Self {
+        config.agents.iter().map(|(name, agent)| (name.into(), agent.into())).collect()
+    }
+}
+
+impl From<&Agent> for agent::Agent {
+    fn from(agent: &Agent) -> Self {
+        let AgentPermission { client_tools, tools } = agent.permission.clone();
+        let policy = Policy { client_tools, tools: tools.into_iter().collect() };
+        Self { system: agent.system.clone(), model: agent.model.clone(), policy }
     }
 }
 
@@ -128,6 +282,8 @@ numbers! {
         default_timeout: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
         /// The time between two pings on a stream.
         keepalive_interval: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
+        /// How long a call waits to be allowed; then it is denied.
+        approval_timeout: Duration = Duration::from_mins(5), "Millis::<1, { 30 * DAY }>";
     }
 }
 
@@ -184,5 +340,17 @@ numbers! {
         stored_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
         /// Calls that are stored.
         stored_calls: usize = 10_000, "Whole::<1, 10_000_000>";
+        /// Sessions that are kept in memory; then those that were used longest ago are forgotten.
+        stored_sessions: usize = 100_000, "Whole::<1, 10_000_000>";
+        /// Bytes of the messages that are kept in memory; then the sessions used longest ago are forgotten.
+        stored_message_bytes: usize = 1 << 30, "Whole::<1, { 65_536 * MIB }>";
+        /// Steps of a turn; then it ends with an error.
+        steps: usize = 50, "Whole::<1, 10_000>";
+        /// Prompts that may wait for a session's turn to end; more are refused. 0: none.
+        queued_prompts: usize = 8, "Whole::<0, 1000>";
+        /// How often in a row a model may make the same call with the same input; then the turn ends with an error.
+        repeated_calls: usize = 3, "Whole::<1, 10_000>";
+        /// Bytes of a tool's output that a model is shown; more is cut.
+        tool_output: usize = 64 << 10, "Whole::<1, { 1024 * MIB }>";
     }
 }

@@ -27,11 +27,13 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_handback"));
     command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(std::process::Stdio::null());
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("HANDBACK_") {
+        if ["HANDBACK_", "OPENAI_", "ANTHROPIC_"].iter().any(|start| name.to_string_lossy().starts_with(start)) {
             command.env_remove(name);
         }
     }
-    command.env("XDG_CONFIG_HOME", env!("CARGO_TARGET_TMPDIR"));
+    for directory in ["XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        command.env(directory, env!("CARGO_TARGET_TMPDIR"));
+    }
     command
 }
 

@@ -38,7 +38,7 @@ fn completions_are_printed_for_each_shell() {
 
 #[test]
 fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["no-such-command"], "unrecognized subcommand"),
         (&["call"], "<TOOL>"),
         (&["call", "tool", "[]"], "must be a JSON object"),
@@ -50,6 +50,8 @@ fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["calls", "--state", "lost"], "awaiting_approval"),
         (&["clients", "--url", "nonsense"], "\"nonsense\" is not the URL of a server"),
         (&["serve", "--listen", "nonsense"], "listen"),
+        (&["serve", "--data", "db", "--ephemeral"], "'--data <DIR>' cannot be used with '--ephemeral'"),
+        (&["--ephemeral", "--data", "db"], "'--ephemeral' cannot be used with '--data <DIR>'"),
     ];
     for (arguments, expected) in cases {
         let ran = handback(arguments);
@@ -89,4 +91,23 @@ fn config_shows_each_value_and_where_it_came_from() {
     );
     assert_eq!(row("log"), serde_json::json!({"key": "log", "value": "debug", "source": "environment HANDBACK_LOG"}));
     assert_eq!(row("logFormat")["source"], "default");
+}
+
+#[test]
+fn where_data_is_kept_can_be_said_by_a_flag() {
+    let kept = |arguments: &[&str]| {
+        let mut config = command(&[&["config", "--json"], arguments].concat());
+        config.env("HANDBACK_EPHEMERAL", "true");
+        let ran = run(config);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+        rows.into_iter().filter(|row| row["key"] == "data" || row["key"] == "ephemeral").collect::<Vec<_>>()
+    };
+    let row = |key: &str, value: &str, source: &str| serde_json::json!({"key": key, "value": value, "source": source});
+    let expected = [row("data", "", "default"), row("ephemeral", "true", "environment HANDBACK_EPHEMERAL")];
+    assert_eq!(kept(&[]), expected);
+    assert_eq!(kept(&["--ephemeral"]), [row("data", "", "default"), row("ephemeral", "true", "flag --ephemeral")]);
+    // Who names a directory wants it used.
+    let expected = [row("data", "/some/where", "flag --data"), row("ephemeral", "false", "flag --data")];
+    assert_eq!(kept(&["--data", "/some/where"]), expected);
 }

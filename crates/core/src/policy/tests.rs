@@ -157,8 +157,8 @@ fn a_permission() -> impl Strategy<Value = Permission> {
 proptest! {
     #[test]
     fn matching_is_what_its_definition_says(pattern in "[ab*]{0,9}", text in "[ab]{0,9}") {
-        let [pattern_characters, text_characters]: [Vec<char>; 2] = [&pattern, &text].map(|text| text.chars().collect());
-        prop_assert_eq!(fits(&pattern, &text), fits_by_definition(&pattern_characters, &text_characters));
+        let [one, other]: [Vec<char>; 2] = [&pattern, &text].map(|text| text.chars().collect());
+        prop_assert_eq!(fits(&pattern, &text), fits_by_definition(&one, &other));
     }
 
     #[test]

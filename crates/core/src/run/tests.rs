@@ -696,7 +696,7 @@ async fn hooks_change_and_refuse_and_a_panic_is_one_calls_failure() {
 #[tokio::test(start_paused = true)]
 async fn server_tools_run_here_and_are_bounded_and_isolated() {
     let spec = ServerToolSpec::new("fragile", "breaks", Arc::new(Schema::any_object())).unwrap();
-    let tools: Vec<Arc<dyn ServerTool>> = vec![Arc::new(ListTools::new().unwrap()), Arc::new(Fragile(spec))];
+    let tools: Vec<Arc<dyn ServerTool>> = vec![Arc::new(ListTools::default()), Arc::new(Fragile(spec))];
     let modes = ["panic", "hang", "fail", "work"].map(|mode| format!(r#"{{"mode":"{mode}"}}"#));
     let mut wanted: Vec<(&str, &str)> = modes.iter().map(|mode| ("fragile", mode.as_str())).collect();
     wanted.push(("list_tools", "{}"));

@@ -55,8 +55,8 @@ pub(super) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }
 
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where a value came from; later ones win.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// Nobody set it.
     Default,

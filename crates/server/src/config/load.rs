@@ -13,10 +13,13 @@ use serde_path_to_error::Segment;
 
 use super::error::did_you_mean;
 use super::spelling::{nearest, plain};
-use super::{Config, ConfigError, Source};
+use super::{Agent, Config, ConfigError, Provider, ProviderKind, Source, check, providers};
 
 /// Variables of the client commands, which configure no server.
 const CLIENT_VARIABLES: [&str; 2] = ["url", "token"];
+
+/// Stands, among the defaults, for each of the names that the operator gives to providers and agents.
+const ANY_NAME: &str = "*";
 
 /// What a configuration is made from. Not `Debug`, for the environment holds secrets.
 #[derive(Clone, Default)]
@@ -31,6 +34,8 @@ pub struct Inputs {
     pub working_directory: PathBuf,
     /// The user's directory for configuration; its `handback` folder is the second place.
     pub user_directory: Option<PathBuf>,
+    /// The user's directory for data; the database is in its `handback` folder if nothing else is said.
+    pub data_directory: Option<PathBuf>,
 }
 
 /// A flag that sets a key.
@@ -51,9 +56,11 @@ impl Inputs {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .collect();
-        let user_directory = etcetera::choose_base_strategy().ok().map(|strategy| strategy.config_dir());
+        let user = etcetera::choose_base_strategy().ok();
+        let user_directory = user.as_ref().map(BaseStrategy::config_dir);
+        let data_directory = user.as_ref().map(BaseStrategy::data_dir);
         let working_directory = std::env::current_dir().unwrap_or_default();
-        Self { file, environment, flags, working_directory, user_directory }
+        Self { file, environment, flags, working_directory, user_directory, data_directory }
     }
 
     fn find_file(&self) -> Result<Option<PathBuf>, ConfigError> {
@@ -114,8 +121,7 @@ impl Loaded {
 
 /// Merges the layers, checks the result, and says where it came from.
 pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
-    let mut layers =
-        Layers { defaults: tree(&Config::default()), merged: Value::Object(Map::new()), sources: BTreeMap::new() };
+    let mut layers = Layers { defaults: defaults(), merged: Value::Object(Map::new()), sources: BTreeMap::new() };
     if let Some(file) = inputs.find_file()? {
         for (path, value) in leaves(read(&file)?) {
             layers.set(&path, value, Source::File(file.clone()))?;
@@ -125,20 +131,30 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     for flag in &inputs.flags {
         layers.set_text(flag.key, &flag.value, Source::Flag(flag.name.to_owned()))?;
     }
-    let config: Config = serde_path_to_error::deserialize(&layers.merged).map_err(|error| layers.refused(&error))?;
-    if config.auth.keys.is_empty() {
-        if !config.listen.ip().to_canonical().is_loopback() {
-            return Err(ConfigError::Unprotected(layers.source("listen"), config.listen));
-        }
-        if config.auth.token_secret.is_some() || config.auth.public_key.is_some() {
-            warnings.push("auth.keys is empty, so nobody is asked for a token".to_owned());
-        }
-    }
+    providers::set(&mut layers, &inputs.environment)?;
+    let config = serde_path_to_error::deserialize(&layers.merged).map_err(|error| layers.refused(&error))?;
+    let config = filled_in(config, inputs, &layers);
+    warnings.extend(check::check(&config, &layers)?);
     Ok(Loaded { config, sources: layers.sources, warnings })
 }
 
+/// Adds the defaults that depend on something.
+fn filled_in(mut config: Config, inputs: &Inputs, layers: &Layers) -> Config {
+    for provider in config.providers.values_mut().filter(|provider| provider.base_url.is_empty()) {
+        provider.base_url = provider.kind.public_url().to_owned();
+    }
+    let source = layers.source("data");
+    let base = match &source {
+        Source::File(file) => file.parent().unwrap_or(file),
+        Source::Default | Source::Environment(_) | Source::Flag(_) => &inputs.working_directory,
+    };
+    let users = || inputs.data_directory.as_ref().filter(|_| !config.ephemeral).map(|data| data.join("handback"));
+    config.data = config.data.as_ref().map(|data| base.join(data)).or_else(users);
+    config
+}
+
 /// The layers merged so far.
-struct Layers {
+pub(super) struct Layers {
     /// The defaults, which tell the keys and their types.
     defaults: Value,
     merged: Value,
@@ -147,7 +163,12 @@ struct Layers {
 }
 
 impl Layers {
-    fn set(&mut self, path: &[String], value: Value, source: Source) -> Result<(), ConfigError> {
+    /// What somebody set a key or a table to.
+    pub(super) fn get(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(&self.merged, |value, name| value.get(name)).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn set(&mut self, path: &[String], value: Value, source: Source) -> Result<(), ConfigError> {
         // Not left to serde, which takes a list for the fields of a struct in their order.
         if at(&self.defaults, path).is_some_and(Value::is_object) && !value.is_object() {
             let found = if value.is_array() { "a list" } else { "a single value" };
@@ -182,7 +203,9 @@ impl Layers {
 
     /// Sets what the variables say, and warns of those that say nothing.
     fn set_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<Vec<String>, ConfigError> {
-        let keys: Vec<String> = leaves(self.defaults.clone()).iter().map(|(path, _)| key(path)).collect();
+        let keys = leaves(self.defaults.clone()).into_iter().map(|(path, _)| path);
+        let keys: Vec<String> =
+            keys.filter(|path| !path.iter().any(|name| name == ANY_NAME)).map(|path| key(&path)).collect();
         let mut warnings = Vec::new();
         for (variable, text) in environment {
             let Some(name) = variable.to_ascii_uppercase().strip_prefix("HANDBACK_").map(plain) else { continue };
@@ -192,7 +215,9 @@ impl Layers {
             let source = Source::Environment(variable.clone());
             let Some(key) = keys.iter().find(|key| plain(key) == name) else {
                 let nearest = nearest(&name, &keys).map(|key| variable_of(key));
-                warnings.push(format!("{source} sets no key{}", did_you_mean(nearest.as_deref())));
+                let table = ["providers", "agents"].into_iter().find(|table| name.starts_with(table));
+                let only = table.map(|table| format!(": {table} are set in a file")).unwrap_or_default();
+                warnings.push(format!("{source} sets no key{only}{}", did_you_mean(nearest.as_deref())));
                 continue;
             };
             if let Some(Source::Environment(other)) = self.sources.get(key) {
@@ -203,11 +228,12 @@ impl Layers {
         Ok(warnings)
     }
 
-    /// The source of a leaf, of the first leaf of a table, or of the leaf that an element is in.
-    fn source(&self, key: &str) -> Source {
-        let found = self.sources.iter().find(|(leaf, _)| within(leaf, key));
-        let found = found.or_else(|| self.sources.iter().find(|(leaf, _)| within(key, leaf)));
-        found.map_or(Source::Default, |(_, source)| source.clone())
+    /// The source of a leaf, the first source of a table, or that of the leaf that an element is in.
+    pub(super) fn source(&self, key: &str) -> Source {
+        let inside = self.sources.iter().filter(|(leaf, _)| within(leaf, key)).map(|(_, source)| source).min();
+        let found =
+            inside.or_else(|| self.sources.iter().find(|(leaf, _)| within(key, leaf)).map(|(_, source)| source));
+        found.cloned().unwrap_or(Source::Default)
     }
 
     fn refused(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ConfigError {
@@ -252,6 +278,14 @@ fn tree(config: &Config) -> Value {
     serde_json::to_value(config).unwrap_or_default()
 }
 
+/// The default of every key.
+fn defaults() -> Value {
+    let mut config = Config::default();
+    config.providers.insert(ANY_NAME.to_owned(), Provider::new(ProviderKind::OpenAi));
+    config.agents.insert(ANY_NAME.to_owned(), Agent::default());
+    tree(&config)
+}
+
 /// All that is not a table with keys in it, with its path.
 fn leaves(tree: Value) -> Vec<(Vec<String>, Value)> {
     let mut found = Vec::new();
@@ -267,14 +301,15 @@ fn leaves(tree: Value) -> Vec<(Vec<String>, Value)> {
     found
 }
 
-fn at<'a>(tree: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(tree, |value, name| value.get(name))
+/// What the defaults have for a key.
+fn at<'a>(defaults: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(defaults, |value, name| value.get(name).or_else(|| value.get(ANY_NAME)))
 }
 
 /// The full path as TOML writes it.
-fn key(path: &[String]) -> String {
+pub(super) fn key(path: &[impl AsRef<str>]) -> String {
     let mut key = String::new();
-    path.iter().for_each(|name| push(&mut key, name));
+    path.iter().for_each(|name| push(&mut key, name.as_ref()));
     if key.is_empty() { "the whole".to_owned() } else { key }
 }
 

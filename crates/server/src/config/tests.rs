@@ -1,7 +1,10 @@
 //! The layers, the errors with their full text, and what is never shown.
 
+mod agents;
+mod data;
+mod providers;
+
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -96,9 +99,12 @@ fn defaults() {
         "auth.keys = ",
         "auth.publicKey = ",
         "auth.tokenSecret = ",
+        "clientTools.approvalTimeout = 300000",
         "clientTools.defaultTimeout = 30000",
         "clientTools.keepaliveInterval = 30000",
         "cors.origins = ",
+        "data = ",
+        "ephemeral = false",
         "limits.bodyBytes = 4194304",
         "limits.bodyTimeout = 30000",
         "limits.callsPerClient = 1024",
@@ -113,20 +119,27 @@ fn defaults() {
         "limits.inputDepth = 128",
         "limits.largestGrace = 300000",
         "limits.largestTimeout = 86400000",
+        "limits.queuedPrompts = 8",
         "limits.rememberedCalls = 100000",
         "limits.rememberedFor = 600000",
+        "limits.repeatedCalls = 3",
         "limits.replay = 256",
         "limits.schemaBytes = 65536",
         "limits.schemaDepth = 32",
         "limits.stallTimeout = 10000",
+        "limits.steps = 50",
         "limits.storedBytes = 67108864",
         "limits.storedCalls = 10000",
+        "limits.storedMessageBytes = 1073741824",
+        "limits.storedSessions = 100000",
+        "limits.toolOutput = 65536",
         "limits.toolsPerClient = 128",
         "limits.unconnectedTools = 300000",
         "limits.userTimeout = 20000",
         "listen = 127.0.0.1:4096",
         "log = info",
         "logFormat = text",
+        "model = demo/scripted",
     ];
     assert_eq!(rows, expected);
 }
@@ -238,7 +251,7 @@ fn unknown_keys() {
         (
             Place::new().toml("client_tools.defaultTimeout = 5"),
             "file work/handback.toml: unknown key client_tools (did you mean clientTools?); allowed here: listen, \
-             clientTools, auth, cors, allowedHosts, log, logFormat, limits",
+             data, ephemeral, model, providers, agents, clientTools, auth, cors, allowedHosts, log, logFormat, limits",
         ),
         (
             Place::new().json(r#"{"auth": {"x.`, expected ` y": "geheim"}}"#),
@@ -251,7 +264,8 @@ fn unknown_keys() {
              executePerMinute, toolsPerClient, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
              clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
-             userTimeout, drainTimeout, storedBytes, storedCalls",
+             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \
+             queuedPrompts, repeatedCalls, toolOutput",
         ),
     ];
     for (place, expected) in cases {
@@ -323,7 +337,13 @@ fn bad_values() {
 
 #[test]
 fn zero_is_taken_only_where_it_means_something() {
-    let off = ["limits.callsPerMinute", "limits.drainTimeout", "limits.executePerMinute", "limits.largestGrace"];
+    let off = [
+        "limits.callsPerMinute",
+        "limits.drainTimeout",
+        "limits.executePerMinute",
+        "limits.largestGrace",
+        "limits.queuedPrompts",
+    ];
     for row in Place::new().load().rows().iter().filter(|row| row.value.parse::<u64>().is_ok()) {
         let place = Place::new().toml(&format!("{} = 0", row.key));
         if off.contains(&row.key.as_str()) {

@@ -2,11 +2,16 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::Uri;
+use handback_core::message::ModelRef;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+use super::ProviderKind;
 
 /// A whole number within bounds, for `#[serde(with = …)]`.
 pub(super) struct Whole<const MIN: u64, const MAX: u64>;
@@ -124,6 +129,120 @@ pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
         return Ok(Some(pem.to_owned()));
     }
     Err(D::Error::custom("found something else, expected an Ed25519 public key in PEM (-----BEGIN PUBLIC KEY-----)"))
+}
+
+/// A provider's key. What was found is not shown.
+pub(super) fn api_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        // It goes into a header.
+        Value::String(key) if (1..=4096).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(Some(Secret(key)))
+        }
+        _ => Err(D::Error::custom("found something else, expected 1 to 4096 letters, digits and signs without spaces")),
+    }
+}
+
+/// The name of an environment variable. What was found is not shown: it may be a key itself, put here by mistake.
+pub(super) fn variable_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(name) if is_variable_name(&name) => Ok(Some(name)),
+        _ => Err(D::Error::custom(
+            "found something else, expected the name of an environment variable, such as OPENAI_API_KEY",
+        )),
+    }
+}
+
+/// Is it of letters, digits and `_`, as keys seldom are?
+pub(super) fn is_variable_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The URL of an API.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    // What may hold a password or a key is not shown.
+    let shown = if text.contains(['@', '?']) { "something else".to_owned() } else { format!("{text:?}") };
+    normal_url(&text).ok_or_else(|| {
+        D::Error::custom(format!(
+            "found {shown}, expected an http:// or https:// URL without user, query and fragment, such as \
+             http://127.0.0.1:11434/v1"
+        ))
+    })
+}
+
+/// An HTTP URL in the one form in which two can be compared, and paths put behind.
+pub(super) fn normal_url(text: &str) -> Option<String> {
+    let url: Uri = text.parse().ok().filter(|_| !text.contains(['@', '?', '#']))?;
+    let scheme = url.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
+    let authority = url.authority()?;
+    // A port that is none is left in the authority, and reads as if there were no port.
+    if authority.host().is_empty() || (authority.port().is_none() && authority.as_str() != authority.host()) {
+        return None;
+    }
+    Some(format!("{scheme}://{}{}", authority.as_str().to_ascii_lowercase(), url.path().trim_end_matches('/')))
+}
+
+/// The most tokens of an answer.
+pub(super) fn token_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        number => Whole::<1, 1_000_000_000>::deserialize(number).map(Some).map_err(D::Error::custom),
+    }
+}
+
+impl<'de> Deserialize<'de> for ProviderKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As an option, for then serde asks here too when the key is missing.
+        let found = Option::<Value>::deserialize(deserializer)?;
+        let kind = Self::ALL.into_iter().find(|kind| found.as_ref().is_some_and(|found| found == kind.as_str()));
+        let found = found.map_or("no kind".to_owned(), |found| found.to_string());
+        kind.ok_or_else(|| D::Error::custom(format!("found {found}, expected kind = \"openai\" or \"anthropic\"")))
+    }
+}
+
+/// A model, as `providerID/modelID`.
+pub(super) fn model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ModelRef, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let expected = "providerID/modelID, such as demo/scripted";
+    ModelRef::parse(&text).map_err(|_| D::Error::custom(format!("found {text:?}, expected {expected}")))
+}
+
+/// A model, or none.
+pub(super) fn optional_model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelRef>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        value => model(value).map(Some).map_err(D::Error::custom),
+    }
+}
+
+/// A directory, or none.
+pub(super) fn directory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(text) if !text.is_empty() && !text.starts_with('~') => Ok(Some(PathBuf::from(text))),
+        Some(text) => {
+            Err(D::Error::custom(format!("found {text:?}, expected the path of a directory; ~ has no meaning here")))
+        }
+    }
+}
+
+pub(super) fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+pub(super) fn optional_text<S: Serializer>(
+    value: &Option<impl fmt::Display>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(serializer)
+}
+
+/// A path, even one that is not Unicode.
+pub(super) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    optional_text(&path.as_ref().map(|path| path.display()), serializer)
 }
 
 /// An address to listen on; `localhost` is the IPv4 loopback address.
