@@ -13,6 +13,8 @@ mod anthropic;
 mod conversation;
 mod fault;
 mod openai;
+#[cfg(test)]
+mod tests;
 mod upstream;
 
 use std::time::Duration;
