@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::{decode, encode};
 use crate::api::{Answer, PathValue, Query};
 use crate::app::App;
-use crate::auth::Principal;
+use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse};
 use crate::problem::Problem;
 
@@ -107,14 +107,22 @@ async fn list(
     Ok(Answer(sessions.iter().map(|session| encode::session(session)).collect()))
 }
 
+/// The sessions that the caller may use, at most so many.
 async fn visible(app: &App, principal: &Principal, most: usize) -> Result<Vec<Arc<Session>>, Problem> {
     let client = match principal {
         Principal::Application => None,
+        Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
+            // Looked up, not listed: many others of the client may be newer.
+            let only = match app.sessions().get(only).await {
+                Ok(session) => Some(session),
+                Err(SessionError::Unknown(_)) => None,
+                Err(error) => return Err(error.into()),
+            };
+            return Ok(only.into_iter().filter(|session| must_own(principal, session).is_ok()).take(most).collect());
+        }
         Principal::Client(own) => Some(&own.client),
     };
-    let mut sessions = app.sessions().list(client, most).await?;
-    sessions.retain(|session| must_own(principal, session).is_ok());
-    Ok(sessions)
+    Ok(app.sessions().list(client, most).await?)
 }
 
 /// Say which sessions are busy
