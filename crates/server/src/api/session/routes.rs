@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use handback_core::id::{PermissionId, SessionId};
 use handback_core::message::Session;
@@ -73,7 +73,7 @@ async fn create(
     let text = payload.text()?;
     // The SDK sends no body when there is nothing to say.
     let request = if text.trim().is_empty() { wire::CreateSession::default() } else { parse(text)? };
-    let mut new = decode::session(request, &headers)?;
+    let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(new.client.get_or_insert_with(|| own.client.clone()))?;
         if let Some(only) = &own.session {
@@ -291,7 +291,7 @@ async fn tools(
 async fn respond(
     State(app): State<App>,
     principal: Principal,
-    Path((session, permission)): Path<(String, String)>,
+    PathValue((session, permission)): PathValue<(String, String)>,
     Json(request): Json<wire::PermissionResponse>,
 ) -> Result<Answer<bool>, Problem> {
     let session = find(&app, &principal, &session).await?;
