@@ -1,6 +1,7 @@
 //! What is kept: the journal of calls, sessions and their messages, for as long as the store keeps them.
 
 mod memory;
+pub mod weight;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,6 +64,7 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a session with its messages and finished calls; says whether there was one.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
     /// Keeps a message with its parts, in place of what was known of it. Does nothing if its session is not kept.
+    /// Messages are known by their session and id; who speaks, and what is answered, does not change.
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
