@@ -10,6 +10,7 @@
 //! | [`app`] | puts it together: the only place that names concrete stores |
 //! | [`api`] | one folder a protocol: routes, decode, encode |
 //! | [`transport`] | a client's connection onto SSE or WebSocket |
+//! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
 //! | [`problem`] | errors to status and body, for all of it |
@@ -23,6 +24,7 @@ pub mod config;
 pub mod gate;
 pub mod problem;
 pub mod serve;
+pub mod store;
 pub mod transport;
 
 pub use app::App;
