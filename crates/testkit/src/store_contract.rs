@@ -24,6 +24,7 @@ macro_rules! store_contract {
             calls: a_call_is_kept_as_it_was,
             calls: the_json_of_a_call_is_kept_to_the_byte,
             calls: a_call_under_way_is_not_finished,
+            calls: a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end,
             calls: a_call_can_be_finished_that_was_never_begun,
             calls: an_id_that_is_used_anew_names_the_newer_call,
             calls: the_calls_that_ended_last_are_listed_first,
@@ -45,6 +46,7 @@ macro_rules! store_contract {
             guarantees: a_read_sees_writes_that_nobody_has_waited_for,
             guarantees: the_order_is_that_of_the_calls_not_of_the_waiting,
             guarantees: a_dropped_future_does_not_undo_its_write,
+            guarantees: after_a_flush_every_write_before_it_has_ended,
             guarantees: a_thousand_writers_lose_nothing,
         }
     };

@@ -70,6 +70,19 @@ pub async fn the_json_of_a_call_is_kept_to_the_byte(store: Arc<dyn Store>) {
     }
 }
 
+/// Whoever allows a call may change its input, and its time starts then.
+pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store: Arc<dyn Store>) {
+    let asked = Arc::new(head("r1", "desk", "ses_1"));
+    store.begin(&asked).await.unwrap();
+    let changed = objects().remove(0);
+    let allowed =
+        CallHead { input: changed, deadline: asked.deadline + Duration::from_secs(60), ..CallHead::clone(&asked) };
+    let call = finished(allowed);
+    keep(&store, &call).await;
+    assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+    assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
+}
+
 /// What has only begun is in no list.
 pub async fn a_call_under_way_is_not_finished(store: Arc<dyn Store>) {
     let call = finished(head("r1", "desk", "ses_1"));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
 use handback_core::store::{CallFilter, Store};
@@ -10,6 +11,15 @@ use tokio::task::JoinSet;
 use super::samples::{
     client_id, finished, head, seen_call, seen_calls, seen_messages, seen_session, session, session_id, text_part, user,
 };
+
+/// The futures of the writes may not even have been polled.
+pub async fn after_a_flush_every_write_before_it_has_ended(store: Arc<dyn Store>) {
+    let kept = Arc::new(session("ses_1"));
+    let (saved, written) = (store.save_session(&kept), store.save_message(&Arc::new(user("ses_1", "msg_1"))));
+    store.flush().await.unwrap();
+    assert!(matches!(saved.now_or_never(), Some(Ok(()))));
+    assert!(matches!(written.now_or_never(), Some(Ok(()))));
+}
 
 /// Of every kind, before any of their futures was polled.
 pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>) {

@@ -110,6 +110,7 @@ pub fn outcomes() -> Vec<Outcome> {
     }
     let with_metadata = |object| Outcome::Success(Success { metadata: Some(object), ..Success::default() });
     outcomes.extend(objects().into_iter().map(with_metadata));
+    outcomes.push(Outcome::Cancelled(Cancellation::TurnStopped));
     outcomes
 }
 
