@@ -10,6 +10,7 @@ mod sessions;
 mod shutdown;
 mod slow;
 mod sockets;
+mod store;
 mod streams;
 mod stress;
 mod weaknesses;
