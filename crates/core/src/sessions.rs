@@ -4,6 +4,8 @@
 //! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
 //! that no two changes are lost in each other and a session that was deleted does not come back.
 
+mod claims;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use smol_str::SmolStr;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use self::claims::{Claim, Claims};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
 use crate::event::{Event, SessionEvent};
 use crate::hub::Hub;
@@ -55,6 +58,8 @@ struct Shared {
     setup: Setup,
     // std's mutex: nothing is awaited inside.
     live: Mutex<HashMap<SessionId, Live>>,
+    /// Ids of messages that are about to be kept.
+    claims: Claims,
     /// A session is idle again.
     idle: Notify,
     /// The server stops, and turns under way with it.
@@ -172,8 +177,9 @@ pub enum SessionError {
 impl Sessions {
     /// Sessions that use this hub's tools, store and clock.
     pub fn new(hub: Hub, setup: Setup) -> Self {
-        let (live, idle, stop) = (Mutex::default(), Notify::new(), CancellationToken::new());
-        Self(Arc::new(Shared { hub, setup, live, idle, stop }))
+        let (live, claims) = (Mutex::default(), Claims::default());
+        let (idle, stop) = (Notify::new(), CancellationToken::new());
+        Self(Arc::new(Shared { hub, setup, live, claims, idle, stop }))
     }
 
     /// Clients, tools and calls.
@@ -300,9 +306,11 @@ impl Sessions {
         }
         let session = self.get(id).await?;
         let user = Arc::new(self.user_message(&session, &prompt)?);
-        if prompt.message.is_some() && self.messages(id).await?.iter().any(|known| known.id == user.id) {
-            return Err(SessionError::DuplicateMessage(user.id.clone()));
-        }
+        // Held until the message is kept.
+        let _claim = match &prompt.message {
+            Some(message) => Some(self.claim(id, message).await?),
+            None => None,
+        };
         let (tell_kept, kept) = oneshot::channel();
         let answer = self.enqueue(&session, &user, prompt.client, kept)?;
         if let Err(error) = self.store().save_message(&user).await {
@@ -317,6 +325,16 @@ impl Sessions {
         }
         _ = tell_kept.send(true);
         Ok(Prompted { user, answer })
+    }
+
+    /// Claims an id for a message; nobody else may have it, or had it before.
+    async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
+        let taken = || SessionError::DuplicateMessage(message.clone());
+        let claim = self.0.claims.claim(session, message).ok_or_else(taken)?;
+        if self.messages(session).await?.iter().any(|known| known.id == *message) {
+            return Err(taken());
+        }
+        Ok(claim)
     }
 
     fn user_message(&self, session: &Session, prompt: &Prompt) -> Result<Message, SessionError> {
