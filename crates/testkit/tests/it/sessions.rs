@@ -11,6 +11,7 @@ mod ownership;
 mod permissions;
 mod prompts;
 mod queue;
+mod restart;
 mod shutdown;
 mod stress;
 mod tokens;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::World;
+use super::errors::name_of;
 
 /// How long any answer may take.
 const SOON: Duration = Duration::from_secs(5);
@@ -66,7 +67,7 @@ fn complaint(head: &Head, answer: &Answer) -> Option<String> {
     if head.header("content-type") != "application/json" {
         return Some(format!("content type {:?}: {text:.200}", head.header("content-type")));
     }
-    let name = if answer.status == 404 { "NotFoundError" } else { "BadRequestError" };
+    let name = name_of(answer.status);
     let message = answer.body["data"]["message"].as_str().unwrap_or_default();
     if message.is_empty() || answer.body != json!({ "name": name, "data": { "message": message } }) {
         return Some(format!("another shape: {text:.200}"));

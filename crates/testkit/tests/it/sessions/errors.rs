@@ -12,12 +12,24 @@ use super::World;
 
 /// Checks that an answer is an error of this API with nothing but what such an error has; gives its message.
 #[track_caller]
-pub(super) fn must_fail<'a>(answer: &'a Answer, status: u16, name: &str) -> &'a str {
-    let message = &answer.body["data"]["message"];
+pub(super) fn must_fail(answer: &Answer, status: u16) -> &str {
+    let (name, message) = (name_of(status), &answer.body["data"]["message"]);
     assert_eq!((answer.status, &answer.body), (status, &json!({ "name": name, "data": { "message": message } })));
     let message = message.as_str().expect("a message for people");
     assert!(!message.is_empty());
     message
+}
+
+/// What errors of a status are called.
+pub(super) fn name_of(status: u16) -> &'static str {
+    match status {
+        401 => "UnauthorizedError",
+        403 => "ForbiddenError",
+        404 => "NotFoundError",
+        409 => "ConflictError",
+        500.. => "UnknownError",
+        _ => "BadRequestError",
+    }
 }
 
 #[tokio::test]

@@ -185,14 +185,14 @@ async fn a_bad_answer_leaves_the_ask_open() {
     ];
     for body in bad {
         let answer = world.server.respond(&ask, body.clone()).await;
-        super::errors::must_fail(&answer, 400, "BadRequestError");
+        super::errors::must_fail(&answer, 400);
         let mut newer = body.clone();
         if let Some(fields) = newer.as_object_mut()
             && let Some(response) = fields.remove("response")
         {
             fields.insert("reply".to_owned(), response);
         }
-        super::errors::must_fail(&world.server.reply(&ask, newer).await, 400, "BadRequestError");
+        super::errors::must_fail(&world.server.reply(&ask, newer).await, 400);
         assert_eq!(world.server.asks().await, [ask.clone()], "{body}");
     }
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));
@@ -219,7 +219,7 @@ async fn the_first_answer_counts_and_a_later_one_is_404() {
         world.server.respond(&ask, json!({ "response": "once" })).await,
         world.server.reply(&ask, json!({ "reply": "always" })).await,
     ] {
-        super::errors::must_fail(&late, 404, "NotFoundError");
+        super::errors::must_fail(&late, 404);
     }
 }
 
@@ -229,7 +229,7 @@ async fn an_ask_is_answered_through_its_own_session_only() {
     let other = world.server.session_of("tab").await;
     let path = format!("/session/{other}/permissions/{}", ask["id"].as_str().unwrap());
     let answer = world.server.post(&path, json!({ "response": "once" })).await;
-    super::errors::must_fail(&answer, 404, "NotFoundError");
+    super::errors::must_fail(&answer, 404);
     assert_eq!(world.server.asks().await, [ask]);
 }
 
@@ -303,7 +303,7 @@ async fn an_abort_closes_the_ask() {
     assert_eq!(world.server.asks().await, Vec::<Value>::new());
     let answer = prompt.await.unwrap();
     assert_eq!((answer.status, &answer.body["info"]["error"]["name"]), (200, &json!("MessageAbortedError")));
-    super::errors::must_fail(&world.server.reply(&ask, json!({ "reply": "once" })).await, 404, "NotFoundError");
+    super::errors::must_fail(&world.server.reply(&ask, json!({ "reply": "once" })).await, 404);
     let mut stream = std::mem::replace(&mut world.stream, world.server.stream("other").await);
     hears_nothing(&world, &mut stream).await;
     assert_eq!(world.server.counts().calls, 0);
@@ -318,7 +318,7 @@ async fn a_client_that_goes_while_its_call_is_asked_for_closes_the_ask() {
     asked.answer("Gone.");
     prompt.await.unwrap();
     assert_eq!(server.asks().await, Vec::<Value>::new());
-    super::errors::must_fail(&server.reply(&ask, json!({ "reply": "once" })).await, 404, "NotFoundError");
+    super::errors::must_fail(&server.reply(&ask, json!({ "reply": "once" })).await, 404);
     assert_eq!(server.status(&session).await, "idle");
 }
 

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use handback_core::hub::Counts;
-use handback_core::id::SessionId;
-use handback_core::message::{Message, Role};
 use handback_core::model::ModelEvent;
 use handback_core::policy::Permission;
-use handback_server::App;
+use handback_testkit::Scratch;
 use handback_testkit::server::until;
 use handback_testkit::session::{permit, text_prompt};
 use serde_json::{Value, json};
@@ -18,39 +16,38 @@ use super::{World, id};
 
 const STOPPED: &str = "The server was stopped while this turn was under way";
 
-/// A world that gives turns under way so long to finish.
-async fn draining_for(milliseconds: u64) -> World {
-    World::with(|config| config.limits.drain_timeout = Duration::from_millis(milliseconds)).await
+/// A world that gives turns under way so long to finish, and keeps them in a directory.
+async fn draining_for(milliseconds: u64, scratch: &Scratch) -> World {
+    World::with(|config| {
+        config.limits.drain_timeout = Duration::from_millis(milliseconds);
+        config.data = Some(scratch.path().to_owned());
+    })
+    .await
 }
 
-/// Stops the server, which must not take long, and gives what is left of it.
-async fn stop(world: World) -> (App, SessionId) {
+/// Stops the server, which must not take long and leave nothing behind but what it keeps.
+async fn stop(world: World) {
     let began = Instant::now();
-    let (app, session) = (world.server.app.clone(), SessionId::parse(&world.session).unwrap());
+    let app = world.server.app.clone();
     world.server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert!(app.tasks().is_empty(), "{} tasks are left", app.tasks().len());
     let Counts { connections, calls, .. } = app.hub().counts();
     assert_eq!((connections, calls, app.hub().asks(None).len()), (0, 0, 0));
-    (app, session)
 }
 
-/// How the answers in a session ended: the error of each, or "".
-async fn ends(app: &App, session: &SessionId) -> Vec<String> {
-    let messages = app.sessions().messages(session).await.unwrap();
-    let end = |message: &Message| match &message.role {
-        Role::User(_) => None,
-        Role::Assistant(said) => {
-            assert!(said.completed.is_some(), "{message:?}");
-            Some(said.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default())
-        }
-    };
-    messages.iter().filter_map(|message| end(message)).collect()
+/// Stops the server, and starts another that has what it kept.
+async fn restart(world: World, scratch: &Scratch) -> World {
+    let session = world.session.clone();
+    stop(world).await;
+    let data = scratch.path().to_owned();
+    World { session, ..World::with(|config| config.data = Some(data)).await }
 }
 
 #[tokio::test]
 async fn a_turn_under_way_may_finish_and_nothing_new_begins() {
-    let mut world = draining_for(20_000).await;
+    let scratch = Scratch::new();
+    let mut world = draining_for(20_000, &scratch).await;
     world.model.will_call(&[("client_tab_b", json!({}))]);
     let prompt = world.server.prompt(&world.session, "go");
     let call = world.stream.next_call().await;
@@ -63,7 +60,7 @@ async fn a_turn_under_way_may_finish_and_nothing_new_begins() {
         world.server.post(&format!("{path}/prompt_async"), text_prompt("me too")).await,
     ];
     for answer in refused {
-        assert_eq!(must_fail(&answer, 503, "BadRequestError"), "the server is shutting down");
+        assert_eq!(must_fail(&answer, 503), "the server is shutting down");
     }
     // What is there can be read.
     assert_eq!(world.history().await, ["user | go", "assistant | client_tab_b {} running "]);
@@ -76,13 +73,20 @@ async fn a_turn_under_way_may_finish_and_nothing_new_begins() {
     asked.answer("Goodbye.");
     let answer = prompt.await.unwrap();
     assert_eq!((answer.status, &answer.body["parts"][1]["text"]), (200, &json!("Goodbye.")));
-    let (app, session) = stop(world).await;
-    assert_eq!(ends(&app, &session).await, ["", "", ""]);
+    let world = restart(world, &scratch).await;
+    let expected = [
+        "user | go",
+        "assistant | client_tab_b {} → in time | <tool-calls>",
+        "assistant | client_tab_b {} ✗ The call was not made: the server is shutting down | <tool-calls>",
+        "assistant | Goodbye. | <stop>",
+    ];
+    assert_eq!(world.history().await, expected);
 }
 
 #[tokio::test]
 async fn a_turn_that_does_not_finish_says_so_on_its_message_and_to_its_prompter() {
-    let mut world = draining_for(100).await;
+    let scratch = Scratch::new();
+    let mut world = draining_for(100, &scratch).await;
     world.model.will_call(&[("client_tab_b", json!({}))]);
     let prompt = world.server.prompt(&world.session, "go");
     let call = world.stream.next_call().await;
@@ -92,14 +96,18 @@ async fn a_turn_that_does_not_finish_says_so_on_its_message_and_to_its_prompter(
     let answer = prompt.await.unwrap();
     let error = json!({ "name": "MessageAbortedError", "data": { "message": STOPPED } });
     assert_eq!((answer.status, &answer.body["info"]["error"]), (200, &error));
-    let (app, session) = stop(world).await;
-    assert_eq!(ends(&app, &session).await, [STOPPED]);
+    let world = restart(world, &scratch).await;
+    let step = format!("assistant | client_tab_b {{}} ✗ Not finished: {STOPPED} | !MessageAbortedError: {STOPPED}");
+    assert_eq!(world.history().await, ["user | go", &step]);
+    assert_eq!(world.server.messages(&world.session).await[1], answer.body);
 }
 
 #[tokio::test]
 async fn a_model_that_speaks_and_a_call_that_waits_to_be_allowed_do_not_hold_up_the_end() {
+    let scratch = Scratch::new();
     let world = World::with(|config| {
         permit(config, Permission::Ask);
+        config.data = Some(scratch.path().to_owned());
         config.limits.drain_timeout = Duration::from_millis(100);
     })
     .await;
@@ -116,14 +124,18 @@ async fn a_model_that_speaks_and_a_call_that_waits_to_be_allowed_do_not_hold_up_
         assert_eq!((answer.status, &answer.body["info"]["error"]["data"]["message"]), (200, &json!(STOPPED)));
     }
     asked.dropped().await;
-    let (app, session) = stop(world).await;
-    assert_eq!(ends(&app, &session).await, [STOPPED]);
-    assert_eq!(ends(&app, &SessionId::parse(&other).unwrap()).await, [STOPPED]);
+    let world = restart(world, &scratch).await;
+    let step = format!("assistant | client_tab_a {{}} ✗ Not finished: {STOPPED} | !MessageAbortedError: {STOPPED}");
+    assert_eq!(world.history().await, ["user | go", &step]);
+    let step = format!("assistant | Once upon | !MessageAbortedError: {STOPPED}");
+    assert_eq!(world.server.history(&other).await, ["user | speak", &step]);
+    assert_eq!(world.server.asks().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn prompts_that_wait_are_all_answered() {
-    let world = draining_for(100).await;
+    let scratch = Scratch::new();
+    let world = draining_for(100, &scratch).await;
     let mut prompts = vec![world.server.prompt(&world.session, "prompt 0")];
     let running = world.model.asked().await;
     for number in 1..4 {
@@ -136,13 +148,15 @@ async fn prompts_that_wait_are_all_answered() {
         assert_eq!((answer.status, &answer.body["info"]["error"]["data"]["message"]), (200, &json!(STOPPED)));
     }
     running.dropped().await;
-    let (app, session) = stop(world).await;
-    assert_eq!(ends(&app, &session).await, [STOPPED; 4]);
+    let world = restart(world, &scratch).await;
+    let answers = world.history().await.into_iter().filter(|line| line.starts_with("assistant"));
+    assert_eq!(answers.collect::<Vec<_>>(), vec![format!("assistant | !MessageAbortedError: {STOPPED}"); 4]);
 }
 
 #[tokio::test]
 async fn listeners_are_told_the_end_of_a_turn_before_they_are_cut_off() {
-    let mut world = draining_for(50).await;
+    let scratch = Scratch::new();
+    let mut world = draining_for(50, &scratch).await;
     let mut events = world.server.events().await;
     world.model.will_call(&[("client_tab_b", json!({}))]);
     world.server.prompt_async(&world.session, "go").await;

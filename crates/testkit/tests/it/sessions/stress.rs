@@ -2,6 +2,7 @@
 //! Every prompt gets an answer, no call is run twice, and nothing is left.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use handback_core::hub::Counts;
 use handback_core::policy::{Pattern, Permission};
 use handback_server::config::Config;
 use handback_testkit::session::{permit, text_prompt};
-use handback_testkit::{Answer, TestServer};
+use handback_testkit::{Answer, Scratch, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -53,7 +54,8 @@ impl Shared {
 }
 
 /// `asked` has to be allowed, everything else may be called; nothing waits for long.
-fn settings(config: &mut Config) {
+fn settings(config: &mut Config, data: Option<PathBuf>) {
+    config.data = data;
     permit(config, Permission::Allow);
     let agent = config.agents.get_mut("default").unwrap();
     agent.permission.tools.insert(Pattern::parse("client_*_asked").unwrap(), Permission::Ask);
@@ -266,7 +268,9 @@ async fn sessions_under_any_load_answer_every_prompt_and_leave_nothing() {
         std::env::var("STRESS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     println!("STRESS_SEED={seed}");
     let mut random = Rng::with_seed(seed);
-    let server = Arc::new(TestServer::with(settings).await);
+    let (scratch, on_disk) = (Scratch::new(), random.bool());
+    let data = on_disk.then(|| scratch.path().to_owned());
+    let server = Arc::new(TestServer::with(|config| settings(config, data)).await);
     let (ledger, stop) = (Shared::default(), CancellationToken::new());
     let mut helpers = JoinSet::new();
     let mut users = JoinSet::new();
@@ -322,7 +326,7 @@ async fn sessions_under_any_load_answer_every_prompt_and_leave_nothing() {
     wrong.extend(
         ledger.taken.iter().filter(|(_, times)| **times > 1).map(|(request, _)| format!("{request} was taken twice")),
     );
-    println!("{} calls; prompts {:?}; asks {:?}", ledger.given.len(), ledger.ended, ledger.asks);
+    println!("on disk: {on_disk}; {} calls; prompts {:?}; asks {:?}", ledger.given.len(), ledger.ended, ledger.asks);
     assert!(wrong.is_empty(), "seed {seed}: {} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
     for end in ["answered", "aborted", "left"] {
         assert!(ledger.ended.contains_key(end), "seed {seed}: no prompt was {end}: {:?}", ledger.ended);
