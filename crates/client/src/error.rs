@@ -53,11 +53,12 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong, for programs; `None` when the answer was no error body of Handback (a proxy's, for example).
+    /// What went wrong, for programs; `None` when the body says nothing of it, as those of the session API, or is not
+    /// Handback's (a proxy's, for example).
     pub code: Option<ErrorCode>,
     /// What went wrong, for people.
     pub message: String,
-    /// The whole error body.
+    /// The whole error body of the client-tools API.
     pub body: Option<ErrorBody>,
     /// When the server asks to be left alone for a while.
     pub retry_after: Option<Duration>,
