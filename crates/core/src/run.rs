@@ -30,8 +30,10 @@ use crate::model::{ModelRequest, ModelTool};
 use crate::sessions::{Queued, Sessions};
 use crate::store::StoreError;
 
-/// How many pieces of an answer are taken at once, before listeners get a turn.
-const PIECES: usize = 64;
+/// How many pieces of an answer are told at once when they come at once; then listeners get a turn.
+const TOLD_AT_ONCE: usize = 4;
+/// How many are taken at once when nobody listens; then others get a turn.
+const TAKEN_AT_ONCE: usize = 64;
 
 /// Runs a turn to its end; gives the last message, and the session if it is still there.
 pub(crate) async fn turn(
@@ -113,11 +115,11 @@ impl Turn<'_> {
         };
         let mut stream = model.stream(request);
         let mut pieces = 0;
+        let at_once = if self.sessions.hub().is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
         while !draft.is_complete() {
             let piece = match stream.next().now_or_never() {
-                Some(piece) if pieces < PIECES => piece,
+                Some(piece) if pieces < at_once => piece,
                 piece => {
-                    // Listeners are told what came together, and then they have their turn.
                     draft.tell();
                     pieces = 0;
                     match piece {

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::StatusCode;
+use handback_core::Hub;
 use handback_core::agent::Agents;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
-use handback_core::message::ModelRef;
-use handback_core::model::Models;
+use handback_core::model::{Model, Models};
 use handback_core::sessions::{Sessions, Setup};
-use handback_core::store::{Bounds, MemoryStore};
-use handback_core::toolbox::ListTools;
-use handback_core::{Hub, store::Store};
+use handback_core::store::{Bounds, MemoryStore, Store, StoreError};
+use handback_core::toolbox::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -26,9 +25,10 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::api;
 use crate::auth::{Auth, BadPublicKey};
-use crate::config::Config;
+use crate::config::{Config, DEMO_PROVIDER};
 use crate::gate::Origins;
 use crate::problem::Problem;
+use crate::provider::scripted::Scripted;
 
 /// What every request handler can reach. A cheap clone of one shared state.
 #[derive(Clone)]
@@ -52,22 +52,47 @@ struct StatusLabel {
     status: u16,
 }
 
+/// What an embedding program adds to the server.
+#[derive(Default)]
+pub struct Extensions {
+    /// Providers of models, by name; one of a configured name takes its place.
+    pub models: Vec<(String, Arc<dyn Model>)>,
+    /// Tools that run on the server, offered in every session.
+    pub tools: Vec<Arc<dyn ServerTool>>,
+    /// Whoever looks at calls of models, before and after.
+    pub hooks: Vec<Arc<dyn Hook>>,
+}
+
+/// What cannot be set up as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The key that tokens are checked with.
+    #[error(transparent)]
+    PublicKey(#[from] BadPublicKey),
+    /// What an earlier run left could not be read or marked.
+    #[error("sessions could not be taken up: {0}")]
+    Recover(#[from] StoreError),
+}
+
 impl App {
-    /// An application as configured, for a server that listens on that address.
-    pub fn new(config: Config, address: SocketAddr, clock: Clock) -> Result<Self, BadPublicKey> {
+    /// An application as configured, for a server that listens on that address. What an earlier run has left is taken up.
+    pub async fn new(
+        config: Config,
+        address: SocketAddr,
+        clock: Clock,
+        extensions: Extensions,
+    ) -> Result<Self, SetupError> {
         let tasks = TaskTracker::new();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
         let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
-        let setup = Setup {
-            models: Models::default(),
-            default_model: ModelRef::parse("demo/scripted").unwrap(),
-            agents: Agents::default(),
-            tools: vec![Arc::new(ListTools::new().unwrap())],
-            hooks: Vec::new(),
-        };
+        let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions));
+        let interrupted = sessions.recover().await?;
+        if interrupted > 0 {
+            tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
+        }
         Ok(Self(Arc::new(Inner {
-            sessions: Sessions::new(hub.clone(), setup),
             hub,
+            sessions,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
             tasks,
@@ -162,9 +187,32 @@ impl App {
 ))]
 struct Document;
 
+/// What sessions run with: what is built in, what is configured, what is added.
+fn sessions_setup(config: &Config, extensions: Extensions) -> Setup {
+    let mut models = Models::default();
+    models.insert(DEMO_PROVIDER, Arc::new(Scripted));
+    for (name, model) in extensions.models {
+        models.insert(&name, model);
+    }
+    let built_in: Arc<dyn ServerTool> = Arc::new(ListTools::default());
+    Setup {
+        models,
+        default_model: config.model.clone(),
+        agents: Agents::from(config),
+        tools: [built_in].into_iter().chain(extensions.tools).collect(),
+        hooks: extensions.hooks,
+    }
+}
+
 /// What is kept in memory, from the settings.
 fn memory_bounds(config: &Config) -> Bounds {
-    Bounds { calls: config.limits.stored_calls, call_bytes: config.limits.stored_bytes, ..Bounds::default() }
+    let limits = &config.limits;
+    Bounds {
+        calls: limits.stored_calls,
+        call_bytes: limits.stored_bytes,
+        sessions: limits.stored_sessions,
+        message_bytes: limits.stored_message_bytes,
+    }
 }
 
 /// The core's bounds, from the settings.
@@ -172,6 +220,7 @@ fn core_limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         default_timeout: config.client_tools.default_timeout,
+        approval_timeout: config.client_tools.approval_timeout,
         largest_timeout: limits.largest_timeout,
         largest_grace: limits.largest_grace,
         unconnected_tools: limits.unconnected_tools,
@@ -187,7 +236,10 @@ fn core_limits(config: &Config) -> Limits {
         remembered_calls: limits.remembered_calls,
         remembered_for: limits.remembered_for,
         replay: limits.replay,
+        steps: limits.steps,
+        repeated_calls: limits.repeated_calls,
+        queued_prompts: limits.queued_prompts,
+        tool_output: limits.tool_output,
         event_buffer: limits.event_buffer,
-        ..Limits::default()
     }
 }

@@ -10,6 +10,7 @@
 //! | [`app`] | puts it together: the only place that names concrete stores |
 //! | [`api`] | one folder a protocol: routes, decode, encode |
 //! | [`transport`] | a client's connection onto SSE or WebSocket |
+//! | [`provider`] | the models that a session can talk to |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
 //! | [`problem`] | errors to status and body, for all of it |
@@ -22,6 +23,7 @@ pub mod body;
 pub mod config;
 pub mod gate;
 pub mod problem;
+pub mod provider;
 pub mod serve;
 pub mod transport;
 

@@ -26,8 +26,7 @@ use tokio::time::Instant;
 
 use self::patient::Patient;
 use self::watch::{Activity, Verdict, Watch};
-use crate::app::App;
-use crate::auth::BadPublicKey;
+use crate::app::{App, Extensions, SetupError};
 use crate::config::Config;
 use crate::gate;
 use crate::problem::Problem;
@@ -55,9 +54,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// The public key is none.
+    /// Something cannot be set up as configured.
     #[error(transparent)]
-    PublicKey(#[from] BadPublicKey),
+    Setup(#[from] SetupError),
 }
 
 /// A server that listens.
@@ -70,11 +69,16 @@ pub struct Server {
 impl Server {
     /// Listens as configured; port 0 takes a free one.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
+        Self::bind_with(config, Extensions::default()).await
+    }
+
+    /// The same, with what an embedding program adds.
+    pub async fn bind_with(config: Config, extensions: Extensions) -> Result<Self, StartError> {
         let wanted = config.listen;
         let failed = |source| StartError::Listen { address: wanted, source };
         let listener = TcpListener::bind(wanted).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let app = App::new(config, address, Clock::system())?;
+        let app = App::new(config, address, Clock::system(), extensions).await?;
         Ok(Self { listener, address, app })
     }
 
