@@ -72,12 +72,13 @@ impl Api {
         self.done(self.http.post(url).json(prompt).timeout(ANSWER_TIMEOUT)).await
     }
 
-    /// The messages of a session, in order.
+    /// The messages of a session, in order: all of them, or the newest `limit`.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn messages(&self, session: &str) -> Result<Vec<MessageWithParts>, Error> {
-        self.send(self.get(&["session", session, "message"], &[]).timeout(ANSWER_TIMEOUT)).await
+    pub async fn messages(&self, session: &str, limit: Option<usize>) -> Result<Vec<MessageWithParts>, Error> {
+        let query = [("limit", limit.map(|limit| limit.to_string()))];
+        self.send(self.get(&["session", session, "message"], &query).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Stops the turn that is under way, if there is one, and returns when it is over. Its open calls are cancelled.

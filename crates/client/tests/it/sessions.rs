@@ -102,8 +102,10 @@ async fn something_is_said_and_the_answer_is_read() {
     assert_eq!(hasty.request().await, format!("POST /session/ses_1/prompt_async {body}"));
 
     let mut kept = Recorder::answering(200, json!([message()])).await;
-    assert_eq!(kept.api.messages("ses_1").await.unwrap()[0].info.id, "msg_2");
+    assert_eq!(kept.api.messages("ses_1", None).await.unwrap()[0].info.id, "msg_2");
     assert_eq!(kept.request().await, "GET /session/ses_1/message");
+    assert_eq!(kept.api.messages("ses_1", Some(9)).await.unwrap().len(), 1);
+    assert_eq!(kept.request().await, "GET /session/ses_1/message?limit=9");
 
     let mut stopped = Recorder::answering(200, json!(true)).await;
     stopped.api.abort("ses_1").await.unwrap();
@@ -134,7 +136,7 @@ async fn asks_are_listed_and_answered() {
 async fn a_failure_shows_the_message_that_its_body_has() {
     let body = json!({"name": "NotFoundError", "data": {"message": "there is no session ses_1"}});
     let missing = Recorder::answering(404, body).await;
-    let error = missing.api.messages("ses_1").await.unwrap_err();
+    let error = missing.api.messages("ses_1", None).await.unwrap_err();
     assert_eq!((error.status(), error.to_string()), (Some(404), "there is no session ses_1".to_owned()));
     let wordless = Recorder::answering(400, json!({"name": "BadRequestError", "data": {}})).await;
     assert_eq!(wordless.api.abort("ses_1").await.unwrap_err().to_string(), "BadRequestError");
