@@ -85,7 +85,8 @@ pub(crate) struct ChatArgs {
     #[arg(long)]
     json: bool,
     /// Show no colours.
-    #[arg(long, env = "NO_COLOR", hide_env_values = true, value_parser = is_set)]
+    #[arg(long, env = "NO_COLOR", hide_env_values = true, default_value = "",
+        value_parser = is_set)]
     no_color: bool,
     #[command(flatten)]
     server: ServerArgs,
@@ -150,7 +151,7 @@ impl Chat {
         let ended = tokio::select! {
             ended = chat => ended,
             // It ends by itself only when the server refuses it for good.
-            refused = &mut attached => return Ok(refused.context("the tools cannot be offered")?),
+            refused = &mut attached => return refused.context("the tools cannot be offered"),
         };
         shutdown.cancel();
         tokio::select! {

@@ -23,11 +23,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     for char in serde_json::to_string(value)?.chars() {
-        // Outside of strings JSON has only ASCII, so an escape is right wherever one of these is.
-        if is_obeyed(char) {
-            line.push_str(&format!("\\u{:04x}", u32::from(char)));
-        } else {
-            line.push(char);
+        match char {
+            // Only between values, where somebody else wrote them so; in strings JSON escapes them.
+            '\n' | '\r' | '\t' => line.push(' '),
+            // Only in strings: between values JSON has nothing but ASCII.
+            char if is_obeyed(char) => line.push_str(&format!("\\u{:04x}", u32::from(char))),
+            char => line.push(char),
         }
     }
     Ok(line)
@@ -126,6 +127,8 @@ mod tests {
         let json = json_line(&hostile).unwrap();
         assert!(!json.contains(is_obeyed), "{json:?}");
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), hostile);
+        let raw = serde_json::value::RawValue::from_string("{\r\n\t\"a\": 1}".to_owned()).unwrap();
+        assert_eq!(json_line(&raw).unwrap(), "{   \"a\": 1}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A chat at a terminal: a prompt, commands, and what is said.
 
+use std::io;
+
 use handback_wire::session::OfferedTool;
 use tokio::sync::watch;
 
@@ -19,12 +21,15 @@ const HELP: &str = "\
 /sessions     the sessions of the server
 /model [P/M]  show the model, or take another for what follows
 /quit         leave; so does Ctrl-D
-Ctrl-C stops an answer. Whatever does not begin with one of these is said to the model.";
+Ctrl-C stops an answer. A line that ends with \\ goes on in the next.";
 
 /// So many sessions are listed.
 const LISTED_SESSIONS: usize = 20;
 
-/// A line that was typed.
+/// What is typed at once has at most about so many bytes; a line end that is marked does not count beyond it.
+const LONGEST_TYPED: usize = 1024 * 1024;
+
+/// What was typed.
 #[derive(Debug, PartialEq)]
 enum Typed<'a> {
     Nothing,
@@ -64,16 +69,11 @@ pub(super) async fn run(
     mut link: Option<watch::Receiver<Link>>,
 ) -> anyhow::Result<()> {
     introduce(conversation).await?;
-    loop {
-        conversation.screen.aside(Ink::Bold, "\n> ")?;
-        let line = match next_line(conversation, signals, &mut link).await? {
-            Some(line) => line,
-            None => break,
-        };
-        match act(conversation, signals, Typed::read(&line)).await {
+    while let Some(typed) = next_typed(conversation, signals, link.as_mut()).await? {
+        match act(conversation, signals, Typed::read(&typed)).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if error.is::<Interrupted>() || error.is::<std::io::Error>() => return Err(error),
+            Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() => return Err(error),
             // The next try may succeed.
             Err(error) => conversation.screen.line(Ink::Red, &format!("✗ {error:#}"))?,
         }
@@ -85,44 +85,52 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// What is typed next; `None` if the user leaves instead.
-async fn next_line(
+/// What is typed next, of one line or more; `None` if the user leaves instead.
+async fn next_typed(
     conversation: &mut Conversation,
     signals: &mut Signals,
-    link: &mut Option<watch::Receiver<Link>>,
+    mut link: Option<&mut watch::Receiver<Link>>,
 ) -> anyhow::Result<Option<String>> {
-    let mut was_lost = false;
+    let (mut typed, mut was_lost) = (String::new(), false);
+    conversation.screen.aside(Ink::Bold, "\n> ")?;
     loop {
-        let changed = async {
-            match link {
-                // It is looked at once in any case: it may have been lost during a turn.
-                Some(link) => {
-                    link.wait_for(|link| matches!(link, Link::Lost(_)) != was_lost).await.ok().map(|link| link.clone())
-                }
-                None => std::future::pending().await,
+        let line = tokio::select! {
+            line = conversation.lines.next() => line?,
+            _ = signals.next() => None,
+            note = link_change(link.as_deref_mut(), was_lost) => {
+                was_lost = !was_lost;
+                conversation.screen.aside(Ink::Yellow, &format!("\n{}", plain(&note)))?;
+                conversation.screen.aside(Ink::Bold, "\n> ")?;
+                continue;
             }
         };
-        let note = tokio::select! {
-            line = conversation.lines.next() => {
-                let line = line?;
-                if line.is_none() {
-                    conversation.screen.aside(Ink::Dim, "\n")?;
-                }
-                return Ok(line);
-            }
-            _ = signals.next() => {
-                conversation.screen.aside(Ink::Dim, "\n")?;
-                return Ok(None);
-            }
-            link = changed => match link {
-                Some(Link::Lost(reason)) => format!("{reason}; connecting again"),
-                _ => "connected again".to_owned(),
-            }
+        let Some(line) = line else {
+            conversation.screen.aside(Ink::Bold, "\n")?;
+            return Ok(None);
         };
-        was_lost = !was_lost;
-        conversation.screen.aside(Ink::Yellow, &format!("\n{}", plain(&note)))?;
-        conversation.screen.aside(Ink::Bold, "\n> ")?;
+        match line.strip_suffix('\\') {
+            Some(begun) if typed.len() < LONGEST_TYPED => {
+                typed.push_str(begun);
+                typed.push('\n');
+                conversation.screen.aside(Ink::Bold, "… ")?;
+            }
+            _ => return Ok(Some(typed + &line)),
+        }
     }
+}
+
+/// Waits until the connection that offers the tools is lost or found. It may have been lost before, during a turn.
+async fn link_change(link: Option<&mut watch::Receiver<Link>>, was_lost: bool) -> String {
+    if let Some(link) = link
+        && let Ok(link) = link.wait_for(|link| matches!(link, Link::Lost(_)) != was_lost).await
+    {
+        return match &*link {
+            Link::Lost(reason) => format!("{reason}; connecting again"),
+            Link::Open | Link::Opening => "connected again".to_owned(),
+        };
+    }
+    // There is none, or its end is seen elsewhere.
+    std::future::pending().await
 }
 
 /// Does what was typed; says whether the chat goes on.

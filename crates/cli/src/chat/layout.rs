@@ -175,15 +175,13 @@ impl Layout {
     /// The first lines of what a tool said.
     fn excerpt_lines(&self, text: &str) -> String {
         let text = plain(text);
-        let mut lines = text.trim_end().lines();
-        let mut shown = String::new();
-        for line in lines.by_ref().take(OUTPUT_LINES) {
-            shown.push_str(&self.quoted(&excerpt(line, LINE_CHARACTERS)));
-        }
-        match lines.count() {
-            0 => {}
-            1 => shown.push_str(&self.quoted("… 1 more line")),
-            more => shown.push_str(&self.quoted(&format!("… {more} more lines"))),
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        // One line more is as short as saying so.
+        let most = if lines.len() == OUTPUT_LINES + 1 { OUTPUT_LINES + 1 } else { OUTPUT_LINES };
+        let mut shown: String =
+            lines.iter().take(most).map(|line| self.quoted(&excerpt(line, LINE_CHARACTERS))).collect();
+        if lines.len() > most {
+            shown.push_str(&self.quoted(&format!("… {} more lines", lines.len() - most)));
         }
         shown
     }

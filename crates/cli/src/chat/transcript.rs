@@ -144,21 +144,18 @@ impl Transcript {
         let shown = self.shown.entry(part.id.clone()).or_default();
         shown.is_thought = part.kind == "reasoning";
         let new = match whole.strip_prefix(shown.text.as_str()) {
-            Some(new) => new,
+            Some(new) => new.to_owned(),
             // Older than what is shown already.
             None if shown.text.starts_with(whole) => {
                 shown.is_current = false;
                 return None;
             }
             // It was written anew.
-            None => {
-                shown.text.clear();
-                whole
-            }
+            None => format!("\n{whole}"),
         };
         shown.is_current = true;
-        shown.text.push_str(new);
-        (!new.is_empty()).then(|| text_piece(shown.is_thought, &part.id, new))
+        whole.clone_into(&mut shown.text);
+        (!new.is_empty()).then(|| text_piece(shown.is_thought, &part.id, &new))
     }
 
     fn grow(&mut self, part: &str, delta: &str) -> Vec<Piece> {
