@@ -53,7 +53,56 @@ struct StatusLabel {
     status: u16,
 }
 
-/// What an embedding program adds to the server.
+/// What an embedding program adds to the server: models, tools that run here, and hooks that look at calls.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use handback_server::app::Extensions;
+/// use handback_server::config::Config;
+/// use handback_server::core::call::Success;
+/// use handback_server::core::schema::Schema;
+/// use handback_server::core::toolbox::{
+///     Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec,
+/// };
+/// use handback_server::Server;
+///
+/// /// A tool: the model may ask which session it is in.
+/// struct WhereAmI(ServerToolSpec);
+///
+/// impl ServerTool for WhereAmI {
+///     fn spec(&self) -> &ServerToolSpec {
+///         &self.0
+///     }
+///
+///     fn run<'a>(&'a self, call: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>> {
+///         let output = format!("This is session {}.", call.session.id);
+///         Box::pin(async { Ok(Success { output, ..Success::default() }) })
+///     }
+/// }
+///
+/// /// A hook: nothing is deleted here, whoever asks.
+/// struct KeepEverything;
+///
+/// impl Hook for KeepEverything {
+///     fn before<'a>(&'a self, call: HookedCall<'a>) -> BoxFuture<'a, Before> {
+///         let refused = call.tool.contains("delete");
+///         Box::pin(async move { if refused { Before::Refuse("Nothing is deleted here.".into()) } else { Before::Go } })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let spec = ServerToolSpec::new("where_am_i", "Tells the session", Arc::new(Schema::any_object()))?;
+/// let extensions =
+///     Extensions { tools: vec![Arc::new(WhereAmI(spec))], hooks: vec![Arc::new(KeepEverything)], ..Extensions::default() };
+/// let config = Config { listen: "127.0.0.1:0".parse()?, ..Config::default() };
+/// let server = Server::bind_with(config, extensions).await?;
+/// println!("listening on http://{}", server.local_addr());
+/// server.run(async { /* until this is over */ }).await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct Extensions {
     /// Providers of models, by name; one of a configured name takes its place.
