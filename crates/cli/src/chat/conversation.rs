@@ -96,7 +96,11 @@ impl Conversation {
             stop = signals.next() => Err(stop),
         };
         let said = match ended {
-            Ok(answer) => Said::Answered(Box::new(answer?)),
+            Ok(answer) => {
+                turn.screen.leave_question()?;
+                turn.screen.end_line()?;
+                Said::Answered(Box::new(answer?))
+            }
             Err(stop) => {
                 tokio::select! {
                     aborted = turn.abort() => aborted?,
@@ -106,7 +110,6 @@ impl Conversation {
             }
         };
         let tokens = turn.transcript.tokens();
-        self.screen.end_line()?;
         if let Said::Answered(answer) = &said
             && answer.info.finish.as_deref() == Some("length")
         {

@@ -57,15 +57,24 @@ impl Screen {
         Ok(())
     }
 
-    /// The user has pressed Ctrl-C: goes on below what the terminal shows of that, without the question that was open.
-    pub(super) fn interrupted(&mut self) -> io::Result<()> {
-        let chunks = self.layout.end_line();
-        let is_below = self.held.is_none() && !chunks.is_empty();
-        if !is_below && io::stderr().is_terminal() {
+    /// Goes on without the question that is open, if there is one: nobody will answer it.
+    pub(super) fn leave_question(&mut self) -> io::Result<()> {
+        if self.held.is_some() {
             write_aside("\n")?;
         }
-        self.write(chunks)?;
         self.release()
+    }
+
+    /// The user has pressed Ctrl-C: goes on below what the terminal shows of that.
+    pub(super) fn interrupted(&mut self) -> io::Result<()> {
+        if self.held.is_some() {
+            return self.leave_question();
+        }
+        let chunks = self.layout.end_line();
+        if chunks.is_empty() && io::stderr().is_terminal() {
+            return write_aside("\n");
+        }
+        self.write(chunks)
     }
 
     /// Shows what was held back.
