@@ -13,6 +13,9 @@ use crate::attach::command_tool;
 /// How long it may take until the tools are there.
 const READY: Duration = Duration::from_secs(30);
 
+/// The delays between the tries to connect again: shorter than usual, since somebody is waiting.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
 /// A command to offer, as it is given: `NAME=COMMAND`.
 #[derive(Debug, Clone)]
 pub(super) struct LocalTool {
@@ -54,11 +57,12 @@ pub(super) enum Link {
 /// The client that offers the tools, and how its connection stands.
 pub(super) fn client(api: &Api, client: &str, tools: &[LocalTool]) -> (Attach, watch::Receiver<Link>) {
     let (sender, link) = watch::channel(Link::Opening);
-    let attach = Attach::new(api.clone(), client).observe(move |status| match status {
-        Status::Connected { .. } => _ = sender.send_replace(Link::Open),
-        Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
-        _ => {}
-    });
+    let attach =
+        Attach::new(api.clone(), client).reconnect(RECONNECT.0, RECONNECT.1).observe(move |status| match status {
+            Status::Connected { .. } => _ = sender.send_replace(Link::Open),
+            Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
+            _ => {}
+        });
     (tools.iter().map(LocalTool::tool).fold(attach, Attach::tool), link)
 }
 
