@@ -8,14 +8,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{Ran, command, handback};
 
 /// A process that is killed when the test ends.
-pub(crate) struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().unwrap()
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn serve(listen: &str) -> (Process, String) {
     serve_with(&["serve", "--listen", listen, "--log", "off"])
 }
 
-fn serve_with(arguments: &[&str]) -> (Process, String) {
+pub(crate) fn serve_with(arguments: &[&str]) -> (Process, String) {
     let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
