@@ -29,12 +29,15 @@ use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
 use crate::table::{Ending, Lifecycle, Table};
+use crate::tool::Tool;
 
 /// A call to be made.
 #[derive(Debug)]
 pub struct NewCall {
     /// The full id of the tool.
     pub tool: String,
+    /// The client whose tool it is. Two clients may have a tool of that id one after the other; `None`: whoever has it.
+    pub client: Option<ClientId>,
     /// The call's id; made when `None`.
     pub request: Option<RequestId>,
     /// The session that it belongs to.
@@ -157,7 +160,8 @@ impl Hub {
 
     /// Makes a call: when this returns, it is in the table and on its way.
     pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
-        let tool = self.locked(|table| table.registry.find(&new.tool).cloned());
+        let meant = |tool: &&Arc<Tool>| new.client.as_ref().is_none_or(|client| *client == tool.client);
+        let tool = self.locked(|table| table.registry.find(&new.tool).filter(meant).cloned());
         let Some(tool) = tool else { return Err(Refusal::UnknownTool(new.tool)) };
         let limits = self.limits();
         tool.spec.schema.check(&new.input, limits)?;
@@ -191,7 +195,7 @@ impl Hub {
                 return Err(Refusal::ShuttingDown);
             }
             // It was there a moment ago, and may have gone with its client.
-            if table.registry.find(head.tool.id.as_str()).is_none() {
+            if table.registry.find(head.tool.id.as_str()).is_none_or(|tool| tool.client != *client) {
                 return Err(Refusal::UnknownTool(new.tool));
             }
             if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {

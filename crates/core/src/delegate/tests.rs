@@ -44,6 +44,7 @@ fn register(hub: &Hub) {
 fn call() -> NewCall {
     NewCall {
         tool: "client_tab_t".into(),
+        client: None,
         request: None,
         session: SessionId::parse("").unwrap(),
         message: MessageId::parse("").unwrap(),

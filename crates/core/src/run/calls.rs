@@ -161,6 +161,7 @@ impl Call<'_> {
         let hub = self.context.sessions.hub();
         let new = NewCall {
             tool: tool.id.as_str().to_owned(),
+            client: Some(tool.client.clone()),
             request: Some(self.request.clone()),
             session: self.context.session.id.clone(),
             message: self.message.clone(),

@@ -6,6 +6,7 @@ mod bad_input;
 mod endpoints;
 mod events;
 mod schema;
+mod sessions;
 mod shutdown;
 mod slow;
 mod sockets;

@@ -279,11 +279,11 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Idle => vec![status(wire::Status::Idle), events::Event::SessionIdle { session_id }],
         SessionEvent::Failed(error) => vec![events::Event::SessionError { session_id, error: turn_error(error) }],
         SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
-        SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
-            session_id,
-            part: light_part(&of.id, message, part),
-            delta: delta.as_deref().map(str::to_owned),
-        }],
+        SessionEvent::Part { message, part, delta } => {
+            let shown = light_part(&of.id, message, part);
+            let delta = delta.as_deref().and_then(|delta| shown_delta(part, &shown, delta));
+            vec![events::Event::PartUpdated { session_id, part: shown, delta }]
+        }
         // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
         SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
@@ -315,13 +315,35 @@ fn lighten(part: &mut wire::Part, link: &str) {
     };
     part.url.iter_mut().for_each(replace);
     let Some(state) = &mut part.state else { return };
-    state.output.iter_mut().for_each(replace);
+    for text in [&mut state.title, &mut state.output, &mut state.error] {
+        text.iter_mut().for_each(replace);
+    }
+    if let Some(raw) = &mut state.raw {
+        // Not JSON yet, so that nothing can be put in the place of a file: they are shown up to there.
+        raw.truncate(first_data_url(raw).unwrap_or(raw.len()));
+    }
     for value in [&mut state.input, &mut state.metadata].into_iter().flatten() {
         if let Cow::Owned(changed) = without_data_urls(value, link) {
             *value = changed;
         }
     }
     state.attachments.iter_mut().flatten().for_each(|file| lighten(file, link));
+}
+
+/// What was added to a part, as far as the part itself shows it.
+fn shown_delta(part: &Part, shown: &wire::Part, delta: &str) -> Option<String> {
+    let PartBody::Tool(ToolPart { state: ToolState::Pending { raw }, .. }) = &part.body else {
+        return Some(delta.to_owned());
+    };
+    let known = raw.len().checked_sub(delta.len())?;
+    let added = shown.state.as_ref()?.raw.as_ref()?.get(known..)?;
+    (!added.is_empty()).then(|| added.to_owned())
+}
+
+/// Where the first data URL begins in JSON that may not be complete.
+fn first_data_url(json: &str) -> Option<usize> {
+    let quoted = |six: &[u8]| six.starts_with(b"\"") && six[1..].eq_ignore_ascii_case(b"data:");
+    json.as_bytes().windows(6).position(quoted).map(|quote| quote + 1)
 }
 
 fn call_link(request: &RequestId) -> String {
