@@ -87,7 +87,12 @@ impl Problem {
                 serde_json::to_vec(&ErrorBody { error: self.message.clone(), code: self.code, details })
             }
             Shape::Named => {
-                let name = if self.code == ErrorCode::NotFound { "NotFoundError" } else { "BadRequestError" };
+                // The names that the SDK's types have for them.
+                let name = match self.code {
+                    ErrorCode::NotFound => "NotFoundError",
+                    code if code.status() >= 500 => "UnknownError",
+                    _ => "BadRequest",
+                };
                 serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
             }
             Shape::Ack => {
