@@ -282,7 +282,8 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
             part: light_part(&of.id, message, part),
-            delta: delta.as_deref().map(str::to_owned),
+            // Older clients print what they find there: only text belongs into it, no arguments of calls.
+            delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
         }],
         // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
