@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{CallHead, Cancellation, FinishedCall, Outcome};
+use crate::call::{CallHead, Cancellation, FinishedCall, Outcome, Stage};
 use crate::finished::End;
 use crate::hub::Hub;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
@@ -239,7 +239,11 @@ impl Hub {
     /// A client answers a call.
     pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
         let ended = self.decide(request, caller, outcome)?;
-        let Some(ended) = ended else { return Ok(Taken::Again) };
+        let Some(ended) = ended else {
+            // The first one may still be on its way into the journal.
+            self.0.store.flush().await?;
+            return Ok(Taken::Again);
+        };
         // Journaled first: a result that was answered with yes is never lost.
         ended.journal().await?;
         Ok(Taken::First)
@@ -263,7 +267,7 @@ impl Hub {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
-                if answer.is_some() && call.ask.is_some() {
+                if answer.is_some() && call.stage == Stage::AwaitingApproval {
                     return Err(NotTaken::NotAllowedYet);
                 }
                 return Ok(table.finish(request, outcome, answer, now));

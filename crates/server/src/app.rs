@@ -30,6 +30,10 @@ use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
+use crate::store::{self as sqlite, OpenError, Sqlite};
+
+/// The name of the database in its directory.
+const DATABASE: &str = "handback.db";
 
 /// What every request handler can reach. A cheap clone of one shared state.
 #[derive(Clone)]
@@ -38,6 +42,8 @@ pub struct App(Arc<Inner>);
 struct Inner {
     hub: Hub,
     sessions: Sessions,
+    /// The file that things are kept in; `None`: memory.
+    database: Option<Arc<Sqlite>>,
     config: Config,
     auth: Auth,
     origins: Origins,
@@ -53,7 +59,56 @@ struct StatusLabel {
     status: u16,
 }
 
-/// What an embedding program adds to the server.
+/// What an embedding program adds to the server: models, tools that run here, and hooks that look at calls.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use handback_server::app::Extensions;
+/// use handback_server::config::Config;
+/// use handback_server::core::call::Success;
+/// use handback_server::core::schema::Schema;
+/// use handback_server::core::toolbox::{
+///     Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec,
+/// };
+/// use handback_server::Server;
+///
+/// /// A tool: the model may ask which session it is in.
+/// struct WhereAmI(ServerToolSpec);
+///
+/// impl ServerTool for WhereAmI {
+///     fn spec(&self) -> &ServerToolSpec {
+///         &self.0
+///     }
+///
+///     fn run<'a>(&'a self, call: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>> {
+///         let output = format!("This is session {}.", call.session.id);
+///         Box::pin(async { Ok(Success { output, ..Success::default() }) })
+///     }
+/// }
+///
+/// /// A hook: nothing is deleted here, whoever asks.
+/// struct KeepEverything;
+///
+/// impl Hook for KeepEverything {
+///     fn before<'a>(&'a self, call: HookedCall<'a>) -> BoxFuture<'a, Before> {
+///         let refused = call.tool.contains("delete");
+///         Box::pin(async move { if refused { Before::Refuse("Nothing is deleted here.".into()) } else { Before::Go } })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let spec = ServerToolSpec::new("where_am_i", "Tells the session", Arc::new(Schema::any_object()))?;
+/// let extensions =
+///     Extensions { tools: vec![Arc::new(WhereAmI(spec))], hooks: vec![Arc::new(KeepEverything)], ..Extensions::default() };
+/// let config = Config { listen: "127.0.0.1:0".parse()?, ..Config::default() };
+/// let server = Server::bind_with(config, extensions).await?;
+/// println!("listening on http://{}", server.local_addr());
+/// server.run(async { /* until this is over */ }).await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct Extensions {
     /// Providers of models, by name; one of a configured name takes its place.
@@ -70,6 +125,9 @@ pub enum SetupError {
     /// The key that tokens are checked with.
     #[error(transparent)]
     PublicKey(#[from] BadPublicKey),
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] OpenError),
     /// A provider.
     #[error(transparent)]
     Provider(#[from] InvalidSettings),
@@ -87,8 +145,16 @@ impl App {
         extensions: Extensions,
     ) -> Result<Self, SetupError> {
         let tasks = TaskTracker::new();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
+        let database = match config.database_directory() {
+            Some(directory) => Some(Arc::new(Sqlite::open(&directory.join(DATABASE), sqlite_bounds(&config))?)),
+            None => None,
+        };
+        let store: Arc<dyn Store> = match &database {
+            Some(database) => database.clone(),
+            None => Arc::new(MemoryStore::new(memory_bounds(&config))),
+        };
         let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
+        hub.recall().await?;
         let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {
@@ -97,6 +163,7 @@ impl App {
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
+            database,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
             tasks,
@@ -152,6 +219,14 @@ impl App {
     /// Tasks that shutting down waits for.
     pub fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    /// Closes the database: everything that was taken is in it then. Called when all tasks are done.
+    pub async fn close_database(&self) -> Result<(), StoreError> {
+        match &self.0.database {
+            Some(database) => database.close().await,
+            None => Ok(()),
+        }
     }
 
     /// All connections have to go.
@@ -230,6 +305,12 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
         ProviderKind::OpenAi => Arc::new(OpenAi::new(settings)?),
         ProviderKind::Anthropic => Arc::new(Anthropic::new(settings)?),
     })
+}
+
+/// What the database takes and keeps, from the settings.
+fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
+    let limits = &config.limits;
+    sqlite::Bounds { calls: limits.stored_calls, call_bytes: limits.stored_bytes as u64, ..sqlite::Bounds::default() }
 }
 
 /// What is kept in memory, from the settings.

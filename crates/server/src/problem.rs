@@ -90,6 +90,9 @@ impl Problem {
                 // The names that the SDK's types have for them.
                 let name = match self.code {
                     ErrorCode::NotFound => "NotFoundError",
+                    ErrorCode::Unauthorized => "UnauthorizedError",
+                    ErrorCode::Forbidden => "ForbiddenError",
+                    ErrorCode::Conflict | ErrorCode::Cancelled => "ConflictError",
                     code if code.status() >= 500 => "UnknownError",
                     _ => "BadRequest",
                 };

@@ -6,17 +6,22 @@
 //! | [`stream`] | a reader of server-sent events over a real socket |
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
+//! | [`mod@store_contract`] | what every store must do, as tests |
+//! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
 pub mod keys;
 pub mod raw;
+pub mod scratch;
 pub mod server;
 pub mod socket;
+pub mod store_contract;
 pub mod stream;
 
 pub use raw::RawSocket;
+pub use scratch::Scratch;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
 pub use stream::{Frame, TestStream};

@@ -270,7 +270,7 @@ pub struct CacheTokens {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnError {
     /// What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
-    /// `NotFoundError`, `BadRequest`, `UnknownError`.
+    /// `BadRequest`, `NotFoundError`, `ConflictError` and others.
     pub name: String,
     /// More about it.
     pub data: TurnErrorData,

@@ -524,6 +524,10 @@ impl Store for SlowStore {
         self.kept.messages(session)
     }
 
+    fn flush(&self) -> StoreFuture<()> {
+        self.slowly(self.kept.flush())
+    }
+
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
         self.kept.unanswered()
     }

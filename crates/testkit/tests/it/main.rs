@@ -9,6 +9,7 @@ mod schema;
 mod shutdown;
 mod slow;
 mod sockets;
+mod store;
 mod streams;
 mod stress;
 mod weaknesses;
