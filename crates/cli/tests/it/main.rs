@@ -4,6 +4,8 @@
 
 mod answers;
 #[cfg(unix)]
+mod bench;
+#[cfg(unix)]
 mod processes;
 mod readme;
 mod usage;
