@@ -78,6 +78,8 @@ struct Live {
 pub(crate) struct Queued {
     pub(crate) user: Arc<Message>,
     pub(crate) client: Option<ClientId>,
+    /// False if it could not be kept. Before it is kept and told, its turn does not begin.
+    kept: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
 
@@ -301,14 +303,11 @@ impl Sessions {
         if prompt.message.is_some() && self.messages(id).await?.iter().any(|known| known.id == user.id) {
             return Err(SessionError::DuplicateMessage(user.id.clone()));
         }
-        let (answer, saving) = {
-            let mut live = self.lock();
-            let answer = self.enqueue(&mut live, &session, &user, prompt.client)?;
-            // Called under the lock: whatever the turn writes comes after it.
-            (answer, self.store().save_message(&user))
-        };
-        if let Err(error) = saving.await {
-            self.withdraw(id, &user.id);
+        let (tell_kept, kept) = oneshot::channel();
+        let answer = self.enqueue(&session, &user, prompt.client, kept)?;
+        if let Err(error) = self.store().save_message(&user).await {
+            // Its turn may be waiting for this, or may not.
+            _ = tell_kept.send(false);
             return Err(error.into());
         }
         self.tell(&session, SessionEvent::Message(user.clone()));
@@ -316,6 +315,7 @@ impl Sessions {
             let (message, part) = (user.id.clone(), part.clone());
             self.tell(&session, SessionEvent::Part { message, part, delta: None });
         }
+        _ = tell_kept.send(true);
         Ok(Prompted { user, answer })
     }
 
@@ -344,11 +344,12 @@ impl Sessions {
     /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
     fn enqueue(
         &self,
-        live: &mut HashMap<SessionId, Live>,
         session: &Session,
         user: &Arc<Message>,
         client: Option<ClientId>,
+        kept: oneshot::Receiver<bool>,
     ) -> Result<Option<oneshot::Receiver<Arc<Message>>>, SessionError> {
+        let mut live = self.lock();
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
         if let (Some(owner), Some(client)) = (owner, &client)
@@ -361,7 +362,7 @@ impl Sessions {
         }
         let (done, answer) = oneshot::channel();
         let owner = owner.or(client.as_ref()).cloned();
-        let queued = Queued { user: user.clone(), client, done };
+        let queued = Queued { user: user.clone(), client, kept, done };
         match known {
             Some(live) => {
                 let most = self.hub().limits().queued_prompts;
@@ -384,16 +385,6 @@ impl Sessions {
             }
         }
         Ok(Some(answer))
-    }
-
-    /// A prompt could not be kept: it does not wait any longer, and if its turn has begun, that is stopped.
-    fn withdraw(&self, id: &SessionId, message: &MessageId) {
-        if let Some(live) = self.lock().get_mut(id) {
-            live.queue.retain(|queued| queued.user.id != *message);
-            if live.running == *message {
-                live.abort.cancel();
-            }
-        }
     }
 
     /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
@@ -558,8 +549,13 @@ impl Sessions {
 async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: (CancellationToken, CancellationToken)) {
     let mut next = Some((first, turn));
     let mut alive = Alive { sessions: &sessions, id: &id, running: None };
-    while let Some((queued, (abort, over))) = next {
-        alive.running = Some((queued.user.id.clone(), over.clone().drop_guard()));
+    while let Some((mut queued, (abort, over))) = next {
+        alive.running = Some((queued.user.id.clone(), over.drop_guard()));
+        // If whoever prompted has gone meanwhile, it is kept all the same.
+        if !(&mut queued.kept).await.unwrap_or(true) {
+            next = sessions.next_turn(&id, &queued.user.id);
+            continue;
+        }
         let (session, answer) = run::turn(&sessions, &id, &queued, &abort).await;
         next = sessions.next_turn(&id, &queued.user.id);
         if next.is_none()

@@ -25,10 +25,11 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::api;
 use crate::auth::{Auth, BadPublicKey};
-use crate::config::{Config, DEMO_PROVIDER};
+use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
 use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
+use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
 
 /// What every request handler can reach. A cheap clone of one shared state.
 #[derive(Clone)]
@@ -52,7 +53,56 @@ struct StatusLabel {
     status: u16,
 }
 
-/// What an embedding program adds to the server.
+/// What an embedding program adds to the server: models, tools that run here, and hooks that look at calls.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use handback_server::app::Extensions;
+/// use handback_server::config::Config;
+/// use handback_server::core::call::Success;
+/// use handback_server::core::schema::Schema;
+/// use handback_server::core::toolbox::{
+///     Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec,
+/// };
+/// use handback_server::Server;
+///
+/// /// A tool: the model may ask which session it is in.
+/// struct WhereAmI(ServerToolSpec);
+///
+/// impl ServerTool for WhereAmI {
+///     fn spec(&self) -> &ServerToolSpec {
+///         &self.0
+///     }
+///
+///     fn run<'a>(&'a self, call: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>> {
+///         let output = format!("This is session {}.", call.session.id);
+///         Box::pin(async { Ok(Success { output, ..Success::default() }) })
+///     }
+/// }
+///
+/// /// A hook: nothing is deleted here, whoever asks.
+/// struct KeepEverything;
+///
+/// impl Hook for KeepEverything {
+///     fn before<'a>(&'a self, call: HookedCall<'a>) -> BoxFuture<'a, Before> {
+///         let refused = call.tool.contains("delete");
+///         Box::pin(async move { if refused { Before::Refuse("Nothing is deleted here.".into()) } else { Before::Go } })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let spec = ServerToolSpec::new("where_am_i", "Tells the session", Arc::new(Schema::any_object()))?;
+/// let extensions =
+///     Extensions { tools: vec![Arc::new(WhereAmI(spec))], hooks: vec![Arc::new(KeepEverything)], ..Extensions::default() };
+/// let config = Config { listen: "127.0.0.1:0".parse()?, ..Config::default() };
+/// let server = Server::bind_with(config, extensions).await?;
+/// println!("listening on http://{}", server.local_addr());
+/// server.run(async { /* until this is over */ }).await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct Extensions {
     /// Providers of models, by name; one of a configured name takes its place.
@@ -69,6 +119,9 @@ pub enum SetupError {
     /// The key that tokens are checked with.
     #[error(transparent)]
     PublicKey(#[from] BadPublicKey),
+    /// A provider.
+    #[error(transparent)]
+    Provider(#[from] InvalidSettings),
     /// What an earlier run left could not be read or marked.
     #[error("sessions could not be taken up: {0}")]
     Recover(#[from] StoreError),
@@ -85,7 +138,7 @@ impl App {
         let tasks = TaskTracker::new();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
         let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
-        let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions));
+        let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
@@ -188,20 +241,44 @@ impl App {
 struct Document;
 
 /// What sessions run with: what is built in, what is configured, what is added.
-fn sessions_setup(config: &Config, extensions: Extensions) -> Setup {
+fn sessions_setup(config: &Config, extensions: Extensions) -> Result<Setup, InvalidSettings> {
     let mut models = Models::default();
     models.insert(DEMO_PROVIDER, Arc::new(Scripted));
+    for (name, provider) in &config.providers {
+        models.insert(name, model(name, provider)?);
+    }
     for (name, model) in extensions.models {
         models.insert(&name, model);
     }
     let built_in: Arc<dyn ServerTool> = Arc::new(ListTools::default());
-    Setup {
+    Ok(Setup {
         models,
         default_model: config.model.clone(),
         agents: Agents::from(config),
         tools: [built_in].into_iter().chain(extensions.tools).collect(),
         hooks: extensions.hooks,
-    }
+    })
+}
+
+/// A provider, from the settings.
+fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, InvalidSettings> {
+    let settings = provider::Settings {
+        name: name.to_owned(),
+        base_url: provider.base_url.clone(),
+        api_key: provider.api_key.clone(),
+        images: provider.images,
+        max_tokens: provider.max_tokens,
+        bounds: provider::Bounds {
+            // Before it says anything, a provider may have to load its model.
+            first_byte: provider.stall_timeout * 5,
+            stall: provider.stall_timeout,
+            ..provider::Bounds::default()
+        },
+    };
+    Ok(match provider.kind {
+        ProviderKind::OpenAi => Arc::new(OpenAi::new(settings)?),
+        ProviderKind::Anthropic => Arc::new(Anthropic::new(settings)?),
+    })
 }
 
 /// What is kept in memory, from the settings.

@@ -124,7 +124,7 @@ pub struct Provider {
     /// The most tokens of an answer; `None`: the provider's own bound.
     #[serde(default, deserialize_with = "value::token_count")]
     pub max_tokens: Option<u32>,
-    /// How long it may say nothing; then the turn ends with an error.
+    /// How long it may say nothing; then the turn ends with an error. Before its first byte, five times as long.
     #[serde(default = "a_minute", with = "Millis::<1, HOUR>")]
     pub stall_timeout: Duration,
 }

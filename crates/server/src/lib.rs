@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`serve`] | sockets: accept, limits, stalls, shutting down |
 //! | [`gate`] | what every request passes: `Host`, `Origin`, keys and tokens, CORS |
-//! | [`app`] | puts it together: the only place that names concrete stores |
+//! | [`app`] | puts it together: the only place that names concrete stores and models |
 //! | [`api`] | one folder a protocol: routes, decode, encode |
 //! | [`transport`] | a client's connection onto SSE or WebSocket |
 //! | [`provider`] | the models that a session can talk to |

@@ -87,7 +87,14 @@ impl Problem {
                 serde_json::to_vec(&ErrorBody { error: self.message.clone(), code: self.code, details })
             }
             Shape::Named => {
-                let name = if self.code == ErrorCode::NotFound { "NotFoundError" } else { "BadRequestError" };
+                let name = match self.code {
+                    ErrorCode::NotFound => "NotFoundError",
+                    ErrorCode::Unauthorized => "UnauthorizedError",
+                    ErrorCode::Forbidden => "ForbiddenError",
+                    ErrorCode::Conflict | ErrorCode::Cancelled => "ConflictError",
+                    code if code.status() >= 500 => "UnknownError",
+                    _ => "BadRequestError",
+                };
                 serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
             }
             Shape::Ack => {

@@ -48,16 +48,27 @@ fn fits(expected: &str, found: &str) -> bool {
 
 #[test]
 fn the_readme_is_true() {
+    run_page("README.md", "cargo run --release", 16);
+}
+
+#[test]
+fn the_page_on_sessions_is_true() {
+    run_page("docs/sessions.md", "handback serve", 14);
+}
+
+/// Runs all commands of a page, but for the first, which starts the server.
+fn run_page(page: &str, starts: &str, at_least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let folder = std::env::temp_dir().join(format!("handback-readme-{}", std::process::id()));
+    let text = std::fs::read_to_string(root.join(page)).unwrap();
+    let name = page.replace('/', "-");
+    let folder = std::env::temp_dir().join(format!("handback-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (_server, url) = serve("127.0.0.1:0");
     let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
 
-    let commands = shown(&readme);
-    assert!(commands.len() > 12, "the README has lost its commands: {commands:#?}");
-    assert_eq!(commands[0].command, "cargo run --release");
+    let commands = shown(&text);
+    assert!(commands.len() >= at_least, "{page} has lost its commands: {commands:#?}");
+    assert_eq!(commands[0].command, starts);
     assert_eq!(commands[0].output, ["handback listening on http://127.0.0.1:4096"]);
     let mut script = String::new();
     for (place, shown) in commands.iter().enumerate().skip(1) {

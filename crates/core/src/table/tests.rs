@@ -13,6 +13,7 @@ use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::{Caller, NewCall, NotTaken, Origin, Taken};
 use crate::hub::{Counts, Hub};
 use crate::id::{CallId, EventId, MessageId, ToolName};
+use crate::permission::{Answer, Reply};
 use crate::policy::Permission;
 use crate::schema::Schema;
 use crate::store::MemoryStore;
@@ -51,6 +52,9 @@ impl Table {
             assert!(client.links.is_empty() || client.expires.is_none(), "{id} expires while it is connected");
         }
         assert_eq!(open, self.calls.len());
+        let asking = self.calls.values().filter(|call| call.ask.is_some());
+        assert!(asking.clone().all(|call| call.stage == Stage::AwaitingApproval), "it is on its way without a yes");
+        assert_eq!(asking.count(), self.asks.len());
     }
 }
 
@@ -67,6 +71,12 @@ enum Step {
         client: usize,
         session: usize,
         timeout: u64,
+        permission: Permission,
+    },
+    /// Somebody answers the nth call's ask.
+    Reply {
+        nth: usize,
+        reply: Reply,
     },
     Connect {
         client: usize,
@@ -106,8 +116,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => client.clone().prop_map(|client| Step::Register { client }),
         1 => client.clone().prop_map(|client| Step::Unregister { client }),
-        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)])
-            .prop_map(|(client, session, timeout)| Step::Call { client, session, timeout }),
+        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)], permission())
+            .prop_map(|(client, session, timeout, permission)| Step::Call { client, session, timeout, permission }),
+        3 => (0..6usize, prop_oneof![Just(Reply::Once), Just(Reply::Reject)])
+            .prop_map(|(nth, reply)| Step::Reply { nth, reply }),
         4 => (client, prop::option::of(0..2usize), prop_oneof![Just(0u64), Just(200)], prop::option::weighted(0.2, 0..2usize), any::<bool>())
             .prop_map(|(client, name, grace, session, resume)| Step::Connect { client, name, grace, session, resume }),
         3 => (0..4usize).prop_map(|connection| Step::Disconnect { connection }),
@@ -120,6 +132,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn permission() -> impl Strategy<Value = Permission> {
+    prop_oneof![6 => Just(Permission::Allow), 3 => Just(Permission::Ask), 1 => Just(Permission::Deny)]
+}
+
 type Waiter = JoinHandle<Arc<FinishedCall>>;
 
 struct World {
@@ -127,6 +143,8 @@ struct World {
     connections: Vec<Connection>,
     /// Every call ever made, with its waiter.
     calls: Vec<(RequestId, usize, Option<Waiter>)>,
+    /// Calls that must not be given out: nobody has said yes.
+    not_allowed: HashSet<RequestId>,
     /// How each call ended, as everybody was told.
     ended: StdHashMap<RequestId, OutcomeKind>,
     /// Attempts of each call that were given out.
@@ -144,12 +162,17 @@ fn session(number: usize) -> SessionId {
 
 impl World {
     fn new() -> Self {
-        let limits = Limits { unconnected_tools: Duration::from_millis(1_000), ..Limits::default() };
+        let limits = Limits {
+            unconnected_tools: Duration::from_millis(1_000),
+            approval_timeout: Duration::from_millis(250),
+            ..Limits::default()
+        };
         let hub = Hub::new(limits, Clock::counting(), Arc::new(MemoryStore::default()), TaskTracker::new());
         Self {
             hub,
             connections: Vec::new(),
             calls: Vec::new(),
+            not_allowed: HashSet::new(),
             ended: StdHashMap::new(),
             given: StdHashMap::new(),
             last_seen: StdHashMap::new(),
@@ -172,7 +195,7 @@ impl World {
         match step {
             Step::Register { client } => self.register(client),
             Step::Unregister { client: number } => _ = self.hub.unregister(&client(number), None, None),
-            Step::Call { client: number, session: in_session, timeout } => {
+            Step::Call { client: number, session: in_session, timeout, permission } => {
                 let call = NewCall {
                     tool: format!("client_c{number}_t"),
                     request: None,
@@ -182,15 +205,22 @@ impl World {
                     input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
                     timeout: Some(Duration::from_millis(timeout)),
                     origin: Origin::Application,
-                    permission: Permission::Allow,
+                    permission,
                 };
                 if let Ok(open) = self.hub.open(call).await {
                     let request = open.head().request.clone();
+                    if permission != Permission::Allow {
+                        self.not_allowed.insert(request.clone());
+                    }
+                    if permission == Permission::Deny {
+                        self.end(&request, OutcomeKind::Denied);
+                    }
                     #[expect(clippy::disallowed_methods, reason = "the test awaits it")]
                     let waiter = tokio::spawn(open.outcome());
                     self.calls.push((request, number, Some(waiter)));
                 }
             }
+            Step::Reply { nth, reply } => self.reply(nth, reply).await,
             Step::Connect { client: number, name, grace, session: only, resume } => {
                 let last_seen = self.last_seen.get(&client(number)).filter(|_| resume).cloned();
                 let opening = Opening {
@@ -238,6 +268,17 @@ impl World {
         assert_eq!(before, None, "{request} ended twice");
     }
 
+    async fn reply(&mut self, nth: usize, reply: Reply) {
+        let Some((request, ..)) = self.calls.get(nth) else { return };
+        let (request, asks) = (request.clone(), self.hub.asks(None));
+        let Some(ask) = asks.iter().find(|ask| ask.call.request == request) else { return };
+        self.hub.answer(&ask.id, &Caller::Trusted, Answer { reply, input: None, message: None }).await.unwrap();
+        match reply {
+            Reply::Reject => self.end(&request, OutcomeKind::Denied),
+            Reply::Once | Reply::Always => _ = self.not_allowed.remove(&request),
+        }
+    }
+
     fn read(&mut self, connection: usize, most: usize) {
         let Some(connection) = self.connections.get_mut(connection) else { return };
         let mut context = std::task::Context::from_waker(Waker::noop());
@@ -245,6 +286,7 @@ impl World {
             match connection.poll_next(&mut context) {
                 std::task::Poll::Ready(Delivery::Request { head, attempt, id }) => {
                     assert!(!self.ended.contains_key(&head.request), "a call that is over was given out");
+                    assert!(!self.not_allowed.contains(&head.request), "a call that nobody allowed was given out");
                     let given = self.given.entry(head.request.clone()).or_default();
                     assert!(given.last().is_none_or(|last| *last <= attempt), "attempts go back");
                     given.push(attempt);
@@ -270,6 +312,7 @@ impl World {
             Ok(Taken::First) => self.end(&request, OutcomeKind::Success),
             Ok(Taken::Again) => assert_eq!(self.ended.get(&request), Some(&OutcomeKind::Success)),
             Err(NotTaken::Conflict) => assert_eq!(self.ended.get(&request), Some(&OutcomeKind::Success)),
+            Err(NotTaken::NotAllowedYet) => assert!(self.not_allowed.contains(&request)),
             Err(NotTaken::Over) => assert_ne!(self.ended.get(&request), Some(&OutcomeKind::Success)),
             Err(other) => panic!("{other}"),
         }

@@ -145,8 +145,10 @@ impl<'a> Turn<'a> {
     fn beginning(&self, most: usize) -> String {
         let mut beginning = String::new();
         for text in self.texts() {
-            let room = most.saturating_sub(beginning.len());
-            beginning.push_str(&text[..text.floor_char_boundary(room)]);
+            if beginning.len() >= most {
+                break;
+            }
+            beginning.push_str(&text[..text.floor_char_boundary(most - beginning.len())]);
             beginning.push('\n');
         }
         beginning

@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+/// How many tools a prompt may switch on or off by name or pattern; each is tried against each tool.
+const SWITCHES: usize = 256;
 /// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
 const CLIENT_HEADER: &str = "x-handback-client";
 
@@ -52,13 +54,17 @@ pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> R
     if message.as_ref().is_some_and(|message| message.as_str().is_empty()) {
         return Err(Problem::invalid("`messageID` must not be empty; leave it out to have one made"));
     }
+    let tools = request.tools.unwrap_or_default();
+    if tools.len() > SWITCHES {
+        return Err(Problem::invalid(format!("`tools` has {} entries; at most {SWITCHES} are allowed", tools.len())));
+    }
     Ok(Prompt {
         client: client([request.client_id, header(headers)?, None])?,
         message,
         agent: request.agent.map(Into::into),
         model: request.model.map(model).transpose()?,
         system: request.system,
-        tools: request.tools.unwrap_or_default(),
+        tools,
         parts,
         wants_reply: request.no_reply != Some(true),
     })

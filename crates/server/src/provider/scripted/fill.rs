@@ -1,15 +1,17 @@
 //! Arguments from a text.
 //!
-//! What is clear goes first: values that are named ("width 800", "3 days", `title: Groceries`), values of an
-//! enumeration, addresses, numbers, quotes. What remains of the text is for the required parameters that are texts: a
-//! name after a preposition ("in Paris"), or all that is left (`rest`). Each piece of the text is used once. An
-//! optional parameter is filled only by what is clear.
+//! An object in JSON whose fields are parameters is taken as it is. Otherwise what is clear goes first: values that are
+//! named ("width 800", "3 days", `title: Groceries`), values of an enumeration, addresses, numbers, quotes. What remains
+//! of the text is for the required parameters that are texts: a name after a preposition ("in Paris"), or all that is
+//! left (`rest`). Each piece of the text is used once. An optional parameter is filled only by what is clear.
 
 mod rest;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde_json::{Map, Number, Value};
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Map, Number, Value};
 
 use super::schema::{Meaning, Parameter, Shape};
 use super::text::{self, Kind, Piece, Text};
@@ -28,11 +30,26 @@ pub(super) struct Filled {
 
 /// More evidence than this says nothing more about a tool.
 const MOST_EVIDENCE: u32 = 2;
+/// Braces of a text that may begin an object; later ones do not.
+const MOST_BRACES: usize = 8;
 
-/// Fills the parameters of a tool, whose name is made of these words, from a text.
-pub(super) fn fill(text: &Text<'_>, tool: &[String], parameters: &[Parameter]) -> Filled {
+/// What a piece of the text says about the tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// It is in its name.
+    Name,
+    /// It is in its description.
+    Description,
+    Nothing,
+}
+
+/// Fills the parameters of a tool from a text, of whose pieces it is known what they say about the tool.
+pub(super) fn fill(text: &Text<'_>, own: Vec<Own>, parameters: &[Parameter]) -> Filled {
+    if let Some(object) = written_object(text.source, parameters) {
+        return Filled { arguments: object.to_owned(), missing: Vec::new(), evidence: MOST_EVIDENCE };
+    }
     let (values, used) = (vec![None; parameters.len()], vec![false; text.pieces.len()]);
-    let mut filling = Filling { text, tool, parameters, values, used };
+    let mut filling = Filling { text, own, parameters, values, used };
     filling.take_what_is_clear();
     let clear = filling.required().filter(|(_, value)| value.is_some()).count() as u32;
     filling.take_the_rest();
@@ -48,11 +65,22 @@ pub(super) fn fill(text: &Text<'_>, tool: &[String], parameters: &[Parameter]) -
     }
 }
 
+/// An object in the text that has fields, all of them parameters; any field will do where no parameters are known.
+fn written_object<'a>(source: &'a str, parameters: &[Parameter]) -> Option<&'a str> {
+    let is_known = |name: &String| parameters.is_empty() || parameters.iter().any(|parameter| parameter.name == *name);
+    source.match_indices('{').take(MOST_BRACES).find_map(|(at, _)| {
+        let mut objects = Deserializer::from_str(&source[at..]).into_iter::<BTreeMap<String, IgnoredAny>>();
+        let fields = objects.next()?.ok()?;
+        let is_meant = !fields.is_empty() && fields.keys().all(is_known);
+        is_meant.then(|| &source[at..at + objects.byte_offset()])
+    })
+}
+
 /// Parameters that are being filled. Those that come later get what those before have left.
 struct Filling<'a> {
     text: &'a Text<'a>,
-    /// The words of the tool's name, as stems.
-    tool: &'a [String],
+    /// What each piece of the text says about the tool.
+    own: Vec<Own>,
     parameters: &'a [Parameter],
     /// The value of each parameter, once it is known.
     values: Vec<Option<Value>>,
@@ -69,14 +97,12 @@ struct Found {
 impl<'a> Filling<'a> {
     fn take_what_is_clear(&mut self) {
         self.each(|filling, parameter| {
-            filling.first(|at, piece| {
-                filling
-                    .is_named_before(parameter, at)
-                    .then(|| fit(parameter, piece).or_else(|| quote(parameter, piece)))?
-            })
+            let value = |piece| fit(parameter, piece).or_else(|| quote(parameter, piece));
+            filling.first(|at, piece| if filling.is_named_before(parameter, at) { value(piece) } else { None })
         });
         self.each(|filling, parameter| {
-            filling.first(|at, piece| filling.is_named_after(parameter, at).then(|| fit(parameter, piece))?)
+            let value = |piece| fit(parameter, piece);
+            filling.first(|at, piece| if filling.is_named_after(parameter, at) { value(piece) } else { None })
         });
         self.each(Self::choice);
         self.each(Self::boolean);
@@ -106,7 +132,7 @@ impl<'a> Filling<'a> {
     }
 
     /// The first piece that makes a value and is not used.
-    fn first(&self, value: impl Fn(usize, &Piece<'a>) -> Option<Value>) -> Option<Found> {
+    fn first(&self, value: impl Fn(usize, &'a Piece<'a>) -> Option<Value>) -> Option<Found> {
         self.unused().find_map(|(at, piece)| value(at, piece).map(|value| Found { value, pieces: vec![at] }))
     }
 
@@ -130,7 +156,7 @@ impl<'a> Filling<'a> {
             if parameter.stems.contains(&piece.stem) {
                 return true;
             }
-            if !(piece.is_word() && word::joins(piece.text)) {
+            if !piece.joins {
                 return false;
             }
         }
@@ -143,12 +169,10 @@ impl<'a> Filling<'a> {
         pieces[at].mark.is_none() && pieces.get(at + 1).is_some_and(|piece| parameter.stems.contains(&piece.stem))
     }
 
-    /// A value of the parameter's enumeration: best one that is named, better none that is a word of the tool's name.
+    /// A value of the parameter's enumeration: first one that is named, last one that is a word of the tool's name.
     fn choice(&self, parameter: &'a Parameter) -> Option<Found> {
-        let rank = |range: &Range<usize>| {
-            let is_tools_own = self.tool.contains(&self.text.pieces[range.start].stem);
-            (!self.is_named_before(parameter, range.start), is_tools_own)
-        };
+        let rank =
+            |range: &Range<usize>| (!self.is_named_before(parameter, range.start), self.own[range.start] == Own::Name);
         let mentioned = self.mentions(parameter).into_iter().min_by_key(|(range, _)| rank(range));
         if let Some((range, value)) = mentioned {
             return Some(Found { value: value.clone(), pieces: range.collect() });
@@ -172,10 +196,12 @@ impl<'a> Filling<'a> {
         let length = |at: usize, text: &str, stems: &[String]| {
             let pieces = &self.text.pieces[at..];
             let same = || stems.iter().zip(pieces).all(|(stem, piece)| *stem == piece.stem);
-            match () {
-                () if pieces[0].text.eq_ignore_ascii_case(text) => 1,
-                () if stems.len() <= pieces.len() && same() => stems.len(),
-                () => 0,
+            if pieces[0].text.eq_ignore_ascii_case(text) {
+                1
+            } else if stems.len() <= pieces.len() && same() {
+                stems.len()
+            } else {
+                0
             }
         };
         let longest = |at: usize| {
@@ -271,7 +297,7 @@ fn fit(parameter: &Parameter, piece: &Piece<'_>) -> Option<Value> {
         (Shape::Number | Shape::Integer | Shape::Anything, Kind::Number(number)) => fit_number(parameter, number),
         (Shape::Text(Meaning::Url), Kind::Url) if piece.text.contains("://") => text(),
         (Shape::Text(Meaning::Url), Kind::Url) => Some(format!("https://{}", piece.text).into()),
-        (Shape::Text(Meaning::Email), Kind::Email) => text(),
+        (Shape::Text(Meaning::Email | Meaning::Name), Kind::Email) => text(),
         (Shape::Text(Meaning::Path), Kind::Path) => text(),
         (Shape::Text(Meaning::Date), Kind::Date) => piece.text.split(['T', 't']).next().map(Value::from),
         (Shape::Text(Meaning::DateTime), Kind::Date) if piece.text.contains(['T', 't']) => text(),

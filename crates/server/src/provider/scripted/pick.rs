@@ -6,9 +6,9 @@
 use handback_core::model::ModelTool;
 use serde_json::Value;
 
-use super::fill::{self, Filled};
+use super::fill::{self, Filled, Own};
 use super::schema::{self, Parameter};
-use super::text::{Kind, Text};
+use super::text::{Kind, Piece, Text};
 use super::word;
 
 /// Bytes of what the user says that are looked at; what comes after them is not.
@@ -19,6 +19,8 @@ const MOST_WORDS: usize = 64;
 const MOST_CANDIDATES: usize = 8;
 /// The server's own tool that lists the others: it is there always, and fits only who asks for it.
 const LIST_TOOLS: &str = "list_tools";
+/// How far before "tools" the word is that asks for them.
+const ASKED_WITHIN: usize = 5;
 
 /// What a word counts in a tool's name,
 const IN_NAME: u32 = 4;
@@ -32,7 +34,9 @@ const IN_PARAMETER: u32 = 1;
 const WEAK: u32 = 1;
 /// What all words outside of names count at most: a long text has something in common with everything.
 const MOST_OUTSIDE: u32 = 6;
-/// What it counts that the user says every word of the name,
+/// What it counts that the user writes the name as it is, if it could not be just a word,
+const MENTIONED: u32 = 8;
+/// that the user says every word of the name,
 const WHOLE_NAME: u32 = 2;
 /// and that the tool has every word of the user; half as much for half of them.
 const ALL_WORDS: u32 = 2;
@@ -56,12 +60,12 @@ pub(super) enum Pick<'a> {
 pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Pick<'a> {
     let text = Text::read(text);
     let (lists, tools): (Vec<ModelTool<'a>>, Vec<ModelTool<'a>>) =
-        tools.iter().partition(|tool| tool.name == LIST_TOOLS && tool.id == LIST_TOOLS);
+        tools.iter().partition(|tool| tool.name == LIST_TOOLS && !tool.id.starts_with("client_"));
     if let (true, Some(tool)) = (asks_for_tools(&text), lists.first()) {
         return Pick::Call { tool: *tool, arguments: "{}".to_owned() };
     }
     let wish = Wish::of(&text);
-    let mut candidates: Vec<Score<'a>> = tools.iter().map(|tool| Score::of(tool, &wish)).collect();
+    let mut candidates: Vec<Score<'a>> = tools.iter().map(|tool| Score::of(tool, &wish, &text)).collect();
     candidates.retain(|score| score.points() > 0);
     // Stable: of equals the first stays first, here and below.
     candidates.sort_by_key(|score| std::cmp::Reverse(score.points()));
@@ -75,20 +79,15 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Pick<'a> {
     }
 }
 
-/// Whether somebody says "list the tools", "which tools are there?", "show me all available tools".
+/// Whether somebody says "list the tools", "which tools are there?", "show me all available tools", "list_tools".
 fn asks_for_tools(text: &Text<'_>) -> bool {
+    const ASKING: &[&str] = &["list", "show", "which", "what", "find", "discover", "name", "see"];
+    const BETWEEN: &[&str] = &["the", "me", "us", "all", "of", "your", "my", "available"];
+    let is_any = |piece: &Piece<'_>, words: &[&str]| words.iter().any(|word| piece.text.eq_ignore_ascii_case(word));
     text.pieces.iter().enumerate().any(|(at, piece)| {
-        let before = text.pieces[..at].iter().rev().filter(|piece| !matches!(&*piece.stem, "availabl" | "client"));
-        let mut before =
-            before.skip_while(|piece| piece.is_word() && matches!(&*piece.stem, "th" | "me" | "al" | "your" | "my"));
-        piece.is_word()
-            && piece.stem == "tol"
-            && before.next().is_some_and(|word| {
-                matches!(
-                    &*word.stem,
-                    "list" | "show" | "which" | "what" | "find" | "discov" | "discover" | "nam" | "se"
-                )
-            })
+        let before = text.pieces[..at].iter().rev().take(ASKED_WITHIN).find(|piece| !is_any(piece, BETWEEN));
+        let is_asked_for = before.is_some_and(|piece| is_any(piece, ASKING));
+        is_any(piece, &[LIST_TOOLS]) || (is_any(piece, &["tools", "tool"]) && is_asked_for)
     })
 }
 
@@ -132,7 +131,8 @@ struct Score<'a> {
     /// What each word of the user counts, in the name and outside of it.
     inside: Vec<u32>,
     outside: Vec<u32>,
-    whole_name: bool,
+    /// What the name counts as a whole.
+    whole: u32,
 }
 
 /// A tool that fits.
@@ -144,7 +144,7 @@ struct Fit<'a> {
 
 impl<'a> Score<'a> {
     /// Looks at the name and the description.
-    fn of(tool: &ModelTool<'a>, wish: &Wish) -> Self {
+    fn of(tool: &ModelTool<'a>, wish: &Wish, text: &Text<'_>) -> Self {
         let name: Vec<String> = word::stems(tool.name).collect();
         let telling: Vec<&String> = match name.iter().any(|stem| !word::is_weak(stem)) {
             true => name.iter().filter(|stem| !word::is_weak(stem)).collect(),
@@ -155,11 +155,14 @@ impl<'a> Score<'a> {
             true => WEAK,
             false => 0,
         });
+        let is_mentioned =
+            word::split(tool.name).nth(1).is_some() && text.pieces.iter().any(|piece| is_name(piece, tool));
+        let is_whole = !telling.is_empty() && telling.iter().all(|stem| wish.stems.contains(stem));
         let mut score = Self {
             tool: *tool,
             inside: inside.collect(),
             outside: vec![0; wish.stems.len()],
-            whole_name: !telling.is_empty() && telling.iter().all(|stem| wish.stems.contains(stem)),
+            whole: if is_mentioned { MENTIONED } else { 0 } + if is_whole { WHOLE_NAME } else { 0 },
             name,
         };
         score.add(beginning(tool.description), IN_DESCRIPTION, wish);
@@ -178,13 +181,22 @@ impl<'a> Score<'a> {
     fn points(&self) -> u32 {
         let outside = self.inside.iter().zip(&self.outside).filter(|(inside, _)| **inside == 0);
         let outside: u32 = outside.map(|(_, outside)| outside).sum();
-        let whole_name = if self.whole_name { WHOLE_NAME } else { 0 };
-        self.inside.iter().sum::<u32>() + outside.min(MOST_OUTSIDE) + whole_name
+        self.inside.iter().sum::<u32>() + outside.min(MOST_OUTSIDE) + self.whole
     }
 
     /// Looks at the parameters as well, and fills them; `None` if it is not enough.
     fn fit(mut self, wish: &Wish, text: &Text<'_>) -> Option<Fit<'a>> {
+        let described = wish.stems.iter().zip(&self.outside).filter(|(_, weight)| **weight > 0);
+        let described: Vec<&str> = described.map(|(stem, _)| stem.as_str()).collect();
         let parameters = schema::parameters(self.tool.schema);
+        let own = text.pieces.iter().map(|piece| match piece {
+            piece if self.is_own(piece) => Own::Name,
+            piece if described.contains(&piece.stem.as_str()) => Own::Description,
+            _ => Own::Nothing,
+        });
+        let filled = fill::fill(text, own.collect(), &parameters);
+
+        let without_parameters = self.points();
         parameters.iter().for_each(|parameter| self.add_parameter(parameter, wish));
         let known = self.inside.iter().zip(&self.outside).take(wish.said);
         let known = known.filter(|(inside, outside)| **inside + **outside > 0).count();
@@ -194,14 +206,20 @@ impl<'a> Score<'a> {
             _ => 0,
         };
         let points = self.points() + coverage;
-        let filled = fill::fill(text, &self.name, &parameters);
-        // Who does not say a word of the name has hardly meant the tool if it can not be called.
-        let named = self.inside.contains(&IN_NAME);
-        if points < ENOUGH || !(named || filled.missing.is_empty()) {
+        // Who says little about the tool has hardly meant it if it can not be called.
+        let is_meant = without_parameters >= ENOUGH || filled.missing.is_empty();
+        if points < ENOUGH || !is_meant {
             return None;
         }
         let behind = if filled.missing.is_empty() { 0 } else { MISSING };
         Some(Fit { tool: self.tool, rank: points + filled.evidence - behind, filled })
+    }
+
+    /// Whether a piece of the text says nothing but what the tool is called.
+    fn is_own(&self, piece: &Piece<'_>) -> bool {
+        let mut stems = word::split(piece.text).map(word::stem).peekable();
+        let is_made_of = piece.is_word() && stems.peek().is_some() && stems.all(|stem| self.name.contains(&stem));
+        is_made_of || is_name(piece, &self.tool)
     }
 
     fn add_parameter(&mut self, parameter: &Parameter, wish: &Wish) {
@@ -211,6 +229,11 @@ impl<'a> Score<'a> {
             self.add(choice, IN_CHOICES, wish);
         }
     }
+}
+
+/// Whether a piece of the text is what the tool is called.
+fn is_name(piece: &Piece<'_>, tool: &ModelTool<'_>) -> bool {
+    [tool.name, tool.alias, tool.id].iter().any(|name| piece.text.eq_ignore_ascii_case(name))
 }
 
 /// As much of a description as is looked at.

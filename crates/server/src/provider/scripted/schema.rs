@@ -113,13 +113,10 @@ pub(super) enum Meaning {
 
 /// The parameters of a tool, the required ones first, otherwise in the order of the schema.
 pub(super) fn parameters(schema: &RawValue) -> Vec<Parameter> {
-    if schema.get().len() > LARGEST {
-        return Vec::new();
-    }
-    let root = Fields::of(schema);
+    let root = Fields::within(schema, LARGEST);
     let definitions = ["$defs", "definitions"].map(|key| root.read::<Fields<'_>>(key).unwrap_or_default());
     let reader = Reader { definitions };
-    let root = reader.resolve(root);
+    let root = reader.resolve(root, LARGEST);
     let mut required: Vec<String> = root.read("required").unwrap_or_default();
     required.truncate(MOST_PARAMETERS);
     let Fields(properties) = root.read("properties").unwrap_or_default();
@@ -143,7 +140,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn parameter(&self, required: bool, name: String, raw: &'a RawValue, depth: Depth) -> Parameter {
-        let fields = self.resolve(Fields::of_part(raw));
+        let fields = self.resolve(Fields::within(raw, LARGEST_PART), LARGEST_PART);
         let mut choices = match fields.read("const") {
             Some(only) => vec![only],
             None => fields.read("enum").unwrap_or_default(),
@@ -183,19 +180,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Follows references, and of alternatives the first that is not null. What stands beside them goes first.
-    fn resolve(&self, mut fields: Fields<'a>) -> Fields<'a> {
+    /// Follows references, and of alternatives the first that is not null, if they are not larger than this. What
+    /// stands beside them goes first.
+    fn resolve(&self, mut fields: Fields<'a>, largest: usize) -> Fields<'a> {
         for _ in 0..MOST_HOPS {
             let target = match fields.read::<String>("$ref") {
                 Some(reference) => self.definition(&reference),
                 None => ["anyOf", "oneOf", "allOf"].iter().find_map(|key| {
                     let alternatives: Vec<&RawValue> = fields.read(key)?;
-                    alternatives.into_iter().find(|raw| Fields::of_part(raw).read::<&str>("type") != Some("null"))
+                    alternatives
+                        .into_iter()
+                        .find(|raw| Fields::within(raw, largest).read::<&str>("type") != Some("null"))
                 }),
             };
             let Some(target) = target else { break };
             fields.0.retain(|(key, _)| !matches!(key.as_str(), "$ref" | "anyOf" | "oneOf" | "allOf"));
-            fields.0.extend(Fields::of_part(target).0);
+            fields.0.extend(Fields::within(target, largest).0);
         }
         fields
     }
@@ -219,37 +219,18 @@ fn meaning(name: &str, format: &str) -> Meaning {
         _ => {}
     }
     let words: Vec<String> = word::split(name).map(str::to_lowercase).collect();
-    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    if has(&["url", "uri", "link", "href", "website"]) {
+    let has = |known: &str| known.split(' ').any(|known| words.iter().any(|word| word == known));
+    if has("url uri link href website") {
         Meaning::Url
-    } else if has(&["email", "mail"]) {
+    } else if has("email mail") {
         Meaning::Email
-    } else if has(&["path", "file", "filename", "filepath", "dir", "directory", "folder"]) {
+    } else if has("path file filename filepath dir directory folder") {
         Meaning::Path
-    } else if has(&["timezone", "zone", "tz"]) {
+    } else if has("timezone zone tz") {
         Meaning::TimeZone
-    } else if has(&[
-        "address",
-        "airport",
-        "city",
-        "contact",
-        "country",
-        "destination",
-        "from",
-        "language",
-        "location",
-        "name",
-        "origin",
-        "person",
-        "place",
-        "recipient",
-        "region",
-        "station",
-        "to",
-        "town",
-        "user",
-        "username",
-    ]) {
+    } else if has("name user username person contact recipient from to origin destination language")
+        || has("address place location city town region country station airport")
+    {
         Meaning::Name
     } else {
         Meaning::Free
@@ -262,13 +243,9 @@ fn meaning(name: &str, format: &str) -> Meaning {
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    fn of(raw: &'a RawValue) -> Self {
-        serde_json::from_str(raw.get()).unwrap_or_default()
-    }
-
-    /// The same, of a part of a schema.
-    fn of_part(raw: &'a RawValue) -> Self {
-        if raw.get().len() > LARGEST_PART { Self::default() } else { Self::of(raw) }
+    /// The fields of a value that is not larger than this; a larger one has none.
+    fn within(raw: &'a RawValue, largest: usize) -> Self {
+        if raw.get().len() > largest { Self::default() } else { serde_json::from_str(raw.get()).unwrap_or_default() }
     }
 
     fn get(&self, key: &str) -> Option<&'a RawValue> {

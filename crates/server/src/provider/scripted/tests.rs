@@ -145,18 +145,20 @@ fn failed(alias: &str, error: &str) -> PartBody {
     done(alias, ToolResult::Failed(error.to_owned()))
 }
 
+fn model_tools(tools: &[Offered]) -> Vec<ModelTool<'_>> {
+    let borrowed = tools.iter().map(|Offered { alias, id, name, description, schema }| ModelTool {
+        alias,
+        id,
+        name,
+        description,
+        schema,
+    });
+    borrowed.collect()
+}
+
 /// All that the model of this name streams.
 fn events_of(model: &str, messages: &[Arc<Message>], tools: &[Offered]) -> Vec<Result<ModelEvent, TurnError>> {
-    let tools: Vec<ModelTool<'_>> = tools
-        .iter()
-        .map(|tool| ModelTool {
-            alias: &tool.alias,
-            id: &tool.id,
-            name: &tool.name,
-            description: &tool.description,
-            schema: &tool.schema,
-        })
-        .collect();
+    let tools = model_tools(tools);
     let request = ModelRequest {
         model,
         session: &SessionId::parse("session").unwrap(),

@@ -5,7 +5,7 @@ use serde_json::Number;
 use super::word;
 
 /// Pieces that are looked at; what comes after them is not.
-const MOST_PIECES: usize = 1_024;
+const MOST_PIECES: usize = 512;
 
 /// A text and its pieces.
 #[derive(Debug)]
@@ -23,8 +23,12 @@ pub(super) struct Piece<'a> {
     /// Where it begins and ends in the source, with its quotes.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// What kind of word it is, for words; see [`word::stem`].
+    /// What it has in common with words of the same root, for words; see [`word::stem`].
     pub(super) stem: String,
+    /// Whether it is a word that says nothing about anything.
+    pub(super) is_silent: bool,
+    /// Whether it is a word that only joins what is around it.
+    pub(super) joins: bool,
     /// The punctuation after it: one of `, ; : = . ! ?` or a line break.
     pub(super) mark: Option<char>,
 }
@@ -52,7 +56,7 @@ impl Piece<'_> {
 
     /// Whether it is a word that is written like a name.
     pub(super) fn is_capital(&self) -> bool {
-        self.is_word() && self.text.starts_with(char::is_uppercase) && !word::is_silent(self.text)
+        self.is_word() && self.text.starts_with(char::is_uppercase) && !self.is_silent
     }
 
     /// Whether a sentence ends after it.
@@ -111,8 +115,20 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, kind: Kind, text: &'a str, start: usize, end: usize) {
-        let stem = if kind == Kind::Word { word::stem(text) } else { String::new() };
-        self.pieces.push(Piece { text, kind, start, end, stem, mark: None });
+        if self.pieces.len() == MOST_PIECES {
+            return;
+        }
+        let is_word = kind == Kind::Word;
+        self.pieces.push(Piece {
+            text,
+            start,
+            end,
+            stem: if is_word { word::stem(text) } else { String::new() },
+            is_silent: is_word && word::is_silent(text),
+            joins: is_word && word::joins(text),
+            mark: None,
+            kind,
+        });
     }
 
     /// Reads something in quotes, if it begins here.
@@ -146,9 +162,13 @@ impl<'a> Reader<'a> {
     fn chunk(&mut self, chunk: &'a str) {
         let start = self.at;
         self.at += chunk.len();
-        let bare = chunk.trim_start_matches(AROUND);
-        let from = start + (chunk.len() - bare.len());
-        let bare = bare.trim_end_matches(|character| AROUND.contains(&character) || MARKS.contains(&character));
+        let open = chunk.trim_start_matches(AROUND);
+        let from = start + (chunk.len() - open.len());
+        let mut bare = open.trim_end_matches(|character| AROUND.contains(&character) || MARKS.contains(&character));
+        // Some addresses end with a parenthesis of their own.
+        if bare.matches('(').count() > bare.matches(')').count() && open[bare.len()..].starts_with(')') {
+            bare = &open[..=bare.len()];
+        }
         if let Some(kind) = address(bare) {
             self.push(kind, bare, from, from + bare.len());
             self.mark(chunk[from - start + bare.len()..].chars().find(|character| MARKS.contains(character)));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::schema::{Meaning, Parameter, Shape};
 use super::super::text::{Kind, Piece};
 use super::super::word;
-use super::{Filling, Found, ends_item};
+use super::{Filling, Found, Own, ends_item, fit};
 
 /// Words that a name may follow.
 const PREPOSITIONS: &[&str] =
@@ -55,17 +55,15 @@ impl<'a> Filling<'a> {
     }
 
     fn name_at(&self, at: usize) -> Option<Found> {
-        let is_name = |at: usize, piece: &Piece<'_>| !self.used[at] && piece.is_capital() && self.is_new(piece);
+        let is_name = |at: usize, piece: &Piece<'_>| !self.used[at] && piece.is_capital() && self.own[at] != Own::Name;
         self.run(at, usize::MAX, is_name)
     }
 
     /// The words that follow one of these, up to where something else begins: "in paris, please".
     fn words_after(&self, prepositions: &[&str]) -> Option<Found> {
         let is_name = |at: usize, piece: &Piece<'_>| {
-            !self.used[at]
-                && matches!(piece.kind, Kind::Word | Kind::Number(_))
-                && self.is_new(piece)
-                && !is_common(piece)
+            let can_be = matches!(piece.kind, Kind::Word | Kind::Number(_)) && !is_common(piece);
+            !self.used[at] && self.own[at] != Own::Name && can_be
         };
         self.places_after(prepositions).find_map(|at| self.run(at, LONGEST_NAME, is_name))
     }
@@ -96,37 +94,35 @@ impl<'a> Filling<'a> {
         (end > from).then(|| self.slice(from..end))
     }
 
-    /// Whether a piece is not just a word of the tool's name.
-    fn is_new(&self, piece: &Piece<'_>) -> bool {
-        !self.tool.contains(&piece.stem)
-    }
-
     /// What is left, if it can be a name: a few words that say something.
     fn short_rest(&self, parameter: &'a Parameter) -> Option<Found> {
-        let range = self.rest_range(parameter)?;
+        let range = self.rest_after(parameter)?;
         let is_name = range.len() <= LONGEST_NAME && !self.text.pieces[range.clone()].iter().any(is_common);
         is_name.then(|| self.slice(range))
     }
 
-    /// All that is left after the words that name the tool, as it is written.
+    /// All that is left, as it is written.
     fn rest(&self, parameter: &'a Parameter) -> Option<Found> {
-        let range = self.rest_range(parameter)?;
+        let range = self.rest_after(parameter).or_else(|| self.rest_before())?;
+        let pieces = &self.text.pieces;
+        if let [single] = &pieces[range.clone()] {
+            let value = fit(parameter, single).unwrap_or_else(|| single.text.into());
+            return Some(Found { value, pieces: vec![range.start] });
+        }
         // From the end of the piece before, so that signs are not lost: "calculate (2 + 3) * 4".
-        let start = if range.start == 0 { 0 } else { self.text.pieces[range.start - 1].end };
-        let is_last = range.end == self.text.pieces.len();
-        let end = if is_last { self.text.source.len() } else { self.text.pieces[range.end - 1].end };
+        let start = if range.start == 0 { 0 } else { pieces[range.start - 1].end };
+        let is_last = range.end == pieces.len();
+        let end = if is_last { self.text.source.len() } else { pieces[range.end - 1].end };
         let marks = [',', ';', ':', '=', '.', '!', '?'];
         let text = self.text.source[start..end].trim_start().trim_start_matches(marks).trim();
         let text = if is_last { text.trim_end_matches(marks) } else { text };
-        let found = self.slice(range);
-        // A single piece knows better where it ends: "open ./.", `"quoted"`.
-        Some(if found.pieces.len() == 1 { found } else { Found { value: text.into(), ..found } })
+        Some(Found { value: text.into(), pieces: range.collect() })
     }
 
     /// All that is left, taken apart at commas and "and".
     fn listed_rest(&self, parameter: &'a Parameter, item: &Parameter, least: usize) -> Option<Found> {
         let Shape::Text(Meaning::Free | Meaning::Name | Meaning::Path) = item.shape else { return None };
-        let range = self.rest_range(parameter)?;
+        let range = self.rest_after(parameter).or_else(|| self.rest_before())?;
         let pieces: Vec<usize> = range.clone().collect();
         let (mut items, mut start) = (Vec::new(), range.start);
         for at in range.clone() {
@@ -141,21 +137,48 @@ impl<'a> Filling<'a> {
     }
 
     /// What is left after the words that name the tool, up to the first piece that is used.
-    fn rest_range(&self, parameter: &'a Parameter) -> Option<Range<usize>> {
+    fn rest_after(&self, parameter: &'a Parameter) -> Option<Range<usize>> {
         let pieces = &self.text.pieces;
-        let named = pieces.iter().position(|piece| self.tool.contains(&piece.stem));
+        let named = self.named();
         let says_nothing = |at: usize| {
-            let piece = &pieces[at];
-            let names = self.tool.contains(&piece.stem) || parameter.stems.contains(&piece.stem);
-            let silent = named.is_none() && word::is_silent(piece.text);
-            self.used[at] || (piece.is_word() && (names || silent || word::joins(piece.text)))
+            self.used[at]
+                || pieces[at].joins
+                || self.own[at] == Own::Name
+                || parameter.stems.contains(&pieces[at].stem)
+                || (named.is_none() && pieces[at].is_silent)
+                // "search the web for …", but not "search web frameworks".
+                || (self.own[at] == Own::Description && (named.is_none() || at + 1 == pieces.len() || pieces[at + 1].joins))
         };
         let start = (named.unwrap_or(0)..pieces.len()).find(|at| !says_nothing(*at))?;
-        let mut end = (start..pieces.len()).find(|at| self.used[*at]).unwrap_or(pieces.len());
-        while end > start && pieces[end - 1].is_word() && word::joins(pieces[end - 1].text) {
+        let used = (start..pieces.len()).find(|at| self.used[*at]);
+        let mut end = used.unwrap_or(pieces.len());
+        let ends_badly = |at: usize| if used.is_some() { pieces[at].joins } else { pieces[at].text == "please" };
+        while end > start && ends_badly(end - 1) {
             end -= 1;
         }
         (end > start).then_some(start..end)
+    }
+
+    /// What is left before the words that name the tool: "copy this line to the clipboard".
+    fn rest_before(&self) -> Option<Range<usize>> {
+        let pieces = &self.text.pieces;
+        let says_nothing = |at: usize| {
+            let piece = &pieces[at];
+            let says_little = piece.is_silent || piece.joins || word::is_weak(&piece.stem);
+            self.used[at] || self.own[at] != Own::Nothing || says_little
+        };
+        let named = self.named()?;
+        let start = (0..named).find(|at| !says_nothing(*at))?;
+        let mut end = (start..named).find(|at| self.used[*at]).unwrap_or(named);
+        while end > start && says_nothing(end - 1) {
+            end -= 1;
+        }
+        (end > start).then_some(start..end)
+    }
+
+    /// Where the tool's name begins.
+    fn named(&self) -> Option<usize> {
+        self.own.iter().position(|own| *own == Own::Name)
     }
 }
 
@@ -189,5 +212,5 @@ fn is_address(piece: &Piece<'_>) -> bool {
 
 /// Whether a word is no name.
 fn is_common(piece: &Piece<'_>) -> bool {
-    word::is_silent(piece.text) || TIMES.contains(&piece.text.to_lowercase().as_str())
+    piece.is_silent || TIMES.contains(&piece.text.to_lowercase().as_str())
 }

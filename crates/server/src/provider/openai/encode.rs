@@ -1,0 +1,214 @@
+//! A conversation as the request of a chat completion.
+
+use std::borrow::Cow;
+
+use handback_core::model::ModelRequest;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::super::conversation::{Call, Piece, Turn, schema};
+
+/// How every body begins: the wish for usage comes first, so that it can be taken away.
+pub(super) const WITH_USAGE: &str = r#"{"stream_options":{"include_usage":true},"#;
+
+/// How many tokens an answer may have: OpenAI's newer models refuse the name that all others know.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MaxTokens {
+    MaxTokens(Option<u32>),
+    MaxCompletionTokens(Option<u32>),
+}
+
+impl MaxTokens {
+    /// The bound under the name that the host knows.
+    pub(super) fn new(most: Option<u32>, host: &str) -> Self {
+        let is_of = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        if is_of("openai.com") || is_of("openai.azure.com") {
+            Self::MaxCompletionTokens(most)
+        } else {
+            Self::MaxTokens(most)
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Self::MaxTokens(None) | Self::MaxCompletionTokens(None))
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    stream_options: StreamOptions,
+    stream: bool,
+    model: &'a str,
+    #[serde(flatten, skip_serializing_if = "MaxTokens::is_none")]
+    max_tokens: MaxTokens,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: Content<'a>,
+    },
+    Assistant {
+        content: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: Cow<'a, str>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    /// What every server understands.
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: &'a str,
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, RawValue>,
+}
+
+/// The body of the request.
+pub(super) fn body<'a>(
+    request: &ModelRequest<'a>,
+    turns: Vec<Turn<'a>>,
+    max_tokens: MaxTokens,
+) -> serde_json::Result<Vec<u8>> {
+    let tools = request.tools.iter().map(|tool| Tool {
+        r#type: "function",
+        function: Function { name: tool.alias, description: tool.description, parameters: schema(tool) },
+    });
+    let body = Body {
+        stream_options: StreamOptions { include_usage: true },
+        stream: true,
+        model: request.model,
+        max_tokens,
+        messages: messages(request.system, turns),
+        tools: tools.collect(),
+    };
+    serde_json::to_vec(&body)
+}
+
+fn messages<'a>(system: Option<&'a str>, turns: Vec<Turn<'a>>) -> Vec<Message<'a>> {
+    let system = system.filter(|system| !system.trim().is_empty());
+    let mut messages: Vec<Message<'a>> = system.map(|content| Message::System { content }).into_iter().collect();
+    // Images of tools, which only a user may show, and only after all results of a step.
+    let mut shown: Vec<Piece<'a>> = Vec::new();
+    for turn in turns {
+        match turn {
+            Turn::User(pieces) => {
+                shown.extend(pieces);
+                messages.extend(user(std::mem::take(&mut shown)));
+            }
+            Turn::Model(step) => {
+                messages.extend(user(std::mem::take(&mut shown)));
+                let content = join(step.texts.into_iter().map(Cow::Borrowed));
+                let (tool_calls, results) =
+                    step.calls.into_iter().map(|call| written(call, &mut shown)).unzip::<_, _, Vec<_>, Vec<_>>();
+                messages.push(Message::Assistant { content, tool_calls });
+                messages.extend(results);
+            }
+        }
+    }
+    messages.extend(user(shown));
+    messages
+}
+
+fn user(pieces: Vec<Piece<'_>>) -> Option<Message<'_>> {
+    if pieces.is_empty() {
+        return None;
+    }
+    let has_image = pieces.iter().any(|piece| matches!(piece, Piece::Image(_)));
+    let content = if has_image {
+        let part = |piece| match piece {
+            Piece::Text(text) => Part::Text { text },
+            Piece::Image(image) => Part::ImageUrl { image_url: ImageUrl { url: image.url() } },
+        };
+        Content::Parts(pieces.into_iter().map(part).collect())
+    } else {
+        Content::Text(join(texts(pieces)).unwrap_or_default())
+    };
+    Some(Message::User { content })
+}
+
+/// A call and its result; the result's images are left for the user to show.
+fn written<'a>(call: Call<'a>, shown: &mut Vec<Piece<'a>>) -> (ToolCall<'a>, Message<'a>) {
+    let (images, output): (Vec<_>, Vec<_>) =
+        call.output.into_iter().partition(|piece| matches!(piece, Piece::Image(_)));
+    if !images.is_empty() {
+        shown.push(Piece::Text(format!("[images from the result of {}, call {}]", call.name, call.id).into()));
+        shown.extend(images);
+    }
+    let result = Message::Tool { tool_call_id: call.id, content: join(texts(output)).unwrap_or_default() };
+    let function = CalledFunction { name: call.name, arguments: call.input.get() };
+    (ToolCall { id: call.id, r#type: "function", function }, result)
+}
+
+fn texts(pieces: Vec<Piece<'_>>) -> impl Iterator<Item = Cow<'_, str>> {
+    pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text),
+        Piece::Image(_) => None,
+    })
+}
+
+/// Texts as one, if there are any.
+fn join<'a>(texts: impl Iterator<Item = Cow<'a, str>>) -> Option<Cow<'a, str>> {
+    texts.reduce(|mut all, text| {
+        all.to_mut().push_str("\n\n");
+        all.to_mut().push_str(&text);
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests;

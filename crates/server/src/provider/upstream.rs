@@ -1,0 +1,355 @@
+//! A provider's endpoint: sends a request until it is answered, and says it in other words where those are refused.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use handback_core::message::TurnError;
+use handback_core::model::ModelRequest;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Response, Url};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::conversation::{self, Images, Turn, shows_images};
+use super::fault::Fault;
+use super::{Bounds, InvalidSettings, Settings};
+use crate::config::Secret;
+
+/// The longest wait between two tries, unless the provider asks for more.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
+/// Bytes of an error's body that are read; the rest is dropped.
+const MOST_ERROR_BYTES: usize = 64 << 10;
+/// Statuses that providers answer images with that they do not take.
+const REFUSED_IMAGES: [u16; 4] = [400, 404, 415, 422];
+/// Models that are remembered to take no images; the oldest is forgotten first.
+const MOST_REMEMBERED: usize = 64;
+/// For how long. Not for ever: it may have been one bad image.
+const REMEMBERED_FOR: Duration = Duration::from_mins(10);
+
+/// A provider's endpoint.
+pub(super) struct Upstream {
+    name: String,
+    http: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<Secret<String>>,
+    pub(super) bounds: Bounds,
+    optional: Option<Optional>,
+    refused_optional: AtomicBool,
+    without_images: Mutex<Vec<(String, Instant)>>,
+}
+
+/// A member of requests that some providers refuse; it is left out once they do.
+pub(super) struct Optional {
+    /// How a body begins that has it.
+    pub(super) beginning: &'static str,
+    /// One of these is in the words of a provider that refuses it.
+    pub(super) names: &'static [&'static str],
+}
+
+/// What is asked.
+pub(super) struct Question {
+    body: Bytes,
+    /// The same with its images named in the text, if it has any.
+    without_images: Option<Bytes>,
+}
+
+impl Question {
+    /// The request of a provider, in its own words. All that borrows is written down here.
+    pub(super) fn new<'a>(
+        request: &ModelRequest<'a>,
+        provider: &str,
+        images: Images,
+        write: impl Fn(Vec<Turn<'a>>) -> serde_json::Result<Vec<u8>>,
+    ) -> Result<Self, Fault> {
+        let write = |turns| write(turns).map(Bytes::from).map_err(|error| Fault::unwritable(&error));
+        let turns = conversation::turns(request, provider, images);
+        let without_images = if shows_images(&turns) {
+            Some(write(conversation::turns(request, provider, Images::Named))?)
+        } else {
+            None
+        };
+        Ok(Self { body: write(turns)?, without_images })
+    }
+}
+
+impl Upstream {
+    /// The endpoint at `url`; the key goes out in `header`, after `scheme`.
+    pub(super) fn new(
+        settings: Settings,
+        url: Url,
+        (header, scheme): (HeaderName, &str),
+        optional: Option<Optional>,
+    ) -> Result<Self, InvalidSettings> {
+        let Settings { name, api_key, bounds, .. } = settings;
+        // A key out of a file or a variable may have a line break at its end, or be empty.
+        let key = api_key.map(|key| key.expose().trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new);
+        let mut headers = HeaderMap::from_iter([
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (ACCEPT, HeaderValue::from_static("text/event-stream")),
+        ]);
+        if let Some(key) = &key {
+            let value = HeaderValue::try_from(format!("{scheme}{}", key.expose()));
+            let mut value = value.map_err(|_| InvalidSettings::ApiKey { provider: name.clone() })?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        let mut http = reqwest::Client::builder()
+            .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(bounds.connect)
+            // A redirect would take the key along, to wherever it leads.
+            .redirect(Policy::none());
+        if is_loopback(&url) {
+            http = http.no_proxy();
+        }
+        let http = http
+            .build()
+            .map_err(|error| InvalidSettings::Http { provider: name.clone(), reason: error.to_string() })?;
+        Ok(Self {
+            name,
+            http,
+            url,
+            headers,
+            key,
+            bounds,
+            optional,
+            refused_optional: AtomicBool::new(false),
+            without_images: Mutex::default(),
+        })
+    }
+
+    /// Adds a header to every request.
+    #[must_use]
+    pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        self
+    }
+
+    /// The provider's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks, and gives the answer when its head is there and says that a stream follows.
+    pub(super) async fn ask(&self, model: &str, question: Question) -> Result<Response, Fault> {
+        let Question { mut body, mut without_images } = question;
+        let mut images_refused = false;
+        if self.takes_no_images(model) {
+            body = without_images.take().unwrap_or(body);
+        }
+        loop {
+            if self.has_optional(&body) && self.refused_optional.load(Ordering::Relaxed) {
+                body = self.without_optional(&body);
+            }
+            let fault = match self.send(model, &body).await {
+                Ok(response) => {
+                    if images_refused {
+                        self.remember_no_images(model);
+                    }
+                    return Ok(response);
+                }
+                Err(fault) => fault,
+            };
+            if self.has_optional(&body) && self.refuses_optional(&fault) {
+                self.refused_optional.store(true, Ordering::Relaxed);
+            } else if fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status))
+                && let Some(other) = without_images.take()
+            {
+                tracing::debug!(provider = self.name, model, "images were refused: they are named in the text");
+                images_refused = true;
+                body = other;
+            } else {
+                return Err(fault);
+            }
+        }
+    }
+
+    /// Sends until there is an answer, or a failure that another try does not mend. Nothing of an answer was used
+    /// before, so nothing is ever repeated.
+    async fn send(&self, model: &str, body: &Bytes) -> Result<Response, Fault> {
+        let mut tries = 1;
+        loop {
+            let fault = match self.try_once(body.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(fault) => fault,
+            };
+            let Some(wait) = fault.again.filter(|_| tries < self.bounds.tries) else {
+                return Err(fault.after(tries));
+            };
+            let wait = wait.max(backoff(self.bounds.backoff, tries, fastrand::f64()));
+            let why = self.tell(model, &fault);
+            tracing::debug!(provider = self.name, model, tries, ?wait, why, "a request will be sent again");
+            sleep(wait).await;
+            tries += 1;
+        }
+    }
+
+    async fn try_once(&self, body: Bytes) -> Result<Response, Fault> {
+        let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        // Not the request's own timeout: that one would also end the stream.
+        let response = match timeout(self.bounds.first_byte, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if error.is_connect() => {
+                let what = format!("cannot be reached at {}", self.address());
+                return Err(Fault::unreachable(what, &error.without_url()));
+            }
+            Ok(Err(error)) => return Err(Fault::unreachable("gave no answer".to_owned(), &error.without_url())),
+            Err(_elapsed) => return Err(Fault::silent(self.bounds.first_byte)),
+        };
+        let (status, headers) = (response.status(), response.headers());
+        let kind = text(headers, CONTENT_TYPE).to_owned();
+        if status.is_redirection() {
+            return Err(Fault::redirect(status, text(headers, LOCATION)));
+        }
+        if !status.is_success() {
+            let retry_after = retry_after(headers);
+            let body = self.read_error(response).await;
+            let fault = Fault::status(status, &body, retry_after, self.bounds.retry_after);
+            let misplaced = matches!(status.as_u16(), 404 | 405);
+            return Err(if misplaced { fault.at(&format!("{}{}", self.address(), self.url.path())) } else { fault });
+        }
+        // Some servers do not say what they send.
+        if !kind.is_empty() && !kind.to_ascii_lowercase().starts_with("text/event-stream") {
+            return Err(Fault::no_stream(&kind, &self.read_error(response).await));
+        }
+        Ok(response)
+    }
+
+    /// The body of an error, as much of it as comes in time and is taken.
+    async fn read_error(&self, mut response: Response) -> String {
+        let mut body = Vec::new();
+        let deadline = Instant::now() + self.bounds.stall;
+        while body.len() < MOST_ERROR_BYTES {
+            match timeout_at(deadline, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None) | Err(_)) | Err(_) => break,
+            }
+        }
+        body.truncate(MOST_ERROR_BYTES);
+        String::from_utf8_lossy(&body).into_owned()
+    }
+
+    /// A failure as the turn's error.
+    pub(super) fn error(&self, model: &str, fault: &Fault) -> TurnError {
+        let message = self.tell(model, fault);
+        match fault.status {
+            Some(401 | 403) => {
+                let message = format!("{message} ({})", self.advice());
+                TurnError::Auth { provider: self.name.as_str().into(), message }
+            }
+            status => TurnError::Provider { message, status, retryable: fault.retryable },
+        }
+    }
+
+    fn tell(&self, model: &str, fault: &Fault) -> String {
+        let key = self.key.as_ref().map(|key| key.expose().as_str());
+        format!("{}/{model} {}", self.name, fault.tell(key))
+    }
+
+    /// What to do about a key that is refused.
+    fn advice(&self) -> String {
+        let name = &self.name;
+        let variable = match name.as_str() {
+            "openai" | "anthropic" => format!(", or {}_API_KEY in the environment", name.to_uppercase()),
+            _ => String::new(),
+        };
+        match self.key {
+            Some(_) => format!("check its key: providers.{name}.apiKey or apiKeyEnv{variable}"),
+            None => format!("no key is set for it: set providers.{name}.apiKey or apiKeyEnv{variable}"),
+        }
+    }
+
+    /// Scheme, host and port; the rest of a URL may have secrets in it.
+    fn address(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    fn has_optional(&self, body: &Bytes) -> bool {
+        self.optional.as_ref().is_some_and(|optional| body.starts_with(optional.beginning.as_bytes()))
+    }
+
+    fn without_optional(&self, body: &Bytes) -> Bytes {
+        let beginning = self.optional.as_ref().map_or(0, |optional| optional.beginning.len());
+        [b"{", &body[beginning..]].concat().into()
+    }
+
+    fn refuses_optional(&self, fault: &Fault) -> bool {
+        matches!(fault.status, Some(400 | 422))
+            && self.optional.as_ref().is_some_and(|optional| fault.mentions(optional.names))
+    }
+
+    fn takes_no_images(&self, model: &str) -> bool {
+        let mut remembered = self.remembered();
+        remembered.retain(|(_, since)| since.elapsed() < REMEMBERED_FOR);
+        remembered.iter().any(|(name, _)| name == model)
+    }
+
+    fn remember_no_images(&self, model: &str) {
+        let mut remembered = self.remembered();
+        remembered.retain(|(name, _)| name != model);
+        if remembered.len() >= MOST_REMEMBERED {
+            remembered.remove(0);
+        }
+        remembered.push((model.to_owned(), Instant::now()));
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
+        self.without_images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a base URL.
+pub(super) fn base_url(settings: &Settings) -> Result<Url, InvalidSettings> {
+    let invalid = |reason: String| InvalidSettings::BaseUrl { provider: settings.name.clone(), reason };
+    let url = Url::parse(settings.base_url.trim()).map_err(|error| invalid(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("it must start with http:// or https://".to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("credentials belong into apiKey, not into the URL".to_owned()));
+    }
+    Ok(url)
+}
+
+/// The URL with more of a path.
+pub(super) fn join(mut base: Url, path: &[&str]) -> Url {
+    // Only a URL without a host has no path to extend, and `base_url` refuses those.
+    if let Ok(mut segments) = base.path_segments_mut() {
+        segments.pop_if_empty().extend(path);
+    }
+    base
+}
+
+/// A proxy of the environment is for the network, not for this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().trim()
+}
+
+/// How long the provider wants to be left alone. A date is taken on its own clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text(headers, RETRY_AFTER);
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    let now = httpdate::parse_http_date(text(headers, DATE)).ok()?;
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// The wait after so many tries: between half of the full one (`chance` 0) and all of it (`chance` 1).
+fn backoff(first: Duration, tries: u32, chance: f64) -> Duration {
+    let full = first.saturating_mul(2_u32.saturating_pow(tries - 1)).min(LONGEST_BACKOFF);
+    full.mul_f64(0.5 + chance / 2.0)
+}
+
+#[cfg(test)]
+mod tests;
