@@ -4,7 +4,11 @@
 
 mod answers;
 #[cfg(unix)]
+<<<<<<< HEAD
 mod chat;
+=======
+mod bench;
+>>>>>>> bench
 #[cfg(unix)]
 mod processes;
 mod readme;
