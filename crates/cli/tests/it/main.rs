@@ -4,11 +4,9 @@
 
 mod answers;
 #[cfg(unix)]
-<<<<<<< HEAD
-mod chat;
-=======
 mod bench;
->>>>>>> bench
+#[cfg(unix)]
+mod chat;
 #[cfg(unix)]
 mod processes;
 mod readme;

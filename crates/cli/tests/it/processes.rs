@@ -31,18 +31,13 @@ pub(crate) fn serve(listen: &str) -> (Process, String) {
     serve_with(&["serve", "--listen", listen, "--log", "off"])
 }
 
-<<<<<<< HEAD
 pub(crate) fn serve_with(arguments: &[&str]) -> (Process, String) {
-    let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-=======
-fn serve_with(arguments: &[&str]) -> (Process, String) {
     start(command(arguments))
 }
 
 /// Starts a server; gives the address that it listens on.
 pub(crate) fn start(mut command: Command) -> (Process, String) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
->>>>>>> bench
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("handback listening on ").unwrap().to_owned();

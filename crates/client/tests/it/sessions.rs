@@ -138,6 +138,6 @@ async fn a_failure_shows_the_message_that_its_body_has() {
     let missing = Recorder::answering(404, body).await;
     let error = missing.api.messages("ses_1", None).await.unwrap_err();
     assert_eq!((error.status(), error.to_string()), (Some(404), "there is no session ses_1".to_owned()));
-    let wordless = Recorder::answering(400, json!({"name": "BadRequestError", "data": {}})).await;
-    assert_eq!(wordless.api.abort("ses_1").await.unwrap_err().to_string(), "BadRequestError");
+    let wordless = Recorder::answering(400, json!({"name": "BadRequest", "data": {}})).await;
+    assert_eq!(wordless.api.abort("ses_1").await.unwrap_err().to_string(), "BadRequest");
 }

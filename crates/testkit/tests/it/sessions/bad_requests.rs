@@ -66,7 +66,7 @@ fn complaint(head: &Head, answer: &Answer) -> Option<String> {
     if head.header("content-type") != "application/json" {
         return Some(format!("content type {:?}: {text:.200}", head.header("content-type")));
     }
-    let name = if answer.status == 404 { "NotFoundError" } else { "BadRequestError" };
+    let name = if answer.status == 404 { "NotFoundError" } else { "BadRequest" };
     let message = answer.body["data"]["message"].as_str().unwrap_or_default();
     if message.is_empty() || answer.body != json!({ "name": name, "data": { "message": message } }) {
         return Some(format!("another shape: {text:.200}"));

@@ -74,17 +74,17 @@ async fn what_a_session_is_made_with_must_be_there() {
     let world = World::start().await;
     let before = world.server.get("/session").await;
     let cases = [
-        (json!({ "agent": "nobody" }), 400, "BadRequestError", "there is no agent \"nobody\"; there is default"),
+        (json!({ "agent": "nobody" }), 400, "BadRequest", "there is no agent \"nobody\"; there is default"),
         (
             json!({ "model": { "providerID": "nowhere", "modelID": "x" } }),
             400,
-            "BadRequestError",
+            "BadRequest",
             "the provider of the model nowhere/x is not configured; there is demo, fake",
         ),
         (
             json!({ "model": { "providerID": "fake", "modelID": "x", "id": "y" } }),
             400,
-            "BadRequestError",
+            "BadRequest",
             "`model`: `modelID` and `id` differ; give one of them",
         ),
         (json!({ "parentID": "ses_nobody" }), 404, "NotFoundError", "there is no session ses_nobody"),
@@ -114,7 +114,7 @@ async fn sessions_are_listed_with_those_used_last_first() {
     assert_eq!(ids(&world.server.get("/session?limit=100000").await).len(), 4);
     assert_eq!(ids(&world.server.get("/session?limit=&directory=x").await).len(), 4);
     for limit in ["-1", "x", "1.5", "99999999999999999999999"] {
-        must_fail(&world.server.get(&format!("/session?limit={limit}")).await, 400, "BadRequestError");
+        must_fail(&world.server.get(&format!("/session?limit={limit}")).await, 400, "BadRequest");
     }
     // A listed session is the session.
     let listed = world.server.get("/session?limit=1").await.body[0].clone();

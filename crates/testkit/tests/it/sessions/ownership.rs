@@ -34,13 +34,13 @@ async fn another_clients_id_on_a_message_is_403_and_nothing_is_kept() {
     for path in ["message", "prompt_async"] {
         let path = format!("/session/{}/{path}", world.session);
         let in_body = world.server.post(&path, as_client("other")).await;
-        assert_eq!(must_fail(&in_body, 403, "BadRequestError"), FOREIGN);
+        assert_eq!(must_fail(&in_body, 403, "BadRequest"), FOREIGN);
         let request = world.server.request(Method::POST, &path).header("x-handback-client", "other");
         let in_header = Answer::to(request.json(&text_prompt("hello"))).await;
-        assert_eq!(must_fail(&in_header, 403, "BadRequestError"), FOREIGN);
+        assert_eq!(must_fail(&in_header, 403, "BadRequest"), FOREIGN);
         let mut silent = as_client("other");
         silent["noReply"] = true.into();
-        must_fail(&world.server.post(&path, silent).await, 403, "BadRequestError");
+        must_fail(&world.server.post(&path, silent).await, 403, "BadRequest");
     }
     assert_eq!(world.history().await, Vec::<String>::new());
     assert_eq!(world.model.shown(), []);
@@ -179,7 +179,7 @@ async fn a_session_of_nobody_becomes_that_of_the_first_client_that_speaks_in_it(
     assert_eq!(client_of(&world.server, &free).await, "tab");
     // From now on it is as if it had been made so.
     assert_eq!(offered(&world.server, &free).await, ["client_tab_a", "client_tab_b"]);
-    must_fail(&Answer::to(world.server.saying(&free, &as_client("other"))).await, 403, "BadRequestError");
+    must_fail(&Answer::to(world.server.saying(&free, &as_client("other"))).await, 403, "BadRequest");
     world.server.post("/client-tools/register", body).await.must_fail(403, "FORBIDDEN");
 }
 
@@ -230,7 +230,7 @@ async fn a_session_is_bound_by_its_body_its_metadata_or_the_header() {
     for (header, body) in bad {
         let refused = bind(header, body).await;
         let message = "the body, its metadata and the header name different clients";
-        assert_eq!(must_fail(&refused, 400, "BadRequestError"), message);
+        assert_eq!(must_fail(&refused, 400, "BadRequest"), message);
     }
     for (header, body) in [
         (Some("a b"), json!({})),
@@ -242,7 +242,7 @@ async fn a_session_is_bound_by_its_body_its_metadata_or_the_header() {
         (None, json!({ "metadata": { "clientID": "x".repeat(129) } })),
         (None, json!({ "metadata": "tab" })),
     ] {
-        must_fail(&bind(header, body).await, 400, "BadRequestError");
+        must_fail(&bind(header, body).await, 400, "BadRequest");
     }
     assert_eq!(world.server.get("/session").await, before);
 }
@@ -251,6 +251,6 @@ async fn a_session_is_bound_by_its_body_its_metadata_or_the_header() {
 async fn a_message_whose_body_and_header_name_different_clients_is_400() {
     let world = World::start().await;
     let request = world.server.saying(&world.session, &as_client("tab")).header("x-handback-client", "other");
-    must_fail(&Answer::to(request).await, 400, "BadRequestError");
+    must_fail(&Answer::to(request).await, 400, "BadRequest");
     assert_eq!(world.history().await, Vec::<String>::new());
 }

@@ -185,14 +185,14 @@ async fn a_bad_answer_leaves_the_ask_open() {
     ];
     for body in bad {
         let answer = world.server.respond(&ask, body.clone()).await;
-        super::errors::must_fail(&answer, 400, "BadRequestError");
+        super::errors::must_fail(&answer, 400, "BadRequest");
         let mut newer = body.clone();
         if let Some(fields) = newer.as_object_mut()
             && let Some(response) = fields.remove("response")
         {
             fields.insert("reply".to_owned(), response);
         }
-        super::errors::must_fail(&world.server.reply(&ask, newer).await, 400, "BadRequestError");
+        super::errors::must_fail(&world.server.reply(&ask, newer).await, 400, "BadRequest");
         assert_eq!(world.server.asks().await, std::slice::from_ref(&ask), "{body}");
     }
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));

@@ -115,12 +115,12 @@ async fn a_prompt_may_bring_its_own_id_but_not_twice() {
     for path in ["message", "prompt_async"] {
         for more in [json!({ "messageID": "msg_mine" }), json!({ "messageID": "msg_mine", "noReply": true })] {
             let again = world.server.post(&format!("/session/{}/{path}", world.session), with(more)).await;
-            assert_eq!(must_fail(&again, 409, "BadRequestError"), taken);
+            assert_eq!(must_fail(&again, 409, "BadRequest"), taken);
         }
     }
     // The id of the answer is taken as well.
     let answers = with(json!({ "messageID": answer["info"]["id"] }));
-    must_fail(&Answer::to(world.server.saying(&world.session, &answers)).await, 409, "BadRequestError");
+    must_fail(&Answer::to(world.server.saying(&world.session, &answers)).await, 409, "BadRequest");
     assert_eq!(world.server.messages(&world.session).await, before);
     // In another session it is free.
     let other = world.server.session_of("tab").await;
@@ -139,7 +139,7 @@ async fn an_id_that_waits_or_runs_is_taken() {
     let path = format!("/session/{}/prompt_async", world.session);
     world.server.post(&path, with(json!({ "messageID": "msg_waiting" }))).await.must_be(204, &json!(""));
     for id in ["msg_running", "msg_waiting"] {
-        must_fail(&world.server.post(&path, with(json!({ "messageID": id }))).await, 409, "BadRequestError");
+        must_fail(&world.server.post(&path, with(json!({ "messageID": id }))).await, 409, "BadRequest");
     }
     asked.answer("one");
     world.model.asked().await.answer("two");
@@ -223,7 +223,7 @@ async fn an_agent_or_a_model_that_is_not_there_is_refused_and_nothing_is_kept() 
         json!({ "model": { "providerID": "fake", "modelID": "" } }),
     ];
     for more in bad {
-        must_fail(&Answer::to(world.server.saying(&world.session, &with(more))).await, 400, "BadRequestError");
+        must_fail(&Answer::to(world.server.saying(&world.session, &with(more))).await, 400, "BadRequest");
     }
     assert_eq!((world.history().await, world.server.status(&world.session).await), (vec![], "idle".to_owned()));
 }

@@ -63,7 +63,7 @@ async fn a_turn_under_way_may_finish_and_nothing_new_begins() {
         world.server.post(&format!("{path}/prompt_async"), text_prompt("me too")).await,
     ];
     for answer in refused {
-        assert_eq!(must_fail(&answer, 503, "BadRequestError"), "the server is shutting down");
+        assert_eq!(must_fail(&answer, 503, "BadRequest"), "the server is shutting down");
     }
     // What is there can be read.
     assert_eq!(world.history().await, ["user | go", "assistant | client_tab_b {} running "]);

@@ -117,7 +117,7 @@ async fn without_a_token_or_with_a_bad_one_it_is_401_in_the_shape_of_this_api() 
             if let Some(body) = &body {
                 request = request.json(body);
             }
-            must_fail(&Answer::to(request).await, 401, "BadRequestError");
+            must_fail(&Answer::to(request).await, 401, "BadRequest");
         }
     }
     let request = "GET /session HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -142,7 +142,7 @@ async fn a_session_made_with_a_token_is_its_clients() {
         json!({ "parentID": world.foreign }),
         json!({ "parentID": world.free }),
     ] {
-        must_fail(&world.post(&token, "/session", body).await, 403, "BadRequestError");
+        must_fail(&world.post(&token, "/session", body).await, 403, "BadRequest");
     }
     let child = world.post(&token, "/session", json!({ "parentID": world.own })).await;
     assert_eq!((child.status, &child.body["parentID"]), (200, &json!(world.own)));
@@ -161,7 +161,7 @@ async fn a_token_sees_and_uses_its_own_sessions_alone() {
     for foreign in [&world.foreign, &world.free] {
         for (method, path, body) in endpoints(foreign) {
             let answer = world.send(&token, method, &path, body.as_ref()).await;
-            assert_eq!(must_fail(&answer, 403, "BadRequestError"), "the session is not one of client tab");
+            assert_eq!(must_fail(&answer, 403, "BadRequest"), "the session is not one of client tab");
         }
     }
     assert_eq!(world.server.history(&world.foreign).await, Vec::<String>::new());
@@ -191,10 +191,10 @@ async fn a_token_speaks_for_its_client_and_for_no_other() {
     let mut body = text_prompt("hello");
     body["clientID"] = "other".into();
     let path = format!("/session/{}/message", world.own);
-    must_fail(&world.post(&token, &path, body).await, 403, "BadRequestError");
+    must_fail(&world.post(&token, &path, body).await, 403, "BadRequest");
     let request = world.server.request_without_key(Method::POST, &path).bearer_auth(&token);
     let request = request.header("x-handback-client", "other").json(&text_prompt("hello"));
-    must_fail(&Answer::to(request).await, 403, "BadRequestError");
+    must_fail(&Answer::to(request).await, 403, "BadRequest");
     // It brings its tools into its own sessions only.
     for (session, status) in [(&world.own, 200), (&world.foreign, 403)] {
         let tools = json!({ "clientID": "tab", "sessionID": session, "tools": [{ "id": "t" }] });
@@ -208,13 +208,10 @@ async fn a_token_of_one_session_is_good_for_that_alone() {
     let world = Protected::start().await;
     let token = token_for("tab", &world.own);
     let refused = world.post(&token, "/session", json!({})).await;
-    assert_eq!(
-        must_fail(&refused, 403, "BadRequestError"),
-        format!("the token is good for session {} only", world.own)
-    );
+    assert_eq!(must_fail(&refused, 403, "BadRequest"), format!("the token is good for session {} only", world.own));
     for session in [&world.second, &world.foreign, &world.free] {
         for (method, path, body) in endpoints(session) {
-            must_fail(&world.send(&token, method, &path, body.as_ref()).await, 403, "BadRequestError");
+            must_fail(&world.send(&token, method, &path, body.as_ref()).await, 403, "BadRequest");
         }
     }
     assert_eq!(ids(&world.get(&token, "/session").await), [&world.own]);
@@ -227,7 +224,7 @@ async fn a_token_of_one_session_is_good_for_that_alone() {
     // A token of another client for this session is good for nothing here.
     let stranger = token_for("other", &world.own);
     for (method, path, body) in endpoints(&world.own) {
-        must_fail(&world.send(&stranger, method, &path, body.as_ref()).await, 403, "BadRequestError");
+        must_fail(&world.send(&stranger, method, &path, body.as_ref()).await, 403, "BadRequest");
     }
     assert_eq!(ids(&world.get(&stranger, "/session").await), Vec::<&str>::new());
 }
@@ -264,9 +261,9 @@ async fn a_token_sees_and_answers_the_asks_of_its_own_calls() {
         (&other, &asks[0], &world.own),
     ];
     for (token, ask, session) in cases {
-        must_fail(&world.post(token, &reply(ask), json!({ "reply": "once" })).await, 403, "BadRequestError");
+        must_fail(&world.post(token, &reply(ask), json!({ "reply": "once" })).await, 403, "BadRequest");
         let answer = world.post(token, &respond(session, ask), json!({ "response": "once" })).await;
-        must_fail(&answer, 403, "BadRequestError");
+        must_fail(&answer, 403, "BadRequest");
     }
     // A foreign ask cannot be reached through a session of one's own either.
     let through = world.post(&tab, &respond(&world.own, &asks[2]), json!({ "response": "once" })).await;
