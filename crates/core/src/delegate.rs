@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{CallHead, Cancellation, FinishedCall, Outcome};
+use crate::call::{CallHead, Cancellation, FinishedCall, Outcome, Stage};
 use crate::finished::End;
 use crate::hub::Hub;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
@@ -29,12 +29,15 @@ use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
 use crate::table::{Ending, Lifecycle, Table};
+use crate::tool::Tool;
 
 /// A call to be made.
 #[derive(Debug)]
 pub struct NewCall {
     /// The full id of the tool.
     pub tool: String,
+    /// The client whose tool it is. Two clients may have a tool of that id one after the other; `None`: whoever has it.
+    pub client: Option<ClientId>,
     /// The call's id; made when `None`.
     pub request: Option<RequestId>,
     /// The session that it belongs to.
@@ -157,7 +160,8 @@ impl Hub {
 
     /// Makes a call: when this returns, it is in the table and on its way.
     pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
-        let tool = self.locked(|table| table.registry.find(&new.tool).cloned());
+        let meant = |tool: &&Arc<Tool>| new.client.as_ref().is_none_or(|client| *client == tool.client);
+        let tool = self.locked(|table| table.registry.find(&new.tool).filter(meant).cloned());
         let Some(tool) = tool else { return Err(Refusal::UnknownTool(new.tool)) };
         let limits = self.limits();
         tool.spec.schema.check(&new.input, limits)?;
@@ -191,7 +195,7 @@ impl Hub {
                 return Err(Refusal::ShuttingDown);
             }
             // It was there a moment ago, and may have gone with its client.
-            if table.registry.find(head.tool.id.as_str()).is_none() {
+            if table.registry.find(head.tool.id.as_str()).is_none_or(|tool| tool.client != *client) {
                 return Err(Refusal::UnknownTool(new.tool));
             }
             if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {
@@ -239,7 +243,11 @@ impl Hub {
     /// A client answers a call.
     pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
         let ended = self.decide(request, caller, outcome)?;
-        let Some(ended) = ended else { return Ok(Taken::Again) };
+        let Some(ended) = ended else {
+            // The first one may still be on its way into the journal.
+            self.0.store.flush().await?;
+            return Ok(Taken::Again);
+        };
         // Journaled first: a result that was answered with yes is never lost.
         ended.journal().await?;
         Ok(Taken::First)
@@ -263,7 +271,7 @@ impl Hub {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
-                if answer.is_some() && call.ask.is_some() {
+                if answer.is_some() && call.stage == Stage::AwaitingApproval {
                     return Err(NotTaken::NotAllowedYet);
                 }
                 return Ok(table.finish(request, outcome, answer, now));

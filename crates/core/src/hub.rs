@@ -13,6 +13,7 @@ use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phas
 use crate::clock::Clock;
 use crate::delegate::Ended;
 use crate::event::{Event, Events, Subscription};
+use crate::finished::End;
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -25,6 +26,8 @@ use crate::tool::{Tool, ToolSpec};
 pub use crate::registry::RegisterError;
 pub use crate::table::ClientInfo;
 
+/// How many calls of an earlier process are remembered, at most: they are read as a whole.
+const RECALLED: usize = 1_000;
 /// How often what has grown old is forgotten, at the latest.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 
@@ -169,6 +172,25 @@ impl Hub {
     /// Whether anybody listens.
     pub(crate) fn is_watched(&self) -> bool {
         self.0.events.is_watched()
+    }
+
+    /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
+    pub async fn recall(&self) -> Result<(), StoreError> {
+        let most = self.0.limits.remembered_calls.min(RECALLED);
+        let finished = self.0.store.list_finished(&CallFilter::default(), most).await?;
+        let (now, wall) = (Instant::now(), self.0.clock.now());
+        self.locked(|table| {
+            for call in finished.iter().rev() {
+                let Phases { approval, queue, execute } = call.phases;
+                let ended = call.head.created + approval + queue + execute;
+                let age = wall.duration_since(ended).unwrap_or_default();
+                if age < self.0.limits.remembered_for {
+                    let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
+                    table.finished.insert(&call.head, end, now.checked_sub(age).unwrap_or(now));
+                }
+            }
+        });
+        Ok(())
     }
 
     /// All that happens from now on.

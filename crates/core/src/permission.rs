@@ -105,9 +105,25 @@ impl Hub {
             expires: now + ask.call.timeout,
             ..CallHead::clone(&ask.call)
         });
-        if !self.locked(|table| table.approve(&ask, answer.reply, head, now)) {
-            return Err(unknown());
-        }
+        // Journaled as it is now, and only then on its way. Whoever answers may go meanwhile; the answer holds.
+        let taken = self.locked(|table| Some((table.take_ask(id)?, self.0.store.begin(&head))));
+        let (open, journaling) = taken.ok_or_else(unknown)?;
+        let hub = self.clone();
+        let approving = async move {
+            let journaled = journaling.await;
+            match &journaled {
+                Ok(()) => hub.locked(|table| table.approve(open, answer.reply, head, Instant::now())),
+                Err(_) => {
+                    let reason = "The call could not be recorded by the server and was not made".to_owned();
+                    if let Some(ended) = hub.end(&head.request, Outcome::Denied(reason)) {
+                        ended.settle().await;
+                    }
+                }
+            }
+            journaled
+        };
+        let approved = self.0.tasks.spawn_on(approving, &self.0.runtime).await;
+        approved.unwrap_or_else(|error| Err(StoreError(error.to_string())))?;
         Ok(ask)
     }
 

@@ -1,6 +1,7 @@
 //! What is kept: the journal of calls, sessions and their messages, for as long as the store keeps them.
 
 mod memory;
+pub mod weight;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,7 +44,8 @@ impl CallFilter {
 /// polled), so that a read sees every write before it, ended or not; a dropped future does not undo its write; and a
 /// write whose future has ended is as durable as this store makes anything.
 ///
-/// The call table, not the store, decides how a call ends: for each call there is one `begin` and at most one `finish`.
+/// The call table, not the store, decides how a call ends: for each call there is a `begin`, another one if it is
+/// changed before it is given to its client, and then at most one `finish`.
 pub trait Store: Send + Sync + 'static {
     /// A call is made.
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()>;
@@ -63,9 +65,12 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a session with its messages and finished calls; says whether there was one.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
     /// Keeps a message with its parts, in place of what was known of it. Does nothing if its session is not kept.
+    /// Messages are known by their session and id; who speaks, and what is answered, does not change.
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
+    /// Ends when every write before it has.
+    fn flush(&self) -> StoreFuture<()>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'
     /// messages that want a reply and have none.
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;

@@ -302,17 +302,21 @@ impl Table {
         asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
     }
 
-    /// The call is allowed, and is from now on what `head` says. False if it was answered before, or is over.
-    pub(crate) fn approve(&mut self, ask: &Arc<Ask>, reply: Reply, head: Arc<CallHead>, now: Instant) -> bool {
-        let Some(request) = self.asks.remove(&ask.id) else { return false };
-        let Some(call) = self.calls.get_mut(&request) else { return false };
-        let Some(open) = call.ask.take() else { return false };
+    /// Takes an ask to answer it with a yes; nobody else can from now on.
+    pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
+        let request = self.asks.remove(id)?;
+        self.calls.get_mut(&request)?.ask.take().map(|open| *open)
+    }
+
+    /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
+    pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
+        self.events.emit(|| Event::Answered(open.ask, reply));
+        let Some(call) = self.calls.get_mut(&head.request) else { return };
         call.head = head.clone();
-        self.events.emit(|| Event::Answered(ask.clone(), reply));
+        let request = head.request.clone();
         // Whoever made the call starts the clock; if that one is gone, the call is about to be cancelled.
         _ = open.tell.send(head);
         self.admit(&request, now);
-        true
     }
 
     /// Gives a waiting call to the connection with the least to do, the newest of several.

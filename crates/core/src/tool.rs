@@ -45,3 +45,13 @@ pub struct Tool {
     /// What the client said of it.
     pub spec: ToolSpec,
 }
+
+impl Tool {
+    /// A tool as a journal of calls remembers it: enough to list a call. Nothing can be checked against its schema.
+    pub fn remembered(client: ClientId, name: ToolName, effect: Effect) -> Self {
+        let id = ToolId::new(&client, &name);
+        let schema = Arc::new(Schema::any_object());
+        let spec = ToolSpec { name, description: String::new(), schema, timeout: None, effect, version: None };
+        Self { id, client, spec }
+    }
+}

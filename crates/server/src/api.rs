@@ -44,11 +44,11 @@ impl FromRequestParts<App> for Application {
     }
 }
 
-/// The one parameter of a path, decoded.
+/// The one parameter of a path, or several as a tuple, decoded.
 #[derive(Debug)]
-pub struct PathValue(pub String);
+pub struct PathValue<T = String>(pub T);
 
-impl FromRequestParts<App> for PathValue {
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for PathValue<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {

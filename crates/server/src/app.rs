@@ -30,6 +30,10 @@ use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
+use crate::store::{self as sqlite, OpenError, Sqlite};
+
+/// The name of the database in its directory.
+const DATABASE: &str = "handback.db";
 
 /// What every request handler can reach. A cheap clone of one shared state.
 #[derive(Clone)]
@@ -38,6 +42,8 @@ pub struct App(Arc<Inner>);
 struct Inner {
     hub: Hub,
     sessions: Sessions,
+    /// The file that things are kept in; `None`: memory.
+    database: Option<Arc<Sqlite>>,
     config: Config,
     auth: Auth,
     origins: Origins,
@@ -119,6 +125,9 @@ pub enum SetupError {
     /// The key that tokens are checked with.
     #[error(transparent)]
     PublicKey(#[from] BadPublicKey),
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] OpenError),
     /// A provider.
     #[error(transparent)]
     Provider(#[from] InvalidSettings),
@@ -136,8 +145,16 @@ impl App {
         extensions: Extensions,
     ) -> Result<Self, SetupError> {
         let tasks = TaskTracker::new();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(memory_bounds(&config)));
+        let database = match config.database_directory() {
+            Some(directory) => Some(Arc::new(Sqlite::open(&directory.join(DATABASE), sqlite_bounds(&config))?)),
+            None => None,
+        };
+        let store: Arc<dyn Store> = match &database {
+            Some(database) => database.clone(),
+            None => Arc::new(MemoryStore::new(memory_bounds(&config))),
+        };
         let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
+        hub.recall().await?;
         let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {
@@ -146,6 +163,7 @@ impl App {
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
+            database,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
             tasks,
@@ -201,6 +219,14 @@ impl App {
     /// Tasks that shutting down waits for.
     pub fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    /// Closes the database: everything that was taken is in it then. Called when all tasks are done.
+    pub async fn close_database(&self) -> Result<(), StoreError> {
+        match &self.0.database {
+            Some(database) => database.close().await,
+            None => Ok(()),
+        }
     }
 
     /// All connections have to go.
@@ -279,6 +305,12 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
         ProviderKind::OpenAi => Arc::new(OpenAi::new(settings)?),
         ProviderKind::Anthropic => Arc::new(Anthropic::new(settings)?),
     })
+}
+
+/// What the database takes and keeps, from the settings.
+fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
+    let limits = &config.limits;
+    sqlite::Bounds { calls: limits.stored_calls, call_bytes: limits.stored_bytes as u64, ..sqlite::Bounds::default() }
 }
 
 /// What is kept in memory, from the settings.

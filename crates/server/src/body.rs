@@ -95,6 +95,10 @@ fn too_large(most: usize) -> Problem {
 
 /// Reads JSON; an error says which field is wrong.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    // What is read here is an object; serde would take a list of its values as well.
+    if text.trim_start().starts_with('[') {
+        return Err(Problem::invalid("a JSON object is expected, not a list"));
+    }
     serde_json::from_str(text).map_err(|error| {
         if text.trim().is_empty() {
             return Problem::invalid("the body is empty; a JSON object is expected");

@@ -11,6 +11,7 @@
 //! | [`api`] | one folder a protocol: routes, decode, encode |
 //! | [`transport`] | a client's connection onto SSE or WebSocket |
 //! | [`provider`] | the models that a session can talk to |
+//! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
 //! | [`problem`] | errors to status and body, for all of it |
@@ -25,6 +26,7 @@ pub mod gate;
 pub mod problem;
 pub mod provider;
 pub mod serve;
+pub mod store;
 pub mod transport;
 
 pub use app::App;

@@ -116,6 +116,9 @@ impl Server {
         if tokio::time::timeout(GOODBYE, self.app.tasks().wait()).await.is_err() {
             tracing::warn!("some connections did not close in time");
         }
+        if let Err(error) = self.app.close_database().await {
+            tracing::error!(%error, "the database could not be closed properly");
+        }
     }
 }
 

@@ -3,20 +3,35 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | [`server`] | a real server on a free port, and requests to it |
+//! | [`session`] | sessions on it: prompts, messages, asks |
+//! | [`model`] | a model that says what the test tells it, when the test tells it |
+//! | [`client`] | a client that answers calls in the background |
+//! | [`tidy`] | JSON without what is new each time |
 //! | [`stream`] | a reader of server-sent events over a real socket |
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
+//! | [`mod@store_contract`] | what every store must do, as tests |
+//! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
+pub mod client;
 pub mod keys;
+pub mod model;
 pub mod raw;
+pub mod scratch;
 pub mod server;
+pub mod session;
 pub mod socket;
+pub mod store_contract;
 pub mod stream;
+pub mod tidy;
 
+pub use client::ScriptedClient;
+pub use model::FakeModel;
 pub use raw::RawSocket;
+pub use scratch::Scratch;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
 pub use stream::{Frame, TestStream};

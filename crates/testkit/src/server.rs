@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use handback_core::hub::Counts;
+use handback_server::app::Extensions;
 use handback_server::config::Config;
 use handback_server::{App, Server};
 use reqwest::{Client, Method, RequestBuilder};
@@ -87,16 +88,23 @@ impl TestServer {
 
     /// A server with some settings changed.
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::with_extensions(change, Extensions::default()).await
+    }
+
+    /// A server with some settings changed, and with what an embedding program would add. If there are keys, requests
+    /// carry the application key unless the test says otherwise.
+    pub async fn with_extensions(change: impl FnOnce(&mut Config), extensions: Extensions) -> Self {
         let mut config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
         change(&mut config);
-        let server = Server::bind(config).await.expect("the server starts");
+        let key = (!config.auth.keys.is_empty()).then_some(keys::APPLICATION_KEY);
+        let server = Server::bind_with(config, extensions).await.expect("the server starts");
         let address = server.local_addr();
         let app = server.app().clone();
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the test's own task; it is awaited in `stop`")]
         let running = Some(tokio::spawn(server.run(stop.clone().cancelled_owned())));
         let http = Client::builder().no_proxy().build().expect("an HTTP client");
-        Self { url: format!("http://{address}"), address, app, http, key: None, stop, running }
+        Self { url: format!("http://{address}"), address, app, http, key, stop, running }
     }
 
     /// A server on a thread of its own, so that one that hangs fails a test instead of hanging it.
@@ -115,13 +123,11 @@ impl TestServer {
 
     /// A server that asks for keys and takes tokens; requests carry the application key unless the test says otherwise.
     pub async fn protected(change: impl FnOnce(&mut Config)) -> Self {
-        let mut server = Self::with(|config| {
+        Self::with(|config| {
             keys::protect(config);
             change(config);
         })
-        .await;
-        server.key = Some(keys::APPLICATION_KEY);
-        server
+        .await
     }
 
     /// Tells the server to stop, without waiting.

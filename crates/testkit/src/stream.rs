@@ -57,9 +57,14 @@ impl TestStream {
         Self { headers, frames: Box::pin(frames) }
     }
 
-    /// The next frame, or how the stream ended.
+    /// The next frame, or how the stream ended, in time.
     pub async fn try_next(&mut self) -> Result<Frame, End> {
-        match timeout(PATIENCE, self.frames.next()).await.expect("a frame comes in time") {
+        timeout(PATIENCE, self.read()).await.expect("a frame comes in time")
+    }
+
+    /// The next frame, or how the stream ended, whenever that is.
+    pub async fn read(&mut self) -> Result<Frame, End> {
+        match self.frames.next().await {
             None => Err(End::Clean),
             Some(Err(_)) => Err(End::Cut),
             Some(Ok(frame)) => Ok(Frame {
@@ -80,6 +85,11 @@ impl TestStream {
         let frame = self.next().await;
         assert_eq!(frame.event, event, "{frame:?}");
         frame
+    }
+
+    /// The next frame, which must be a call.
+    pub async fn next_call(&mut self) -> Value {
+        self.expect("tool-request").await.data
     }
 
     /// The next call, whose id must be this.

@@ -11,10 +11,12 @@
 //! | [`event`] | what `GET /event` streams |
 //! | [`auth`] | minting client tokens |
 //! | [`error`] | the error body and its codes |
+//! | `object` | objects that are read as objects only |
 
 pub mod auth;
 pub mod client_tools;
 pub mod error;
 pub mod event;
+mod object;
 pub mod session;
 pub mod socket;

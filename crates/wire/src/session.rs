@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::object;
+
 /// `POST /session`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -25,7 +27,7 @@ pub struct CreateSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Whatever is to be kept with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,12 +113,13 @@ pub enum Status {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Prompt {
     /// What is said.
+    #[serde(deserialize_with = "object::list")]
     pub parts: Vec<PromptPart>,
     /// The client that says it. The header `x-handback-client` does the same.
     #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// The model, for this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// The agent, for this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,7 +273,7 @@ pub struct CacheTokens {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnError {
     /// What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
-    /// `NotFoundError`, `BadRequestError`.
+    /// `BadRequest`, `NotFoundError`, `ConflictError` and others.
     pub name: String,
     /// More about it.
     pub data: TurnErrorData,

@@ -44,6 +44,7 @@ fn register(hub: &Hub) {
 fn call() -> NewCall {
     NewCall {
         tool: "client_tab_t".into(),
+        client: None,
         request: None,
         session: SessionId::parse("").unwrap(),
         message: MessageId::parse("").unwrap(),
@@ -522,6 +523,10 @@ impl Store for SlowStore {
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         self.kept.messages(session)
+    }
+
+    fn flush(&self) -> StoreFuture<()> {
+        self.slowly(self.kept.flush())
     }
 
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {

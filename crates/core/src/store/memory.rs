@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
-use super::{CallFilter, Store, StoreFuture};
-use crate::call::{CallHead, FinishedCall, Outcome};
+use super::{CallFilter, Store, StoreFuture, weight};
+use crate::call::{CallHead, FinishedCall};
 use crate::clock::Time;
-use crate::id::{ClientId, RequestId, SessionId};
-use crate::message::{Message, PartBody, Role, Session, ToolResult, ToolState};
+use crate::id::{ClientId, MessageId, RequestId, SessionId};
+use crate::message::{Message, Role, Session};
 
 /// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
 /// much room, the oldest go first.
@@ -113,16 +113,16 @@ impl Store for MemoryStore {
         let mut kept = self.lock();
         if let Some(earlier) = kept.calls.insert(call.head.request.clone(), call.clone()) {
             // Rare: an id is free again once the call table has forgotten it.
-            kept.bytes -= weight(&earlier);
+            kept.bytes -= weight::of_call(&earlier);
             kept.order.retain(|request| *request != call.head.request);
         }
-        kept.bytes += weight(call);
+        kept.bytes += weight::of_call(call);
         kept.order.push_back(call.head.request.clone());
         let mut forgotten = Vec::new();
         while kept.calls.len() > self.bounds.calls || kept.bytes > self.bounds.call_bytes {
             let Some(oldest) = kept.order.pop_front() else { break };
             if let Some(oldest) = kept.calls.remove(&oldest) {
-                kept.bytes -= weight(&oldest);
+                kept.bytes -= weight::of_call(&oldest);
                 forgotten.push(oldest);
             }
         }
@@ -144,21 +144,14 @@ impl Store for MemoryStore {
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
+        let (messages, message_bytes) = match sessions.remove(&session.id) {
+            Some(before) => (before.messages, before.bytes - weight::of_session(&before.session)),
+            None => (Vec::new(), 0),
+        };
+        let bytes = weight::of_session(session) + message_bytes;
+        sessions.bytes += bytes;
         sessions.order.insert((session.updated, session.id.clone()));
-        match sessions.kept.get_mut(&session.id) {
-            Some(kept) => {
-                let before = std::mem::replace(&mut kept.session, session.clone()).updated;
-                if before != session.updated {
-                    sessions.order.remove(&(before, session.id.clone()));
-                }
-            }
-            None => {
-                let bytes = 1_024 + session.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
-                sessions.bytes += bytes;
-                let kept = KeptSession { session: session.clone(), messages: Vec::new(), bytes };
-                sessions.kept.insert(session.id.clone(), kept);
-            }
-        }
+        sessions.kept.insert(session.id.clone(), KeptSession { session: session.clone(), messages, bytes });
         let removed = sessions.shrink(&self.bounds, &session.id);
         drop(sessions);
         drop(removed);
@@ -183,7 +176,7 @@ impl Store for MemoryStore {
             let Kept { calls, order, bytes } = &mut *kept;
             calls.retain(|_, call| {
                 let stays = call.head.session != *session;
-                *bytes -= if stays { 0 } else { weight(call) };
+                *bytes -= if stays { 0 } else { weight::of_call(call) };
                 stays
             });
             order.retain(|request| calls.contains_key(request));
@@ -194,12 +187,12 @@ impl Store for MemoryStore {
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(&message.session) else { return ready(()) };
-        let weight = message_weight(message);
+        let weight = weight::of_message(message);
         // What changes is most often the last.
         let before = match kept.messages.iter_mut().rev().find(|known| known.id == message.id) {
             Some(known) => {
                 let before: Arc<Message> = std::mem::replace(known, message.clone());
-                message_weight(&before)
+                weight::of_message(&before)
             }
             None => {
                 kept.messages.push(message.clone());
@@ -218,68 +211,33 @@ impl Store for MemoryStore {
         ready(self.sessions().kept.get(session).map(|kept| kept.messages.clone()).unwrap_or_default())
     }
 
+    fn flush(&self) -> StoreFuture<()> {
+        ready(())
+    }
+
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
         let sessions = self.sessions();
         let mut left = Vec::new();
         for KeptSession { messages, .. } in sessions.kept.values() {
-            let mut parents = BTreeSet::new();
-            for message in messages.iter().rev() {
-                match &message.role {
-                    Role::Assistant(assistant) => {
-                        parents.insert(&assistant.parent);
-                        if assistant.completed.is_none() {
-                            left.push(message.clone());
-                        }
-                    }
-                    Role::User(user) if user.wants_reply && !parents.contains(&message.id) => {
-                        left.push(message.clone());
-                    }
-                    Role::User(_) => {}
-                }
-            }
+            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| answers(message)).collect();
+            let is_left = |message: &Message| match &message.role {
+                Role::Assistant(assistant) => assistant.completed.is_none(),
+                Role::User(user) => user.wants_reply && !answered.contains(&message.id),
+            };
+            left.extend(messages.iter().filter(|message| is_left(message)).cloned());
         }
         ready(left)
     }
 }
 
+/// The message that this one answers.
+fn answers(message: &Message) -> Option<&MessageId> {
+    match &message.role {
+        Role::Assistant(assistant) => Some(&assistant.parent),
+        Role::User(_) => None,
+    }
+}
+
 fn ready<T: Send + 'static>(value: T) -> StoreFuture<T> {
     Box::pin(std::future::ready(Ok(value)))
-}
-
-/// About how many bytes a finished call holds on to.
-fn weight(call: &FinishedCall) -> usize {
-    let outcome = match &call.outcome {
-        Outcome::Success(success) => {
-            success.title.len()
-                + success.output.len()
-                + success.metadata.as_ref().map_or(0, |metadata| metadata.get().len())
-                + success.attachments.iter().flatten().map(|file| file.url.len()).sum::<usize>()
-        }
-        Outcome::Error(error) => error.len(),
-        _ => 0,
-    };
-    512 + call.head.input.get().len() + outcome
-}
-
-/// About how many bytes a message holds on to.
-fn message_weight(message: &Message) -> usize {
-    let parts = message.parts.iter().map(|part| match &part.body {
-        PartBody::Text { text, .. } | PartBody::Reasoning { text, .. } => 128 + text.len(),
-        PartBody::File(file) => 128 + file.url.len(),
-        PartBody::Tool(tool) => 512 + tool.arguments().len() + tool_result_weight(&tool.state),
-        PartBody::StepStart | PartBody::StepFinish { .. } => 128,
-    });
-    512 + parts.sum::<usize>()
-}
-
-fn tool_result_weight(state: &ToolState) -> usize {
-    match state {
-        ToolState::Done { result: ToolResult::Completed { output, metadata, attachments, .. }, .. } => {
-            output.len()
-                + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
-                + attachments.iter().map(|file| file.url.len()).sum::<usize>()
-        }
-        ToolState::Done { result: ToolResult::Failed(error), .. } => error.len(),
-        ToolState::Pending { .. } | ToolState::Running { .. } => 0,
-    }
 }

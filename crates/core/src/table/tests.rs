@@ -198,6 +198,7 @@ impl World {
             Step::Call { client: number, session: in_session, timeout, permission } => {
                 let call = NewCall {
                     tool: format!("client_c{number}_t"),
+                    client: Some(client(number)),
                     request: None,
                     session: session(in_session),
                     message: MessageId::parse("").unwrap(),

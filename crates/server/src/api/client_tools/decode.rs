@@ -70,6 +70,7 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
     let timeout = request.timeout.map(milliseconds).transpose();
     Ok(NewCall {
         tool: request.tool_id,
+        client: None,
         request: request.request_id.as_deref().map(RequestId::parse).transpose()?,
         session: SessionId::parse(request.session_id.as_deref().unwrap_or_default())?,
         message: MessageId::parse(request.message_id.as_deref().unwrap_or_default())?,

@@ -6,6 +6,7 @@ use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span};
 use handback_core::permission::{Answer, Reply};
+use handback_core::schema::depth;
 use handback_core::sessions::{NewSession, Prompt};
 use handback_wire::session as wire;
 use serde::Deserialize;
@@ -18,14 +19,21 @@ const SWITCHES: usize = 256;
 /// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
 const CLIENT_HEADER: &str = "x-handback-client";
 
-/// A session to be made.
-pub(super) fn session(request: wire::CreateSession, headers: &HeaderMap) -> Result<NewSession, Problem> {
+/// A session to be made, with metadata that is nested no deeper than that.
+pub(super) fn session(
+    request: wire::CreateSession,
+    headers: &HeaderMap,
+    deepest: usize,
+) -> Result<NewSession, Problem> {
     #[derive(Deserialize)]
     struct Metadata {
         #[serde(rename = "clientID")]
         client_id: Option<String>,
     }
     let metadata = match request.metadata {
+        Some(metadata) if depth(metadata.get()) > deepest => {
+            return Err(Problem::invalid(format!("`metadata` is nested more than {deepest} deep")));
+        }
         Some(metadata) => Some((parse_object::<Metadata>("metadata", &metadata)?.client_id, metadata)),
         None => None,
     };

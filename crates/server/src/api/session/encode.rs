@@ -282,7 +282,8 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
             part: light_part(&of.id, message, part),
-            delta: delta.as_deref().map(str::to_owned),
+            // Older clients print what they find there: only text belongs into it, no arguments of calls.
+            delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
         }],
         // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
@@ -315,13 +316,25 @@ fn lighten(part: &mut wire::Part, link: &str) {
     };
     part.url.iter_mut().for_each(replace);
     let Some(state) = &mut part.state else { return };
-    state.output.iter_mut().for_each(replace);
+    for text in [&mut state.title, &mut state.output, &mut state.error] {
+        text.iter_mut().for_each(replace);
+    }
+    if let Some(raw) = &mut state.raw {
+        // Not JSON yet, so that nothing can be put in the place of a file: they are shown up to there.
+        raw.truncate(first_data_url(raw).unwrap_or(raw.len()));
+    }
     for value in [&mut state.input, &mut state.metadata].into_iter().flatten() {
         if let Cow::Owned(changed) = without_data_urls(value, link) {
             *value = changed;
         }
     }
     state.attachments.iter_mut().flatten().for_each(|file| lighten(file, link));
+}
+
+/// Where the first data URL begins in JSON that may not be complete.
+fn first_data_url(json: &str) -> Option<usize> {
+    let quoted = |six: &[u8]| six.starts_with(b"\"") && six[1..].eq_ignore_ascii_case(b"data:");
+    json.as_bytes().windows(6).position(quoted).map(|quote| quote + 1)
 }
 
 fn call_link(request: &RequestId) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use handback_core::id::{PermissionId, SessionId};
 use handback_core::message::Session;
@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::{decode, encode};
 use crate::api::{Answer, PathValue, Query};
 use crate::app::App;
-use crate::auth::Principal;
+use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse};
 use crate::problem::Problem;
 
@@ -73,7 +73,7 @@ async fn create(
     let text = payload.text()?;
     // The SDK sends no body when there is nothing to say.
     let request = if text.trim().is_empty() { wire::CreateSession::default() } else { parse(text)? };
-    let mut new = decode::session(request, &headers)?;
+    let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(new.client.get_or_insert_with(|| own.client.clone()))?;
         if let Some(only) = &own.session {
@@ -107,14 +107,22 @@ async fn list(
     Ok(Answer(sessions.iter().map(|session| encode::session(session)).collect()))
 }
 
+/// The sessions that the caller may use, at most so many.
 async fn visible(app: &App, principal: &Principal, most: usize) -> Result<Vec<Arc<Session>>, Problem> {
     let client = match principal {
         Principal::Application => None,
+        Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
+            // Looked up, not listed: many others of the client may be newer.
+            let only = match app.sessions().get(only).await {
+                Ok(session) => Some(session),
+                Err(SessionError::Unknown(_)) => None,
+                Err(error) => return Err(error.into()),
+            };
+            return Ok(only.into_iter().filter(|session| must_own(principal, session).is_ok()).take(most).collect());
+        }
         Principal::Client(own) => Some(&own.client),
     };
-    let mut sessions = app.sessions().list(client, most).await?;
-    sessions.retain(|session| must_own(principal, session).is_ok());
-    Ok(sessions)
+    Ok(app.sessions().list(client, most).await?)
 }
 
 /// Say which sessions are busy
@@ -283,7 +291,7 @@ async fn tools(
 async fn respond(
     State(app): State<App>,
     principal: Principal,
-    Path((session, permission)): Path<(String, String)>,
+    PathValue((session, permission)): PathValue<(String, String)>,
     Json(request): Json<wire::PermissionResponse>,
 ) -> Result<Answer<bool>, Problem> {
     let session = find(&app, &principal, &session).await?;

@@ -1,0 +1,60 @@
+//! About how many bytes things hold on to: what stores and their queues count when they have a bound in bytes.
+
+use crate::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
+use crate::message::{Message, Part, PartBody, Session, ToolResult, ToolState};
+
+/// Of a call under way.
+pub fn of_head(head: &CallHead) -> usize {
+    512 + head.input.get().len()
+}
+
+/// Of a finished call.
+pub fn of_call(call: &FinishedCall) -> usize {
+    let outcome = match &call.outcome {
+        Outcome::Success(success) => {
+            success.title.len()
+                + success.output.len()
+                + success.metadata.as_ref().map_or(0, |metadata| metadata.get().len())
+                + success.attachments.iter().flatten().map(of_file).sum::<usize>()
+        }
+        Outcome::Error(text) | Outcome::Denied(text) | Outcome::Cancelled(Cancellation::Requested(text)) => text.len(),
+        Outcome::Timeout(_) | Outcome::Cancelled(_) | Outcome::Disconnected => 0,
+    };
+    of_head(&call.head) + outcome
+}
+
+/// Of a session without its messages.
+pub fn of_session(session: &Session) -> usize {
+    let approved = session.approved.iter().map(|tool| 64 + tool.len()).sum::<usize>();
+    1_024 + session.title.len() + session.metadata.as_ref().map_or(0, |metadata| metadata.get().len()) + approved
+}
+
+/// Of a message.
+pub fn of_message(message: &Message) -> usize {
+    512 + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
+}
+
+fn of_part(part: &Part) -> usize {
+    match &part.body {
+        PartBody::Text { text, .. } | PartBody::Reasoning { text, .. } => 128 + text.len(),
+        PartBody::File(file) => 128 + of_file(file),
+        PartBody::Tool(tool) => 512 + tool.arguments().len() + of_result(&tool.state),
+        PartBody::StepStart | PartBody::StepFinish { .. } => 128,
+    }
+}
+
+fn of_result(state: &ToolState) -> usize {
+    match state {
+        ToolState::Done { result: ToolResult::Completed { output, metadata, attachments, .. }, .. } => {
+            output.len()
+                + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
+                + attachments.iter().map(of_file).sum::<usize>()
+        }
+        ToolState::Done { result: ToolResult::Failed(error), .. } => error.len(),
+        ToolState::Pending { .. } | ToolState::Running { .. } => 0,
+    }
+}
+
+fn of_file(file: &Attachment) -> usize {
+    file.url.len()
+}

@@ -1,0 +1,265 @@
+//! The store in one SQLite file.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | `open` | finding, making, locking and preparing the file |
+//! | `schema` | versions of the file and how one becomes the next |
+//! | `queue` | operations that wait, bounded |
+//! | `operation` | one operation, and where its answer goes |
+//! | `writer` | the thread that owns the file: one transaction for all that wait |
+//! | `database` | the file as that thread sees it |
+//! | `sessions`, `messages`, `calls` | what is in the file |
+//! | `forms` | the JSON of what the core has no serde form for |
+
+mod calls;
+mod database;
+mod forms;
+mod messages;
+mod open;
+mod operation;
+mod queue;
+mod schema;
+mod sessions;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use handback_core::call::{CallHead, FinishedCall};
+use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::message::{Message, Session};
+use handback_core::store::{CallFilter, Store, StoreError, StoreFuture, weight};
+use tokio::sync::watch;
+
+use self::database::{Database, Fault};
+use self::operation::{Kind, operation};
+use self::queue::{Queue, Refused};
+use self::writer::Writer;
+
+pub use self::open::OpenError;
+
+/// About how many bytes an operation takes in the queue that carries next to nothing.
+const SMALL: usize = 512;
+
+/// How much a [`Sqlite`] takes and keeps. Sessions are kept until they are deleted.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Finished calls that are kept; then the oldest are forgotten, some at a time.
+    pub calls: usize,
+    /// About how many bytes of finished calls are kept; likewise.
+    pub call_bytes: u64,
+    /// The size of the file; what would make it larger fails, and can be done again after something was deleted.
+    pub file_bytes: u64,
+    /// Operations that wait to be done; more fail at once.
+    pub queued: usize,
+    /// About how many bytes wait to be written; while it is more, operations fail at once.
+    pub queued_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { calls: 10_000, call_bytes: 1 << 30, file_bytes: 64 << 30, queued: 65_536, queued_bytes: 256 << 20 }
+    }
+}
+
+/// What a [`Sqlite`] has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Operations that wait.
+    pub queued: usize,
+    /// Transactions that were committed; with many writes at a time each holds many.
+    pub commits: u64,
+}
+
+/// A store in a SQLite file.
+///
+/// One thread owns the file. It takes what waits, runs it in one transaction, and ends the futures of the writes after
+/// the commit; reads pass through the same queue, and so see every write before them. They do not wait for the commit:
+/// what a read shows may still fail to be committed, as its writer will be told.
+///
+/// A write whose future has ended survives the end of the process, however sudden: the system has it. It is not waited
+/// for until the disk has it (`synchronous=NORMAL`), so a power cut or a crash of the system may take the last moments
+/// before it; what is left is whole all the same.
+///
+/// Dropping it does what [`Sqlite::close`] does, and blocks until that is done.
+#[derive(Debug)]
+pub struct Sqlite {
+    queue: Arc<Queue>,
+    bounds: Bounds,
+    /// The file's name, for errors.
+    file: Arc<str>,
+    commits: Arc<AtomicU64>,
+    /// How much of finished calls came since the oldest were last forgotten.
+    unpruned: AtomicU64,
+    /// What came of closing, once the thread is done.
+    closed: watch::Receiver<Option<Result<(), String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sqlite {
+    /// Opens a file, and makes it with its directory if there is none. Calls that an earlier process left under way
+    /// are ended as cancelled.
+    ///
+    /// It blocks, for moments mostly; a version of the file that is older than the server's is brought up to date.
+    pub fn open(path: &Path, bounds: Bounds) -> Result<Self, OpenError> {
+        let (database, path) = open::open(path, &bounds)?;
+        let file: Arc<str> = path.to_string_lossy().into();
+        let (queue, commits) = (Arc::new(Queue::new(&bounds)), Arc::default());
+        let writer = Writer { database, queue: Arc::clone(&queue), file: file.clone(), commits: Arc::clone(&commits) };
+        let (done, closed) = watch::channel(None);
+        let work = move || {
+            let result = writer.run().map_err(|StoreError(cause)| cause);
+            // Nobody may care any more.
+            _ = done.send(Some(result));
+        };
+        let thread = thread::Builder::new().name("handback-store".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| OpenError::Unusable { path, cause: error.to_string() })?;
+        Ok(Self { queue, bounds, file, commits, unpruned: AtomicU64::new(0), closed, thread: Some(thread) })
+    }
+
+    /// Does what waits, takes nothing new, and closes the file: when this has ended without an error, everything that
+    /// was accepted is in the one file, and another process can open it.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.queue.close();
+        match self.closed.clone().wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(Err(cause))) => Err(StoreError(cause.clone())),
+            Ok(_) => Ok(()),
+            Err(_) => Err(gone(&self.file)),
+        }
+    }
+
+    /// What it has done so far.
+    pub fn figures(&self) -> Figures {
+        Figures { queued: self.queue.len(), commits: self.commits.load(Ordering::Relaxed) }
+    }
+
+    fn read<T, F>(&self, work: F) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
+    {
+        self.ask(Kind::Read, SMALL, work)
+    }
+
+    fn write<T, F>(&self, bytes: usize, work: F) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
+    {
+        self.ask(Kind::Write, bytes, work)
+    }
+
+    /// Queues an operation, now and not when the future is polled: that makes the order.
+    fn ask<T, F>(&self, kind: Kind, bytes: usize, work: F) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
+    {
+        let (operation, answer) = operation(kind, work);
+        let file = self.file.clone();
+        match self.queue.push(bytes, operation) {
+            Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&file))) }),
+            Err(Refused::Closed) => Box::pin(async move { Err(gone(&file)) }),
+            Err(Refused::Full) => {
+                Box::pin(async move { Err(StoreError(format!("{file}: too many operations wait to be written"))) })
+            }
+        }
+    }
+
+    /// Whether enough calls came that the oldest are to be forgotten. Either bound counts: a call is so much of the
+    /// allowed bytes as it takes, or as its share is.
+    fn prune_is_due(&self, call_bytes: usize) -> bool {
+        let share = self.bounds.call_bytes / (self.bounds.calls as u64).max(1);
+        let added = share.max(call_bytes as u64);
+        let unpruned = self.unpruned.fetch_add(added, Ordering::Relaxed).saturating_add(added);
+        let due = unpruned >= self.bounds.call_bytes / 32;
+        if due {
+            self.unpruned.store(0, Ordering::Relaxed);
+        }
+        due
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.queue.close();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!(file = %self.file, "the thread of the store panicked");
+        }
+    }
+}
+
+impl Store for Sqlite {
+    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
+        let call = call.clone();
+        self.write(weight::of_head(&call), move |database| calls::begin(database, &call))
+    }
+
+    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+        let (call, bytes) = (call.clone(), weight::of_call(call));
+        let finished = self.write(bytes, move |database| calls::finish(database, &call));
+        if self.prune_is_due(bytes) {
+            let bounds = self.bounds.clone();
+            // Nobody waits for this.
+            drop(self.write(SMALL, move |database| calls::prune(database, &bounds)));
+        }
+        finished
+    }
+
+    fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
+        let request = request.clone();
+        self.read(move |database| calls::finished(database, &request))
+    }
+
+    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
+        let filter = filter.clone();
+        self.read(move |database| calls::list(database, &filter, most))
+    }
+
+    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+        let session = session.clone();
+        self.write(weight::of_session(&session), move |database| sessions::save(database, &session))
+    }
+
+    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        let session = session.clone();
+        self.read(move |database| sessions::find(database, &session))
+    }
+
+    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        let client = client.cloned();
+        self.read(move |database| sessions::list(database, client.as_ref(), most))
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        let session = session.clone();
+        self.write(SMALL, move |database| sessions::delete(database, &session))
+    }
+
+    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        let message = message.clone();
+        self.write(weight::of_message(&message), move |database| messages::save(database, &message))
+    }
+
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        let session = session.clone();
+        self.read(move |database| messages::list(database, &session))
+    }
+
+    fn flush(&self) -> StoreFuture<()> {
+        self.write(SMALL, |_| Ok(()))
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(messages::unanswered)
+    }
+}
+
+fn gone(file: &str) -> StoreError {
+    StoreError(format!("{file}: the store is closed"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The journal of calls in the file.
+
+use std::sync::Arc;
+
+use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
+use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::store::CallFilter;
+use handback_core::tool::Tool;
+use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::Bounds;
+use super::database::{Database, Fault, integer, json, name};
+use super::forms::{Ending, EndingRef, HeadForm};
+
+/// An id may be used anew once the call table has forgotten it: then the new call takes the place of the old one.
+const BEGIN: &str = "
+    INSERT INTO call (request, size, session, client, head, input) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT (request) DO UPDATE SET ended = NULL, size = excluded.size, session = excluded.session,
+        client = excluded.client, head = excluded.head, input = excluded.input, ending = NULL";
+
+const FINISH: &str = "
+    UPDATE call SET ended = ?2, size = size + ?3, ending = ?4 WHERE request = ?1 AND ended IS NULL";
+
+macro_rules! select {
+    ($condition:literal) => {
+        concat!("SELECT request, session, client, head, input, ending FROM call WHERE ended IS NOT NULL", $condition)
+    };
+}
+
+const FINISHED: &str = select!(" AND request = ?1");
+// The newest first; each has its index.
+const LIST: &str = select!(" ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_CLIENT: &str = select!(" AND client = ?2 ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_SESSION: &str = select!(" AND session = ?2 ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_BOTH: &str = select!(" AND client = ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
+
+const SIZES: &str = "SELECT ended, size FROM call WHERE ended IS NOT NULL ORDER BY ended DESC";
+
+const DELETE_UP_TO: &str = "DELETE FROM call WHERE ended <= ?1";
+
+const DELETE_OF_SESSION: &str = "DELETE FROM call WHERE session = ?1 AND ended IS NOT NULL";
+
+const LAST_ENDED: &str = "SELECT max(ended) FROM call WHERE ended IS NOT NULL";
+
+/// The calls that an earlier process left under way. Looked for once, at the start, and so without an index, which
+/// would cost every call something.
+const LEFT_OVER: &str = "SELECT request FROM call WHERE ended IS NULL ORDER BY rowid";
+
+pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Fault> {
+    let head = serde_json::to_string(&HeadForm {
+        message: call.message.clone(),
+        call: call.call.clone(),
+        tool: call.tool.spec.name.clone(),
+        effect: call.tool.spec.effect,
+        timeout: call.timeout,
+        created: call.created,
+        deadline: call.deadline,
+    })?;
+    let (request, session, client) = (call.request.as_str(), call.session.as_str(), call.client().as_str());
+    let input = call.input.get();
+    let size = integer(request.len() + session.len() + client.len() + head.len() + input.len());
+    let mut statement = database.connection.prepare_cached(BEGIN)?;
+    statement.execute(params![request, size, session, client, head, input])?;
+    Ok(())
+}
+
+pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
+    let ending = EndingRef { attempt: call.attempt, phases: call.phases, outcome: &call.outcome };
+    if !end(database, &call.head.request, &ending)? {
+        // Not under way as far as the file knows: its beginning could not be written, or it was over already.
+        begin(database, &call.head)?;
+        end(database, &call.head.request, &ending)?;
+    }
+    Ok(())
+}
+
+/// Ends a call that is under way; says whether it is.
+fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> Result<bool, Fault> {
+    database.last_ended += 1;
+    let ending = serde_json::to_string(ending)?;
+    let mut statement = database.connection.prepare_cached(FINISH)?;
+    Ok(statement.execute(params![request.as_str(), database.last_ended, integer(ending.len()), ending])? > 0)
+}
+
+pub(super) fn finished(database: &mut Database, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
+    Ok(query(database, FINISHED, [request.as_str()])?.pop())
+}
+
+pub(super) fn list(database: &mut Database, filter: &CallFilter, most: usize) -> Result<Vec<Arc<FinishedCall>>, Fault> {
+    let most = integer(most);
+    match (&filter.client, &filter.session) {
+        (None, None) => query(database, LIST, [most]),
+        (Some(client), None) => query(database, LIST_OF_CLIENT, params![most, client.as_str()]),
+        (None, Some(session)) => query(database, LIST_OF_SESSION, params![most, session.as_str()]),
+        (Some(client), Some(session)) => {
+            query(database, LIST_OF_BOTH, params![most, client.as_str(), session.as_str()])
+        }
+    }
+}
+
+fn query(database: &Database, sql: &str, values: impl Params) -> Result<Vec<Arc<FinishedCall>>, Fault> {
+    let mut statement = database.connection.prepare_cached(sql)?;
+    let rows = statement.query_and_then(values, |row| {
+        let unreadable = |cause| Fault::Row { table: "call", id: row.get(0).unwrap_or_default(), cause };
+        read(row).map(Arc::new).map_err(unreadable)
+    })?;
+    rows.collect()
+}
+
+pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) -> Result<(), Fault> {
+    database.connection.prepare_cached(DELETE_OF_SESSION)?.execute([session.as_str()])?;
+    Ok(())
+}
+
+/// Forgets the oldest of the finished calls, if there are more or larger ones than allowed.
+pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
+    let (mut calls, mut bytes) = (0usize, 0u64);
+    let mut sizes = database.connection.prepare_cached(SIZES)?;
+    let mut rows = sizes.query([])?;
+    while let Some(row) = rows.next()? {
+        calls += 1;
+        bytes += row.get::<_, i64>(1)?.cast_unsigned();
+        if calls > bounds.calls || bytes > bounds.call_bytes {
+            let ended: i64 = row.get(0)?;
+            drop(rows);
+            database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The greatest number that says when a call ended.
+pub(super) fn last_ended(connection: &Connection) -> Result<i64, Fault> {
+    let last = connection.query_row(LAST_ENDED, [], |row| row.get(0));
+    Ok(last.optional()?.flatten().unwrap_or_default())
+}
+
+/// Ends the calls that an earlier process left under way: nobody waits for them any more.
+pub(super) fn end_left_over(database: &mut Database) -> Result<(), Fault> {
+    let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".to_owned()));
+    let ending = EndingRef { attempt: 1, phases: Phases::default(), outcome: &outcome };
+    database.begin()?;
+    let left: Vec<RequestId> = {
+        let mut statement = database.connection.prepare(LEFT_OVER)?;
+        let rows = statement.query_map([], |row| name(row, 0, RequestId::parse))?;
+        rows.collect::<Result<_, _>>()?
+    };
+    for request in &left {
+        end(database, request, &ending)?;
+    }
+    database.commit()
+}
+
+fn read(row: &Row<'_>) -> Result<FinishedCall, Error> {
+    let head: HeadForm = json(row, 3)?;
+    let client = name(row, 2, ClientId::parse)?;
+    let head = CallHead {
+        request: name(row, 0, RequestId::parse)?,
+        session: name(row, 1, SessionId::parse)?,
+        message: head.message,
+        call: head.call,
+        tool: Arc::new(Tool::remembered(client, head.tool, head.effect)),
+        input: json::<Box<RawValue>>(row, 4)?,
+        timeout: head.timeout,
+        created: head.created,
+        deadline: head.deadline,
+        // It means nothing any more.
+        expires: Instant::now(),
+    };
+    let Ending { attempt, phases, outcome } = json(row, 5)?;
+    Ok(FinishedCall { head: Arc::new(head), attempt, phases, outcome })
+}
+
+#[cfg(test)]
+mod tests;

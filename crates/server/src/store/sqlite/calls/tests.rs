@@ -1,0 +1,23 @@
+use super::super::tests::{Place, must_use_indices};
+use super::*;
+
+#[test]
+fn every_statement_has_its_index() {
+    let place = Place::new();
+    let database = place.database();
+    for sql in [
+        BEGIN,
+        FINISH,
+        FINISHED,
+        LIST,
+        LIST_OF_CLIENT,
+        LIST_OF_SESSION,
+        LIST_OF_BOTH,
+        SIZES,
+        DELETE_UP_TO,
+        DELETE_OF_SESSION,
+        LAST_ENDED,
+    ] {
+        must_use_indices(&database, sql);
+    }
+}

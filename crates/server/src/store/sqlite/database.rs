@@ -1,0 +1,91 @@
+//! The open file, as the thread that owns it sees it.
+
+use std::fs::File;
+
+use handback_core::id::InvalidId;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, Row};
+use serde::de::DeserializeOwned;
+
+use super::messages::SavedParts;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error(transparent)]
+    Sqlite(#[from] Error),
+    #[error("the {table} {id} cannot be read: {cause}")]
+    Row { table: &'static str, id: String, cause: Error },
+    #[error("it cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("SQLite keeps no write-ahead log there; its journal mode is {0}")]
+    NoLog(String),
+    #[error("SQLite gave up the transaction")]
+    TransactionLost,
+}
+
+/// The open file, and what is remembered of it. A value that is remembered is only ever a shortcut: after a rollback
+/// it is forgotten.
+#[derive(Debug)]
+pub(super) struct Database {
+    pub(super) connection: Connection,
+    /// The greatest number in `call.ended` that was ever given.
+    pub(super) last_ended: i64,
+    pub(super) saved: SavedParts,
+    /// Nobody else opens the file while this is held; let go of after the connection.
+    _lock: File,
+}
+
+impl Database {
+    pub(super) fn new(connection: Connection, last_ended: i64, lock: File) -> Self {
+        Self { connection, last_ended, saved: SavedParts::default(), _lock: lock }
+    }
+
+    pub(super) fn begin(&self) -> Result<(), Fault> {
+        // Immediate: that somebody else writes shows here, not in the middle.
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(())
+    }
+
+    pub(super) fn commit(&self) -> Result<(), Fault> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// Undoes what was not committed.
+    pub(super) fn roll_back(&mut self) {
+        self.saved.forget();
+        // Some errors make SQLite roll back by itself.
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+    }
+
+    /// Moves everything into the file itself, and closes it.
+    pub(super) fn close(self) -> Result<(), Fault> {
+        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let closed = self.connection.close().map_err(|(_, error)| error);
+        Ok(moved.and(closed)?)
+    }
+}
+
+/// Reads a column of JSON.
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Error> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
+}
+
+/// Reads a column with a name of something.
+pub(super) fn name<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Result<T, InvalidId>) -> Result<T, Error> {
+    parse(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
+}
+
+/// A count or a size, as SQLite has it.
+pub(super) fn integer(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}

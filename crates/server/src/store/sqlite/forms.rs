@@ -1,0 +1,88 @@
+//! The JSON of what the core itself has no serde form for. Files out there have it: fields may be added with a
+//! default, and nothing may be renamed or removed without a migration.
+
+use std::time::{Duration, SystemTime};
+
+use handback_core::call::{Attachment, Cancellation, Outcome, Phases, Success};
+use handback_core::id::{CallId, MessageId, ToolName};
+use handback_core::tool::Effect;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What `call.head` holds: what was asked, but for what has a column of its own.
+#[derive(Serialize, Deserialize)]
+pub(super) struct HeadForm {
+    pub(super) message: MessageId,
+    pub(super) call: CallId,
+    pub(super) tool: ToolName,
+    #[serde(with = "EffectForm")]
+    pub(super) effect: Effect,
+    pub(super) timeout: Duration,
+    pub(super) created: SystemTime,
+    pub(super) deadline: SystemTime,
+}
+
+/// What `call.ending` holds.
+#[derive(Serialize)]
+pub(super) struct EndingRef<'a> {
+    pub(super) attempt: u32,
+    #[serde(with = "PhasesForm")]
+    pub(super) phases: Phases,
+    #[serde(with = "OutcomeForm")]
+    pub(super) outcome: &'a Outcome,
+}
+
+/// The same, as it is read.
+#[derive(Deserialize)]
+pub(super) struct Ending {
+    pub(super) attempt: u32,
+    #[serde(with = "PhasesForm")]
+    pub(super) phases: Phases,
+    #[serde(with = "OutcomeForm")]
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Effect")]
+enum EffectForm {
+    Read,
+    Idempotent,
+    Write,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Phases")]
+struct PhasesForm {
+    approval: Duration,
+    queue: Duration,
+    execute: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Outcome")]
+enum OutcomeForm {
+    Success(#[serde(with = "SuccessForm")] Success),
+    Error(String),
+    Timeout(Duration),
+    Cancelled(#[serde(with = "CancellationForm")] Cancellation),
+    Denied(String),
+    Disconnected,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Success")]
+struct SuccessForm {
+    title: String,
+    output: String,
+    metadata: Option<Box<RawValue>>,
+    attachments: Option<Vec<Attachment>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cancellation")]
+enum CancellationForm {
+    Requested(String),
+    CallerGone,
+    TurnStopped,
+    ShuttingDown,
+}

@@ -1,0 +1,180 @@
+//! Opening the file: it is made if there is none, locked, brought to this version, and tidied up.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::database::{Database, Fault};
+use super::schema::{self, Found, MIGRATIONS};
+use super::{Bounds, calls};
+
+/// How long to wait for another program that holds on to the file, such as one that makes a backup.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Statements that are kept ready; there are fewer.
+const STATEMENTS: usize = 64;
+
+/// Why a file cannot be used as a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file, its directory or its lock cannot be made or opened.
+    #[error("{} cannot be opened: {cause}", path.display())]
+    Unreachable {
+        /// What cannot be opened.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Another server has it open.
+    #[error("{} is in use by another server; each needs a file of its own", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not a SQLite file.
+    #[error("{} is not a database", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A SQLite file with something else in it.
+    #[error("{} is a database of another program", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Written by a newer version.
+    #[error("{} has version {found}, which is newer than version {known} that this server knows", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: usize,
+        /// The newest version that is known here.
+        known: usize,
+    },
+    /// SQLite cannot use it, or what is in it cannot be read.
+    #[error("{} cannot be used: {cause}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+}
+
+/// Opens a file. Gives its full path, too.
+pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), OpenError> {
+    let path = find_or_make(path)?;
+    let lock = lock(&path)?;
+    let unusable = |fault: Fault| match fault {
+        Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            OpenError::NotADatabase { path: path.clone() }
+        }
+        fault => OpenError::Unusable { path: path.clone(), cause: fault.to_string() },
+    };
+    let (mut connection, found) = connect(&path).map_err(unusable)?;
+    match found {
+        Found::Version(version) => prepare(&mut connection, version, bounds).map_err(unusable)?,
+        Found::Foreign => return Err(OpenError::Foreign { path }),
+        Found::Newer(found) => return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() }),
+    }
+    let last_ended = calls::last_ended(&connection).map_err(unusable)?;
+    let mut database = Database::new(connection, last_ended, lock);
+    calls::end_left_over(&mut database).and_then(|()| calls::prune(&mut database, bounds)).map_err(unusable)?;
+    Ok((database, path))
+}
+
+/// The file's true path. What has to be made for it is for its owner alone; what is there is left as it is.
+fn find_or_make(path: &Path) -> Result<PathBuf, OpenError> {
+    let unreachable = |cause| OpenError::Unreachable { path: path.to_owned(), cause };
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        private_directory().create(directory).map_err(unreachable)?;
+    }
+    // A file that is there is not opened and closed here: that would let go of the locks of whoever has it open in
+    // this process.
+    match private_file().write(true).create_new(true).open(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(unreachable(error)),
+    }
+    // However it is spelled, and whatever links lead to it: one file has one lock.
+    path.canonicalize().map_err(unreachable)
+}
+
+/// Takes the lock beside the file, which the system lets go of when the process ends, however it ends. A lock of its
+/// own, not one of SQLite's: other programs can still read the file, to make a backup or to look at it.
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-lock");
+    let unreachable = |cause| OpenError::Unreachable { path: PathBuf::from(&name), cause };
+    let lock = private_file().write(true).create(true).truncate(false).open(&name).map_err(unreachable)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(unreachable(cause)),
+    }
+}
+
+/// Opens a file that is there and looks at what it is; nothing in it is changed.
+fn connect(path: &Path) -> Result<(Connection, Found), Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    let found = schema::look(&connection, MIGRATIONS.len())?;
+    Ok((connection, found))
+}
+
+/// Sets the file up, and brings it to this version.
+fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Result<(), Fault> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A commit is one write to the log, without waiting for the disk; see `Sqlite` for what that means.
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Fault::NoLog(mode));
+    }
+    connection.execute_batch(
+        "PRAGMA synchronous = NORMAL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA trusted_schema = OFF;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16384;
+         PRAGMA wal_autocheckpoint = 4096;
+         PRAGMA journal_size_limit = 67108864;",
+    )?;
+    let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    connection.execute_batch(&format!("PRAGMA max_page_count = {}", bounds.file_bytes / u64::from(page)))?;
+    schema::migrate(connection, version, MIGRATIONS)?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn private_directory() -> DirBuilder {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private_directory() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    builder
+}
+
+#[cfg(unix)]
+fn private_file() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+#[cfg(not(unix))]
+fn private_file() -> OpenOptions {
+    OpenOptions::new()
+}

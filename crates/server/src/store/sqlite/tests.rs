@@ -1,0 +1,83 @@
+//! What the tests of the rooms share, and what is tested of the whole.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+
+use handback_core::clock::Time;
+
+use super::*;
+
+/// A file in a directory of its own, which goes with it.
+pub(super) struct Place(pub(super) PathBuf);
+
+impl Place {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("handback-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        _ = fs::remove_dir_all(&directory);
+        Self(directory.join("handback.db"))
+    }
+
+    pub(super) fn database(&self) -> Database {
+        open::open(&self.0, &Bounds::default()).unwrap().0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+/// A session with nothing to it.
+pub(super) fn session(id: &str) -> Session {
+    Session {
+        id: SessionId::parse(id).unwrap(),
+        client: None,
+        title: String::new(),
+        parent: None,
+        agent: None,
+        model: None,
+        metadata: None,
+        approved: Default::default(),
+        created: Time(0),
+        updated: Time(0),
+    }
+}
+
+/// Checks that a statement looks at no more rows than it needs, and sorts none.
+#[track_caller]
+pub(super) fn must_use_indices(database: &Database, sql: &str) {
+    let mut statement = database.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let count = statement.parameter_count();
+    let values = rusqlite::params_from_iter(vec![rusqlite::types::Null; count]);
+    let steps: Vec<String> = statement.query_map(values, |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap();
+    let is_good = |step: &String| {
+        step.starts_with("SEARCH") || step.contains("USING INDEX") || step.contains("USING COVERING INDEX")
+    };
+    let is_neutral = |step: &String| step.starts_with("SCALAR SUBQUERY") || step.starts_with("SCAN CONSTANT ROW");
+    assert!(steps.iter().all(|step| is_good(step) || is_neutral(step)), "{sql}\n{steps:#?}");
+}
+
+#[tokio::test]
+async fn when_the_thread_dies_nobody_waits_for_ever() {
+    let place = Place::new();
+    let store = Sqlite::open(&place.0, Bounds::default()).unwrap();
+    let before = store.save_session(&Arc::new(session("ses_1")));
+    let dying = store.write(0, |_| -> Result<(), Fault> { panic!("as the test wants it") });
+    let after = store.save_session(&Arc::new(session("ses_2")));
+    let error = |result: Result<(), StoreError>| result.unwrap_err().to_string();
+    let expected = format!("the store failed: {}: the store is closed", place.0.canonicalize().unwrap().display());
+    assert_eq!(error(dying.await), expected);
+    assert_eq!(error(after.await), expected);
+    assert_eq!(error(store.save_session(&Arc::new(session("ses_3"))).await), expected);
+    assert_eq!(error(store.close().await), expected);
+    drop(store);
+    // What was not acknowledged may be lost; what was, is not.
+    let before = before.await.is_ok();
+    let store = Sqlite::open(&place.0, Bounds::default()).unwrap();
+    let kept = store.session(&SessionId::parse("ses_1").unwrap()).await.unwrap().is_some();
+    assert!(kept || !before);
+}

@@ -1,0 +1,104 @@
+//! The thread that owns the file: it takes what waits, runs it in one transaction, commits, and answers.
+
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use handback_core::store::StoreError;
+
+use super::database::{Database, Fault};
+use super::operation::{Kind, Operation};
+use super::queue::Queue;
+
+/// The thread's own.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) database: Database,
+    pub(super) queue: Arc<Queue>,
+    /// The file's name, for errors.
+    pub(super) file: Arc<str>,
+    /// How many transactions were committed.
+    pub(super) commits: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Runs operations until the queue is closed and empty; then closes the file.
+    pub(super) fn run(mut self) -> Result<(), StoreError> {
+        // However this ends, by a panic too: who waits is told, and who comes later is refused.
+        let _abandoned = Abandon(self.queue.clone());
+        loop {
+            let mut batch = self.queue.take();
+            if batch.is_empty() {
+                break;
+            }
+            self.run_batch(&mut batch);
+        }
+        let file = self.file;
+        self.database.close().map_err(|fault| store_error(&file, &fault))
+    }
+
+    /// Runs all of them in one transaction. If one fails it must not take the others with it: each is run for itself.
+    fn run_batch(&mut self, batch: &mut [Box<dyn Operation>]) {
+        if self.run_together(batch).is_ok() {
+            return;
+        }
+        self.database.roll_back();
+        for operation in batch {
+            if let Err(fault) = self.run_together(slice::from_mut(operation)) {
+                self.database.roll_back();
+                operation.fail(store_error(&self.file, &fault));
+            }
+        }
+    }
+
+    /// Runs operations in one transaction and answers them: a read when it is done, the writes after the commit. After
+    /// an error no write has taken place, and none has an answer.
+    fn run_together(&mut self, batch: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
+        let begun = self.begin_for(batch);
+        for operation in batch.iter_mut().filter(|operation| operation.is_open()) {
+            match (operation.kind(), operation.run(&mut self.database)) {
+                (Kind::Write, ran) => ran?,
+                (Kind::Read, Ok(())) => operation.succeed(),
+                (Kind::Read, Err(fault)) => operation.fail(store_error(&self.file, &fault)),
+            }
+            if begun && self.database.connection.is_autocommit() {
+                return Err(Fault::TransactionLost);
+            }
+        }
+        if begun {
+            self.database.commit()?;
+            self.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        batch.iter_mut().for_each(|operation| operation.succeed());
+        Ok(())
+    }
+
+    /// Begins a transaction if there is something to write. If that cannot be (another program holds on to the file)
+    /// all the writes have failed: each for itself would wait as long, and fail alike.
+    fn begin_for(&mut self, batch: &mut [Box<dyn Operation>]) -> bool {
+        if !batch.iter().any(|operation| operation.is_open() && operation.kind() == Kind::Write) {
+            return false;
+        }
+        let Err(fault) = self.database.begin() else { return true };
+        for operation in batch.iter_mut().filter(|operation| operation.kind() == Kind::Write) {
+            operation.fail(store_error(&self.file, &fault));
+        }
+        false
+    }
+}
+
+/// Ends the queue with the thread.
+struct Abandon(Arc<Queue>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+fn store_error(file: &str, fault: &Fault) -> StoreError {
+    StoreError(format!("{file}: {fault}"))
+}
+
+#[cfg(test)]
+mod tests;

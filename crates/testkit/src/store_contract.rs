@@ -1,0 +1,62 @@
+//! What every store must do: one suite of tests, run against each store by the macro
+//! [`store_contract!`](crate::store_contract!).
+//!
+//! | module | what is tested |
+//! | --- | --- |
+//! | [`samples`] | nothing: what the tests keep, and how they compare it |
+//! | [`calls`] | the journal of calls |
+//! | [`sessions`] | sessions |
+//! | [`messages`] | messages, their parts, and which are unanswered |
+//! | [`guarantees`] | the order of operations, dropped futures, many writers at a time |
+
+pub mod calls;
+pub mod guarantees;
+pub mod messages;
+pub mod samples;
+pub mod sessions;
+
+/// Makes a test of each function of the suite. Takes a function that gives an empty store, and with it whatever has
+/// to live as long.
+#[macro_export]
+macro_rules! store_contract {
+    ($open:path) => {
+        $crate::store_contract! { $open =>
+            calls: a_call_is_kept_as_it_was,
+            calls: the_json_of_a_call_is_kept_to_the_byte,
+            calls: a_call_under_way_is_not_finished,
+            calls: a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end,
+            calls: a_call_can_be_finished_that_was_never_begun,
+            calls: an_id_that_is_used_anew_names_the_newer_call,
+            calls: the_calls_that_ended_last_are_listed_first,
+            calls: calls_are_listed_by_client_and_session,
+            sessions: a_session_is_kept_as_it_was,
+            sessions: a_session_is_replaced_and_keeps_its_messages,
+            sessions: the_sessions_that_were_updated_last_are_listed_first,
+            sessions: sessions_are_listed_by_client,
+            sessions: a_deleted_session_takes_its_messages_and_finished_calls_along,
+            sessions: a_session_can_be_made_anew_after_it_was_deleted,
+            sessions: what_is_unknown_is_not_there,
+            messages: a_message_is_kept_as_it_was,
+            messages: parts_change_come_and_go,
+            messages: messages_stay_in_the_order_of_their_first_save,
+            messages: a_message_without_a_session_is_not_kept,
+            messages: a_message_is_known_by_its_session_and_id,
+            messages: a_user_s_message_is_unanswered_until_there_is_an_answer,
+            messages: an_assistant_s_message_is_unanswered_until_it_is_complete,
+            guarantees: a_read_sees_writes_that_nobody_has_waited_for,
+            guarantees: the_order_is_that_of_the_calls_not_of_the_waiting,
+            guarantees: a_dropped_future_does_not_undo_its_write,
+            guarantees: after_a_flush_every_write_before_it_has_ended,
+            guarantees: a_thousand_writers_lose_nothing,
+        }
+    };
+    ($open:path => $($module:ident: $test:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let (store, _kept) = $open();
+                $crate::store_contract::$module::$test(store).await;
+            }
+        )*
+    };
+}

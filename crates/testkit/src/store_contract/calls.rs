@@ -1,0 +1,167 @@
+//! The journal of calls.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use handback_core::call::{CallHead, FinishedCall, Outcome, Phases};
+use handback_core::id::{CallId, MessageId, ToolName};
+use handback_core::store::{CallFilter, Store};
+use handback_core::tool::{Effect, Tool};
+
+use super::samples::{
+    SeenCall, client_id, ended, finished, head, objects, outcomes, request_id, seen_call, seen_calls, session_id,
+};
+
+/// Begins and ends a call.
+async fn keep(store: &Arc<dyn Store>, call: &Arc<FinishedCall>) {
+    store.begin(&call.head).await.unwrap();
+    store.finish(call).await.unwrap();
+}
+
+async fn found(store: &Arc<dyn Store>, call: &FinishedCall) -> Option<SeenCall> {
+    store.finished(&call.head.request).await.unwrap().as_deref().map(seen_call)
+}
+
+async fn listed(store: &Arc<dyn Store>, filter: &CallFilter, most: usize) -> Vec<String> {
+    let calls = store.list_finished(filter, most).await.unwrap();
+    calls.iter().map(|call| call.head.request.to_string()).collect()
+}
+
+/// Every outcome, and everything that was asked, alone and in a list.
+pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
+    let mut calls: Vec<Arc<FinishedCall>> = Vec::new();
+    for (number, outcome) in outcomes().into_iter().enumerate() {
+        calls.push(ended(head(&format!("outcome {number}"), "desk", "ses_1"), outcome));
+    }
+    for effect in [Effect::Read, Effect::Idempotent, Effect::Write] {
+        let name = ToolName::parse("a.b:c@d-e_f").unwrap();
+        let tool = Arc::new(Tool::remembered(client_id("a.b:c@d-e_f"), name, effect));
+        calls.push(finished(CallHead { tool, ..head(&format!("{effect:?}"), "desk", "ses_1") }));
+    }
+    let nowhere = CallHead {
+        message: MessageId::parse("").unwrap(),
+        call: CallId::parse("").unwrap(),
+        timeout: Duration::ZERO,
+        created: UNIX_EPOCH,
+        deadline: UNIX_EPOCH + Duration::from_nanos(1),
+        ..head("it's \"quoted\" 🦀 ' --", "desk", "")
+    };
+    let phases = Phases { approval: Duration::MAX, queue: Duration::ZERO, execute: Duration::from_nanos(1) };
+    let (head, outcome) = (Arc::new(nowhere), Outcome::Disconnected);
+    calls.push(Arc::new(FinishedCall { head, attempt: u32::MAX, phases, outcome }));
+
+    for call in &calls {
+        keep(&store, call).await;
+    }
+    for call in &calls {
+        assert_eq!(found(&store, call).await, Some(seen_call(call)));
+    }
+    let list = store.list_finished(&CallFilter::default(), calls.len()).await.unwrap();
+    calls.reverse();
+    assert_eq!(seen_calls(&list), seen_calls(&calls));
+}
+
+/// Inputs are passed on exactly as they came, however deep.
+pub async fn the_json_of_a_call_is_kept_to_the_byte(store: Arc<dyn Store>) {
+    for (number, input) in objects().into_iter().enumerate() {
+        let call = finished(CallHead { input, ..head(&format!("r{number}"), "desk", "ses_1") });
+        keep(&store, &call).await;
+        assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+    }
+}
+
+/// Whoever allows a call may change its input, and its time starts then.
+pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store: Arc<dyn Store>) {
+    let asked = Arc::new(head("r1", "desk", "ses_1"));
+    store.begin(&asked).await.unwrap();
+    let changed = objects().remove(0);
+    let allowed =
+        CallHead { input: changed, deadline: asked.deadline + Duration::from_secs(60), ..CallHead::clone(&asked) };
+    let call = finished(allowed);
+    keep(&store, &call).await;
+    assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+    assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
+}
+
+/// What has only begun is in no list.
+pub async fn a_call_under_way_is_not_finished(store: Arc<dyn Store>) {
+    let call = finished(head("r1", "desk", "ses_1"));
+    store.begin(&call.head).await.unwrap();
+    assert_eq!(found(&store, &call).await, None);
+    assert_eq!(listed(&store, &CallFilter::default(), 10).await, [""; 0]);
+    store.finish(&call).await.unwrap();
+    assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+}
+
+/// Its beginning may have failed to be written.
+pub async fn a_call_can_be_finished_that_was_never_begun(store: Arc<dyn Store>) {
+    let call = finished(head("r1", "desk", "ses_1"));
+    store.finish(&call).await.unwrap();
+    assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+}
+
+/// An id is free again once the call table has forgotten it.
+pub async fn an_id_that_is_used_anew_names_the_newer_call(store: Arc<dyn Store>) {
+    let (older, other) = (finished(head("r1", "desk", "ses_1")), finished(head("r2", "desk", "ses_1")));
+    keep(&store, &older).await;
+    keep(&store, &other).await;
+    for newer in [
+        ended(head("r1", "phone", "ses_2"), Outcome::Error("no".into())),
+        ended(head("r1", "watch", "ses_3"), Outcome::Disconnected),
+    ] {
+        keep(&store, &newer).await;
+        let list = store.list_finished(&CallFilter::default(), 10).await.unwrap();
+        assert_eq!(seen_calls(&list), [seen_call(&newer), seen_call(&other)]);
+        assert_eq!(found(&store, &newer).await, Some(seen_call(&newer)));
+    }
+    let of_the_older = CallFilter { client: Some(client_id("desk")), session: Some(session_id("ses_1")) };
+    assert_eq!(listed(&store, &of_the_older, 10).await, ["r2"]);
+}
+
+/// The order is that of the ends, not of the beginnings.
+pub async fn the_calls_that_ended_last_are_listed_first(store: Arc<dyn Store>) {
+    let calls: Vec<_> = ["b", "c", "a", "d"].map(|id| finished(head(id, "desk", "ses_1"))).into();
+    for call in &calls {
+        store.begin(&call.head).await.unwrap();
+    }
+    for place in [2, 0, 3, 1] {
+        store.finish(&calls[place]).await.unwrap();
+    }
+    let newest = ["c", "d", "b", "a"];
+    let all = CallFilter::default();
+    for most in 0..=4 {
+        assert_eq!(listed(&store, &all, most).await, newest[..most]);
+    }
+    for most in [5, 1_000, usize::MAX] {
+        assert_eq!(listed(&store, &all, most).await, newest);
+    }
+}
+
+/// By one of them, by both, and by what is not there.
+pub async fn calls_are_listed_by_client_and_session(store: Arc<dyn Store>) {
+    for (number, (client, session)) in
+        [("desk", "ses_1"), ("phone", "ses_1"), ("desk", "ses_2"), ("phone", ""), ("desk", "ses_1"), ("desk", "")]
+            .into_iter()
+            .enumerate()
+    {
+        keep(&store, &finished(head(&format!("r{number}"), client, session))).await;
+    }
+    let cases: [(Option<&str>, Option<&str>, &[&str]); 10] = [
+        (None, None, &["r5", "r4", "r3", "r2", "r1", "r0"]),
+        (Some("desk"), None, &["r5", "r4", "r2", "r0"]),
+        (Some("phone"), None, &["r3", "r1"]),
+        (None, Some("ses_1"), &["r4", "r1", "r0"]),
+        (None, Some(""), &["r5", "r3"]),
+        (Some("desk"), Some("ses_1"), &["r4", "r0"]),
+        (Some("phone"), Some(""), &["r3"]),
+        (Some("phone"), Some("ses_2"), &[]),
+        (Some("watch"), None, &[]),
+        (None, Some("ses_3"), &[]),
+    ];
+    for (client, session, expected) in cases {
+        let filter = CallFilter { client: client.map(client_id), session: session.map(session_id) };
+        assert_eq!(listed(&store, &filter, 10).await, expected, "{filter:?}");
+        assert_eq!(listed(&store, &filter, 1).await, expected[..expected.len().min(1)], "{filter:?}");
+    }
+    assert!(store.finished(&request_id("r6")).await.unwrap().is_none());
+}

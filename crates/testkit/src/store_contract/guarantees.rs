@@ -1,0 +1,124 @@
+//! What the trait promises of every operation: their order, dropped futures, many writers at a time.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use handback_core::clock::Time;
+use handback_core::message::{Message, Session};
+use handback_core::store::{CallFilter, Store};
+use tokio::task::JoinSet;
+
+use super::samples::{
+    client_id, finished, head, seen_call, seen_calls, seen_messages, seen_session, session, session_id, text_part, user,
+};
+
+/// The futures of the writes may not even have been polled.
+pub async fn after_a_flush_every_write_before_it_has_ended(store: Arc<dyn Store>) {
+    let kept = Arc::new(session("ses_1"));
+    let (saved, written) = (store.save_session(&kept), store.save_message(&Arc::new(user("ses_1", "msg_1"))));
+    store.flush().await.unwrap();
+    assert!(matches!(saved.now_or_never(), Some(Ok(()))));
+    assert!(matches!(written.now_or_never(), Some(Ok(()))));
+}
+
+/// Of every kind, before any of their futures was polled.
+pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>) {
+    let call = finished(head("r1", "desk", "ses_1"));
+    let message = Arc::new(user("ses_1", "msg_1"));
+    let kept = Arc::new(session("ses_1"));
+    let begun = store.begin(&call.head);
+    let saved = store.save_session(&kept);
+    let written = store.save_message(&message);
+    let ended = store.finish(&call);
+    let (found, list) = (store.session(&kept.id), store.list_sessions(None, 10));
+    let (messages, left) = (store.messages(&kept.id), store.unanswered());
+    let (finished, calls) = (store.finished(&call.head.request), store.list_finished(&CallFilter::default(), 10));
+    let deleted = store.delete_session(&kept.id);
+    let (none, no_messages) = (store.session(&kept.id), store.messages(&kept.id));
+
+    assert!(none.await.unwrap().is_none());
+    assert!(no_messages.await.unwrap().is_empty());
+    assert!(deleted.await.unwrap());
+    assert_eq!(seen_calls(&calls.await.unwrap()), [seen_call(&call)]);
+    assert_eq!(finished.await.unwrap().as_deref().map(seen_call), Some(seen_call(&call)));
+    let expected = seen_messages(&[message]);
+    assert_eq!(
+        (seen_messages(&left.await.unwrap()), seen_messages(&messages.await.unwrap())),
+        (expected.clone(), expected)
+    );
+    assert_eq!(list.await.unwrap().len(), 1);
+    assert_eq!(found.await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
+    for write in [ended, written, saved, begun] {
+        write.await.unwrap();
+    }
+}
+
+/// The write that was asked for last is the one that stays.
+pub async fn the_order_is_that_of_the_calls_not_of_the_waiting(store: Arc<dyn Store>) {
+    let versions: Vec<_> =
+        (0..20).map(|number| Arc::new(Session { title: format!("version {number}"), ..session("ses_1") })).collect();
+    let mut writes: Vec<_> = versions.iter().map(|version| store.save_session(version)).collect();
+    let reads: Vec<_> =
+        versions.iter().map(|version| (store.save_session(version), store.session(&version.id))).collect();
+    while let Some(write) = writes.pop() {
+        write.await.unwrap();
+    }
+    for ((write, read), version) in reads.into_iter().zip(&versions).rev() {
+        assert_eq!(read.await.unwrap().as_deref().map(seen_session), Some(seen_session(version)));
+        write.await.unwrap();
+    }
+}
+
+/// Whether it was polled before or not.
+pub async fn a_dropped_future_does_not_undo_its_write(store: Arc<dyn Store>) {
+    drop(store.save_session(&Arc::new(session("ses_1"))));
+    for number in 0..100 {
+        let call = finished(head(&format!("r{number}"), "desk", "ses_1"));
+        drop(store.begin(&call.head));
+        let mut finishing = store.finish(&call);
+        if number % 2 == 0 {
+            _ = futures_util::poll!(&mut finishing);
+        }
+        drop(finishing);
+        drop(store.save_message(&Arc::new(user("ses_1", &format!("msg_{number}")))));
+    }
+    assert_eq!(store.list_finished(&CallFilter::default(), 1_000).await.unwrap().len(), 100);
+    assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 100);
+    drop(store.delete_session(&session_id("ses_1")));
+    assert!(store.session(&session_id("ses_1")).await.unwrap().is_none());
+}
+
+/// Each sees what it wrote, and in the end all of it is there.
+pub async fn a_thousand_writers_lose_nothing(store: Arc<dyn Store>) {
+    let mut writers = JoinSet::new();
+    for number in 0..1_000u64 {
+        let store = store.clone();
+        writers.spawn(async move {
+            let (id, client) = (format!("ses_{number:03}"), format!("client-{}", number % 10));
+            let kept = Arc::new(Session { client: Some(client_id(&client)), updated: Time(number), ..session(&id) });
+            store.save_session(&kept).await.unwrap();
+            let call = finished(head(&format!("r{number}"), &client, &id));
+            store.begin(&call.head).await.unwrap();
+            let mut message = user(&id, "msg_1");
+            for length in 1..4 {
+                message.parts.push(text_part(&format!("prt_{length}"), "text"));
+                store.save_message(&Arc::new(Message::clone(&message))).await.unwrap();
+            }
+            store.finish(&call).await.unwrap();
+            let found = store.finished(&call.head.request).await.unwrap();
+            assert_eq!(found.as_deref().map(seen_call), Some(seen_call(&call)));
+            let messages = store.messages(&kept.id).await.unwrap();
+            assert_eq!(seen_messages(&messages), seen_messages(&[Arc::new(message)]));
+        });
+    }
+    while let Some(written) = writers.join_next().await {
+        written.unwrap();
+    }
+    let sessions = store.list_sessions(None, 2_000).await.unwrap();
+    let ids: Vec<String> = sessions.iter().map(|session| session.id.to_string()).collect();
+    assert_eq!(ids, (0..1_000).rev().map(|number| format!("ses_{number:03}")).collect::<Vec<_>>());
+    let filter = CallFilter { client: Some(client_id("client-7")), session: None };
+    assert_eq!(store.list_finished(&filter, 2_000).await.unwrap().len(), 100);
+    assert_eq!(store.list_finished(&CallFilter::default(), 2_000).await.unwrap().len(), 1_000);
+    assert_eq!(store.unanswered().await.unwrap().len(), 1_000);
+}

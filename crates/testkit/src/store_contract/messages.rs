@@ -1,0 +1,210 @@
+//! Messages, their parts, and which are unanswered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use handback_core::clock::Time;
+use handback_core::message::{AssistantMessage, Message, Part, Role, StopReason, Usage, UserMessage};
+use handback_core::store::Store;
+
+use super::samples::{
+    TEXTS, assistant, model, parts, seen_message, seen_messages, session, session_id, text_part, turn_errors, user,
+};
+
+async fn with_session(store: &Arc<dyn Store>, id: &str) {
+    store.save_session(&Arc::new(session(id))).await.unwrap();
+}
+
+async fn keep(store: &Arc<dyn Store>, message: Message) -> String {
+    let message = Arc::new(message);
+    store.save_message(&message).await.unwrap();
+    seen_message(&message)
+}
+
+async fn kept(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
+    seen_messages(&store.messages(&session_id(session)).await.unwrap())
+}
+
+/// The ids of the messages that are left unanswered, by session.
+async fn unanswered(store: &Arc<dyn Store>) -> Vec<String> {
+    let left = store.unanswered().await.unwrap();
+    let mut left: Vec<String> = left.iter().map(|message| format!("{}/{}", message.session, message.id)).collect();
+    left.sort();
+    left
+}
+
+/// A user's message that wants no reply.
+fn telling(session: &str, id: &str) -> Message {
+    let message = user(session, id);
+    let Role::User(role) = message.role else { panic!("{message:?} is not a user's") };
+    Message { role: Role::User(UserMessage { wants_reply: false, ..role }), ..message }
+}
+
+fn completed(message: Message, completed: Option<Time>) -> Message {
+    let Role::Assistant(assistant) = message.role else { panic!("{message:?} is not an assistant's") };
+    Message { role: Role::Assistant(AssistantMessage { completed, ..assistant }), ..message }
+}
+
+/// Every field of both roles, and every kind of part.
+pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    let mut expected = Vec::new();
+    for (number, text) in TEXTS.into_iter().enumerate() {
+        let role = Role::User(UserMessage {
+            agent: text.into(),
+            model: model(),
+            system: Some(text.into()),
+            tools: BTreeMap::from([(text.to_owned(), true), ("client_*".to_owned(), false)]),
+            wants_reply: number % 2 == 0,
+        });
+        let created = Time(u64::MAX - number as u64);
+        expected.push(keep(&store, Message { role, created, ..user("ses_1", &format!("it's \"{number}\" 🦀")) }).await);
+    }
+    for (number, error) in turn_errors().into_iter().map(Some).chain([None]).enumerate() {
+        let message = assistant("ses_1", &format!("msg_{number}"), "it's \"0\" 🦀");
+        let Role::Assistant(role) = message.role else { panic!("{message:?} is not an assistant's") };
+        let role = Role::Assistant(AssistantMessage {
+            completed: Some(Time(number as u64)),
+            finish: Some(StopReason::ToolCalls),
+            usage: Usage { input: 1, output: u64::MAX, reasoning: 3, cache_read: 4, cache_write: 5 },
+            error,
+            ..role
+        });
+        expected.push(keep(&store, Message { role, ..message }).await);
+    }
+    expected.push(keep(&store, Message { parts: parts(), ..assistant("ses_1", "all parts", "") }).await);
+    expected.push(keep(&store, Message { parts: Vec::new(), ..user("ses_1", "no parts") }).await);
+    assert_eq!(kept(&store, "ses_1").await, expected);
+}
+
+/// However a message's parts change from one save to the next, it has those that it was last saved with.
+pub async fn parts_change_come_and_go(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    let first = keep(&store, user("ses_1", "msg_0")).await;
+    let [a, b, c] = ["a", "b", "c"].map(|id| text_part(id, id));
+    let longer = text_part("a", "a and more");
+    let same_id = text_part("a", "another of that id");
+    let many: Vec<Arc<Part>> = (0..300).map(|number| text_part(&format!("prt_{number}"), "text")).collect();
+    let versions: [&[&Arc<Part>]; 12] = [
+        &[&a],
+        &[&longer],
+        &[&longer, &b],
+        &[&longer, &b, &c],
+        &[&longer, &c],
+        &[&c, &longer],
+        &[&c, &b, &longer],
+        &[&a, &same_id, &a],
+        &[],
+        &[&a, &b, &c],
+        &many.iter().collect::<Vec<_>>(),
+        &[&b],
+    ];
+    for version in versions {
+        let parts = version.iter().map(|part| Arc::clone(part)).collect();
+        let message = keep(&store, Message { parts, ..assistant("ses_1", "msg_1", "msg_0") }).await;
+        assert_eq!(kept(&store, "ses_1").await, [first.clone(), message]);
+        // Equal parts that are not the same ones, as after a restart.
+        let parts = version.iter().map(|part| Arc::new(Part::clone(part))).collect();
+        let message = keep(&store, Message { parts, ..assistant("ses_1", "msg_1", "msg_0") }).await;
+        assert_eq!(kept(&store, "ses_1").await, [first.clone(), message]);
+    }
+}
+
+/// Neither ids nor times nor later saves matter.
+pub async fn messages_stay_in_the_order_of_their_first_save(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    with_session(&store, "ses_2").await;
+    let ids = ["c", "a", "d", "b"];
+    for (number, id) in ids.into_iter().enumerate() {
+        keep(&store, Message { created: Time(100 - number as u64), ..user("ses_1", id) }).await;
+        keep(&store, user("ses_2", &format!("between {id}"))).await;
+    }
+    let mut expected = Vec::new();
+    for id in ["b", "c", "d", "a"] {
+        let parts = vec![text_part("again", id)];
+        keep(&store, Message { parts, ..user("ses_1", id) }).await;
+    }
+    for id in ids {
+        expected.push(seen_message(&Message { parts: vec![text_part("again", id)], ..user("ses_1", id) }));
+    }
+    assert_eq!(kept(&store, "ses_1").await, expected);
+}
+
+/// Before there is a session, and after it was deleted.
+pub async fn a_message_without_a_session_is_not_kept(store: Arc<dyn Store>) {
+    keep(&store, user("ses_1", "msg_1")).await;
+    assert_eq!(kept(&store, "ses_1").await, [""; 0]);
+    with_session(&store, "ses_1").await;
+    assert_eq!(kept(&store, "ses_1").await, [""; 0]);
+    keep(&store, user("ses_1", "msg_1")).await;
+    store.delete_session(&session_id("ses_1")).await.unwrap();
+    keep(&store, user("ses_1", "msg_1")).await;
+    with_session(&store, "ses_1").await;
+    assert_eq!(kept(&store, "ses_1").await, [""; 0]);
+    assert_eq!(unanswered(&store).await, [""; 0]);
+}
+
+/// The same id in another session is another message.
+pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    with_session(&store, "ses_2").await;
+    let one = keep(&store, user("ses_1", "msg_1")).await;
+    let other = Message { parts: vec![text_part("prt_9", "other")], ..user("ses_2", "msg_1") };
+    let other = keep(&store, other).await;
+    assert_eq!(kept(&store, "ses_1").await, [one]);
+    assert_eq!(kept(&store, "ses_2").await, [other]);
+    // An answer in one session is none in the other.
+    keep(&store, completed(assistant("ses_1", "msg_2", "msg_1"), Some(Time(1)))).await;
+    assert_eq!(unanswered(&store).await, ["ses_2/msg_1"]);
+}
+
+/// If it wants one. An answer counts from its first save on, whether complete or not.
+pub async fn a_user_s_message_is_unanswered_until_there_is_an_answer(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    keep(&store, user("ses_1", "asked")).await;
+    keep(&store, telling("ses_1", "told")).await;
+    keep(&store, user("ses_1", "asked again")).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/asked", "ses_1/asked again"]);
+
+    let answer = assistant("ses_1", "answer", "asked");
+    keep(&store, answer.clone()).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/answer", "ses_1/asked again"]);
+    keep(&store, completed(answer, Some(Time(1)))).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/asked again"]);
+    // Saved again it still has its answer.
+    keep(&store, user("ses_1", "asked")).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/asked again"]);
+    // What it wants may change.
+    keep(&store, telling("ses_1", "asked again")).await;
+    assert_eq!(unanswered(&store).await, [""; 0]);
+    keep(&store, user("ses_1", "told")).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/told"]);
+
+    // Even an answer that was saved first.
+    keep(&store, completed(assistant("ses_1", "early answer", "late question"), Some(Time(1)))).await;
+    keep(&store, user("ses_1", "late question")).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/told"]);
+    let left = store.unanswered().await.unwrap();
+    assert_eq!(seen_messages(&left), [seen_message(&user("ses_1", "told"))]);
+}
+
+/// Also when it is one of several, and when what it answers is unknown.
+pub async fn an_assistant_s_message_is_unanswered_until_it_is_complete(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    keep(&store, user("ses_1", "asked")).await;
+    let steps = ["step 1", "step 2"].map(|id| assistant("ses_1", id, "asked"));
+    let stray = assistant("ses_1", "stray", "step 2");
+    for message in steps.iter().chain([&stray]) {
+        keep(&store, message.clone()).await;
+    }
+    assert_eq!(unanswered(&store).await, ["ses_1/step 1", "ses_1/step 2", "ses_1/stray"]);
+    keep(&store, completed(steps[0].clone(), Some(Time(0)))).await;
+    keep(&store, completed(stray.clone(), Some(Time(1)))).await;
+    assert_eq!(unanswered(&store).await, ["ses_1/step 2"]);
+    keep(&store, completed(stray, None)).await;
+    keep(&store, Message { parts: parts(), ..steps[1].clone() }).await;
+    let left = store.unanswered().await.unwrap();
+    let found = left.iter().find(|message| message.id.as_str() == "step 2").unwrap();
+    assert_eq!(seen_message(found), seen_message(&Message { parts: parts(), ..steps[1].clone() }));
+    assert_eq!(left.len(), 2);
+}

@@ -1,0 +1,294 @@
+//! What the tests keep, and how they compare it: whole values, and raw JSON to the byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use handback_core::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome, Phases, Success};
+use handback_core::clock::Time;
+use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, SessionId, ToolName};
+use handback_core::message::{
+    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
+    ToolState, TurnError, Usage, UserMessage,
+};
+use handback_core::tool::{Effect, Tool};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+/// Texts that are easily kept wrong.
+pub const TEXTS: [&str; 6] =
+    ["", " plain ", "it's \"quoted\" \\ and; -- so on", "line\r\nbreak\ttab\0nul", "žluťoučký 🦀 \u{202e}", "%_?1$1{}"];
+
+/// Raw JSON.
+pub fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+/// Objects that only survive if nobody parses and prints them.
+pub fn objects() -> Vec<Box<RawValue>> {
+    let deep = format!("{}{}", r#"{"a":["#.repeat(50_000), "]}".repeat(50_000));
+    let texts = [
+        "{}",
+        "{ \"b\" : 1,\t\"a\":2 , \"b\":3 }",
+        r#"{"n":[1e400,-0,1.50,12345678901234567890123456789],"s":"\ud800\u0041\/é🦀"}"#,
+        "{\"lines\":\n[\r\n]}",
+        &deep,
+    ];
+    texts.into_iter().map(raw).collect()
+}
+
+/// A session's id.
+pub fn session_id(text: &str) -> SessionId {
+    SessionId::parse(text).unwrap()
+}
+
+/// A client's id.
+pub fn client_id(text: &str) -> ClientId {
+    ClientId::parse(text).unwrap()
+}
+
+/// A call's id.
+pub fn request_id(text: &str) -> RequestId {
+    RequestId::parse(text).unwrap()
+}
+
+/// A call of a session to a client.
+pub fn head(request: &str, client: &str, session: &str) -> CallHead {
+    let created = UNIX_EPOCH + Duration::new(1_767_225_600, 123_456_789);
+    CallHead {
+        request: request_id(request),
+        session: session_id(session),
+        message: MessageId::parse("msg_1").unwrap(),
+        call: CallId::parse("cal_1").unwrap(),
+        tool: Arc::new(Tool::remembered(client_id(client), ToolName::parse("open_file").unwrap(), Effect::Write)),
+        input: raw(r#"{"path":"/tmp/x"}"#),
+        timeout: Duration::from_millis(30_000),
+        created,
+        deadline: created + Duration::from_secs(30),
+        expires: Instant::now(),
+    }
+}
+
+/// A call that ended well.
+pub fn finished(head: CallHead) -> Arc<FinishedCall> {
+    ended(head, Outcome::Success(Success { output: "done".into(), ..Success::default() }))
+}
+
+/// A call that ended.
+pub fn ended(head: CallHead, outcome: Outcome) -> Arc<FinishedCall> {
+    let phases = Phases {
+        approval: Duration::from_nanos(1),
+        queue: Duration::from_micros(20),
+        execute: Duration::new(3, 999_999_999),
+    };
+    Arc::new(FinishedCall { head: Arc::new(head), attempt: 2, phases, outcome })
+}
+
+/// Every way in which a call can end.
+pub fn outcomes() -> Vec<Outcome> {
+    let file = |filename: Option<&str>| Attachment {
+        mime: "image/png".into(),
+        filename: filename.map(str::to_owned),
+        url: "data:image/png;base64,AAAA".into(),
+    };
+    let mut outcomes = vec![
+        Outcome::Success(Success::default()),
+        Outcome::Success(Success { attachments: Some(Vec::new()), ..Success::default() }),
+        Outcome::Success(Success { attachments: Some(vec![file(None), file(Some("ä"))]), ..Success::default() }),
+        Outcome::Timeout(Duration::ZERO),
+        Outcome::Timeout(Duration::new(u64::MAX, 999_999_999)),
+        Outcome::Cancelled(Cancellation::CallerGone),
+        Outcome::Cancelled(Cancellation::ShuttingDown),
+        Outcome::Disconnected,
+    ];
+    for text in TEXTS.map(str::to_owned) {
+        let success = Success { title: text.clone(), output: text.clone(), ..Success::default() };
+        outcomes.push(Outcome::Success(success));
+        outcomes.push(Outcome::Error(text.clone()));
+        outcomes.push(Outcome::Denied(text.clone()));
+        outcomes.push(Outcome::Cancelled(Cancellation::Requested(text)));
+    }
+    let with_metadata = |object| Outcome::Success(Success { metadata: Some(object), ..Success::default() });
+    outcomes.extend(objects().into_iter().map(with_metadata));
+    outcomes.push(Outcome::Cancelled(Cancellation::TurnStopped));
+    outcomes
+}
+
+/// A session with nothing to it.
+pub fn session(id: &str) -> Session {
+    Session {
+        id: session_id(id),
+        client: None,
+        title: String::new(),
+        parent: None,
+        agent: None,
+        model: None,
+        metadata: None,
+        approved: BTreeSet::new(),
+        created: Time(1),
+        updated: Time(2),
+    }
+}
+
+/// A model.
+pub fn model() -> ModelRef {
+    ModelRef::new("openrouter", "anthropic/some model").unwrap()
+}
+
+/// A user's message that wants a reply, with one part.
+pub fn user(session: &str, id: &str) -> Message {
+    let role = Role::User(UserMessage {
+        agent: "default".into(),
+        model: model(),
+        system: None,
+        tools: BTreeMap::new(),
+        wants_reply: true,
+    });
+    message(session, id, role)
+}
+
+/// An assistant's message that answers another and is not complete, with one part.
+pub fn assistant(session: &str, id: &str, parent: &str) -> Message {
+    let role = Role::Assistant(AssistantMessage {
+        parent: MessageId::parse(parent).unwrap(),
+        agent: "default".into(),
+        model: model(),
+        completed: None,
+        finish: None,
+        usage: Usage::default(),
+        error: None,
+    });
+    message(session, id, role)
+}
+
+fn message(session: &str, id: &str, role: Role) -> Message {
+    let parts = vec![text_part("prt_1", id)];
+    Message { id: MessageId::parse(id).unwrap(), session: session_id(session), created: Time(3), role, parts }
+}
+
+/// A part with a text.
+pub fn text_part(id: &str, text: &str) -> Arc<Part> {
+    part(id, PartBody::Text { text: text.into(), span: Span { start: Time(4), end: Some(Time(5)) } })
+}
+
+/// A part.
+pub fn part(id: &str, body: PartBody) -> Arc<Part> {
+    Arc::new(Part { id: PartId::parse(id).unwrap(), body })
+}
+
+/// Every kind of part.
+pub fn parts() -> Vec<Arc<Part>> {
+    let span = Span { start: Time(0), end: None };
+    let usage = Usage { input: 1, output: 2, reasoning: 3, cache_read: 4, cache_write: u64::MAX };
+    let mut bodies = vec![
+        PartBody::StepStart,
+        PartBody::Reasoning { text: "so".into(), signature: None, span },
+        PartBody::File(Attachment { mime: String::new(), filename: None, url: String::new() }),
+        PartBody::Tool(tool(ToolState::Pending { raw: r#"{"half": "#.into() })),
+    ];
+    for text in TEXTS.map(str::to_owned) {
+        bodies.push(PartBody::Text { text: text.clone(), span });
+        bodies.push(PartBody::Reasoning { text: text.clone(), signature: Some(text.clone()), span });
+        bodies.push(PartBody::File(Attachment { mime: text.clone(), filename: Some(text.clone()), url: text.clone() }));
+        bodies.push(PartBody::Tool(tool(done(ToolResult::Failed(text)))));
+    }
+    for object in objects() {
+        bodies.push(PartBody::Tool(tool(ToolState::Running { input: object.clone(), start: Time(6) })));
+        bodies.push(PartBody::Tool(tool(done(ToolResult::Completed {
+            title: "title".into(),
+            output: "output".into(),
+            metadata: Some(object),
+            attachments: vec![Attachment { mime: "a/b".into(), filename: None, url: "https://example.test/".into() }],
+        }))));
+    }
+    for reason in
+        [StopReason::Stop, StopReason::ToolCalls, StopReason::Length, StopReason::ContentFilter, StopReason::Other]
+    {
+        bodies.push(PartBody::StepFinish { reason, usage });
+    }
+    bodies.into_iter().enumerate().map(|(number, body)| part(&format!("prt_{number}"), body)).collect()
+}
+
+fn tool(state: ToolState) -> ToolPart {
+    ToolPart {
+        call: CallId::parse("cal_1").unwrap(),
+        provider_call: "call_é\"1".into(),
+        alias: "open_file_0a1b2c3d".into(),
+        tool: "client_desk_open_file".into(),
+        request: Some(request_id("r1")),
+        state,
+    }
+}
+
+fn done(result: ToolResult) -> ToolState {
+    ToolState::Done { input: raw("{ }"), start: Time(7), end: Time(8), result }
+}
+
+/// Every way in which a turn can end early.
+pub fn turn_errors() -> Vec<TurnError> {
+    vec![
+        TurnError::Aborted("by the user".into()),
+        TurnError::Auth { provider: "local".into(), message: "no \"key\"".into() },
+        TurnError::Provider { message: "busy".into(), status: Some(529), retryable: true },
+        TurnError::Provider { message: String::new(), status: None, retryable: false },
+        TurnError::Other("🦀".into()),
+    ]
+}
+
+/// All that a store must keep of a finished call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenCall {
+    ids: [String; 4],
+    tool: (String, String, String),
+    effect: Effect,
+    input: String,
+    timeout: Duration,
+    created: SystemTime,
+    deadline: SystemTime,
+    attempt: u32,
+    phases: Phases,
+    outcome: String,
+}
+
+/// A finished call, to be compared.
+pub fn seen_call(call: &FinishedCall) -> SeenCall {
+    let head = &call.head;
+    let tool = &head.tool;
+    SeenCall {
+        ids: [head.request.to_string(), head.session.to_string(), head.message.to_string(), head.call.to_string()],
+        tool: (tool.id.to_string(), tool.client.to_string(), tool.spec.name.to_string()),
+        effect: tool.spec.effect,
+        input: head.input.get().to_owned(),
+        timeout: head.timeout,
+        created: head.created,
+        deadline: head.deadline,
+        attempt: call.attempt,
+        phases: call.phases,
+        outcome: format!("{:?}", call.outcome),
+    }
+}
+
+/// Finished calls, to be compared.
+pub fn seen_calls(calls: &[Arc<FinishedCall>]) -> Vec<SeenCall> {
+    calls.iter().map(|call| seen_call(call)).collect()
+}
+
+/// A session, to be compared: every field, and raw JSON as it is.
+pub fn seen_session(session: &Session) -> String {
+    serde_json::to_string(session).unwrap()
+}
+
+/// Sessions, to be compared.
+pub fn seen_sessions(sessions: &[Arc<Session>]) -> Vec<String> {
+    sessions.iter().map(|session| seen_session(session)).collect()
+}
+
+/// A message, to be compared: every field and part, and raw JSON as it is.
+pub fn seen_message(message: &Message) -> String {
+    serde_json::to_string(message).unwrap()
+}
+
+/// Messages, to be compared.
+pub fn seen_messages(messages: &[Arc<Message>]) -> Vec<String> {
+    messages.iter().map(|message| seen_message(message)).collect()
+}

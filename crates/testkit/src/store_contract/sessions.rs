@@ -1,0 +1,172 @@
+//! Sessions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use handback_core::clock::Time;
+use handback_core::message::Session;
+use handback_core::store::{CallFilter, Store};
+
+use super::samples::{
+    TEXTS, assistant, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls, seen_messages,
+    seen_session, seen_sessions, session, session_id, user,
+};
+
+async fn keep(store: &Arc<dyn Store>, session: Session) -> Arc<Session> {
+    let session = Arc::new(session);
+    store.save_session(&session).await.unwrap();
+    session
+}
+
+async fn found(store: &Arc<dyn Store>, id: &str) -> Option<String> {
+    store.session(&session_id(id)).await.unwrap().as_deref().map(seen_session)
+}
+
+async fn listed(store: &Arc<dyn Store>, client: Option<&str>, most: usize) -> Vec<String> {
+    let sessions = store.list_sessions(client.map(client_id).as_ref(), most).await.unwrap();
+    sessions.iter().map(|session| session.id.to_string()).collect()
+}
+
+async fn messages(store: &Arc<dyn Store>, id: &str) -> Vec<String> {
+    seen_messages(&store.messages(&session_id(id)).await.unwrap())
+}
+
+/// Every field, with and without something in it.
+pub async fn a_session_is_kept_as_it_was(store: Arc<dyn Store>) {
+    let mut sessions = vec![session("bare"), session("it's \"quoted\" 🦀 ' --"), session("")];
+    let times = Session { created: Time(0), updated: Time(u64::MAX), ..session("times") };
+    sessions.push(times);
+    for (number, text) in TEXTS.into_iter().enumerate() {
+        let id = format!("text {number}");
+        sessions.push(Session {
+            client: Some(client_id("desk")),
+            title: text.into(),
+            parent: Some(session_id("bare")),
+            agent: Some(text.into()),
+            model: Some(model()),
+            approved: BTreeSet::from(["client_desk_open".into(), text.into()]),
+            ..session(&id)
+        });
+    }
+    for (number, object) in objects().into_iter().enumerate() {
+        sessions.push(Session { metadata: Some(object), ..session(&format!("object {number}")) });
+    }
+    let mut kept = Vec::new();
+    for session in sessions {
+        kept.push(keep(&store, session).await);
+    }
+    for session in &kept {
+        assert_eq!(found(&store, session.id.as_str()).await, Some(seen_session(session)));
+    }
+    kept.sort_by(|one, other| (other.updated, &other.id).cmp(&(one.updated, &one.id)));
+    let list = store.list_sessions(None, 1_000).await.unwrap();
+    assert_eq!(seen_sessions(&list), seen_sessions(&kept));
+}
+
+/// What is saved again is one session still.
+pub async fn a_session_is_replaced_and_keeps_its_messages(store: Arc<dyn Store>) {
+    let before = Session { client: Some(client_id("desk")), metadata: Some(raw("{}")), ..session("ses_1") };
+    keep(&store, before).await;
+    let message = Arc::new(user("ses_1", "msg_1"));
+    store.save_message(&message).await.unwrap();
+    let after = Session { title: "after".into(), updated: Time(9), ..session("ses_1") };
+    let after = keep(&store, after).await;
+    assert_eq!(found(&store, "ses_1").await, Some(seen_session(&after)));
+    assert_eq!(listed(&store, None, 10).await, ["ses_1"]);
+    assert_eq!(listed(&store, Some("desk"), 10).await, [""; 0]);
+    assert_eq!(messages(&store, "ses_1").await, seen_messages(&[message]));
+}
+
+/// Of those updated at the same time the one with the greater id comes first.
+pub async fn the_sessions_that_were_updated_last_are_listed_first(store: Arc<dyn Store>) {
+    for (id, updated) in [("c", 5), ("a", 7), ("b", 5), ("d", 6), ("e", 1)] {
+        keep(&store, Session { updated: Time(updated), ..session(id) }).await;
+    }
+    assert_eq!(listed(&store, None, 10).await, ["a", "d", "c", "b", "e"]);
+    keep(&store, Session { updated: Time(8), ..session("e") }).await;
+    keep(&store, Session { updated: Time(2), ..session("a") }).await;
+    let newest = ["e", "d", "c", "b", "a"];
+    for most in 0..=5 {
+        assert_eq!(listed(&store, None, most).await, newest[..most]);
+    }
+    assert_eq!(listed(&store, None, usize::MAX).await, newest);
+}
+
+/// A session without a client is nobody's.
+pub async fn sessions_are_listed_by_client(store: Arc<dyn Store>) {
+    let of = |id: &str, client: &str, updated| Session {
+        client: Some(client_id(client)),
+        updated: Time(updated),
+        ..session(id)
+    };
+    for session in [of("a", "desk", 1), of("b", "phone", 2), of("c", "desk", 3), session("d")] {
+        keep(&store, session).await;
+    }
+    assert_eq!(listed(&store, Some("desk"), 10).await, ["c", "a"]);
+    assert_eq!(listed(&store, Some("desk"), 1).await, ["c"]);
+    assert_eq!(listed(&store, Some("desk"), 0).await, [""; 0]);
+    assert_eq!(listed(&store, Some("phone"), 10).await, ["b"]);
+    assert_eq!(listed(&store, Some("watch"), 10).await, [""; 0]);
+    keep(&store, of("b", "desk", 2)).await;
+    assert_eq!(listed(&store, Some("desk"), 10).await, ["c", "b", "a"]);
+    assert_eq!(listed(&store, Some("phone"), 10).await, [""; 0]);
+}
+
+/// But what belongs to others stays, and so does a call that is under way.
+pub async fn a_deleted_session_takes_its_messages_and_finished_calls_along(store: Arc<dyn Store>) {
+    for id in ["ses_1", "ses_2"] {
+        keep(&store, session(id)).await;
+        store.save_message(&Arc::new(user(id, "msg_1"))).await.unwrap();
+        store.save_message(&Arc::new(assistant(id, "msg_2", "msg_1"))).await.unwrap();
+    }
+    let calls = [("r1", "ses_1"), ("r2", "ses_2"), ("r3", "ses_1"), ("r4", ""), ("r5", "elsewhere")];
+    let calls = calls.map(|(id, session)| finished(head(id, "desk", session)));
+    for call in &calls {
+        store.begin(&call.head).await.unwrap();
+        store.finish(call).await.unwrap();
+    }
+    let under_way = finished(head("r6", "desk", "ses_1"));
+    store.begin(&under_way.head).await.unwrap();
+
+    assert!(store.delete_session(&session_id("ses_1")).await.unwrap());
+    assert_eq!(found(&store, "ses_1").await, None);
+    assert_eq!(listed(&store, None, 10).await, ["ses_2"]);
+    assert_eq!(messages(&store, "ses_1").await, [""; 0]);
+    assert_eq!(messages(&store, "ses_2").await.len(), 2);
+    let left = store.unanswered().await.unwrap();
+    assert_eq!(seen_messages(&left), seen_messages(&[Arc::new(assistant("ses_2", "msg_2", "msg_1"))]));
+    assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
+    let list = store.list_finished(&CallFilter::default(), 10).await.unwrap();
+    assert_eq!(seen_calls(&list), [seen_call(&calls[4]), seen_call(&calls[3]), seen_call(&calls[1])]);
+    store.finish(&under_way).await.unwrap();
+    let found = store.finished(&under_way.head.request).await.unwrap();
+    assert_eq!(found.as_deref().map(seen_call), Some(seen_call(&under_way)));
+
+    assert!(!store.delete_session(&session_id("ses_1")).await.unwrap());
+    // The calls of a session that is not kept here are not its to delete.
+    assert!(!store.delete_session(&session_id("elsewhere")).await.unwrap());
+    assert!(store.finished(&request_id("r5")).await.unwrap().is_some());
+}
+
+/// Nothing of the old one comes back, and nothing is missing in the new one that was in the old one, too.
+pub async fn a_session_can_be_made_anew_after_it_was_deleted(store: Arc<dyn Store>) {
+    let message = Arc::new(user("ses_1", "msg_1"));
+    for round in 0..3 {
+        keep(&store, session("ses_1")).await;
+        assert_eq!(messages(&store, "ses_1").await, [""; 0], "round {round}");
+        store.save_message(&message).await.unwrap();
+        assert_eq!(messages(&store, "ses_1").await, seen_messages(std::slice::from_ref(&message)), "round {round}");
+        assert!(store.delete_session(&session_id("ses_1")).await.unwrap());
+    }
+}
+
+/// Neither an error nor something else.
+pub async fn what_is_unknown_is_not_there(store: Arc<dyn Store>) {
+    assert_eq!(found(&store, "ses_1").await, None);
+    assert_eq!(messages(&store, "ses_1").await, [""; 0]);
+    assert_eq!(listed(&store, None, 10).await, [""; 0]);
+    assert!(!store.delete_session(&session_id("ses_1")).await.unwrap());
+    assert!(store.unanswered().await.unwrap().is_empty());
+    assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
+    assert!(store.list_finished(&CallFilter::default(), 10).await.unwrap().is_empty());
+}

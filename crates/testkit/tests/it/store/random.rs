@@ -1,0 +1,287 @@
+//! Random operations on both stores: whoever asks cannot tell which of them answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
+use handback_core::clock::Time;
+use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::message::{Message, Part, Role, Session};
+use handback_core::store::{Bounds, CallFilter, MemoryStore, Store};
+use handback_server::store::Sqlite;
+use handback_testkit::Scratch;
+use handback_testkit::store_contract::samples::{
+    assistant, client_id, ended, head, request_id, seen_call, seen_calls, seen_messages, seen_session, seen_sessions,
+    session, session_id, text_part, user,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::sqlite;
+
+/// What is done next. There are few of everything, so that steps meet.
+#[derive(Debug, Clone)]
+enum Step {
+    Begin {
+        slot: usize,
+    },
+    Finish {
+        slot: usize,
+    },
+    Finished {
+        slot: usize,
+    },
+    ListFinished {
+        client: Option<usize>,
+        session: Option<usize>,
+        most: usize,
+    },
+    SaveSession {
+        session: usize,
+        client: Option<usize>,
+        updated: u64,
+    },
+    Session {
+        session: usize,
+    },
+    ListSessions {
+        client: Option<usize>,
+        most: usize,
+    },
+    DeleteSession {
+        session: usize,
+    },
+    SaveMessage {
+        session: usize,
+        message: usize,
+        is_over: bool,
+        parts: Vec<usize>,
+    },
+    Messages {
+        session: usize,
+    },
+    Unanswered,
+    /// The store on disk is closed and opened again.
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (slot, session, client) = (0..6usize, 0..3usize, 0..2usize);
+    prop_oneof![
+        3 => slot.clone().prop_map(|slot| Step::Begin { slot }),
+        3 => slot.clone().prop_map(|slot| Step::Finish { slot }),
+        1 => slot.prop_map(|slot| Step::Finished { slot }),
+        2 => (option::of(client.clone()), option::of(session.clone()), 0..9usize)
+            .prop_map(|(client, session, most)| Step::ListFinished { client, session, most }),
+        3 => (session.clone(), option::of(client.clone()), 0..4u64)
+            .prop_map(|(session, client, updated)| Step::SaveSession { session, client, updated }),
+        1 => session.clone().prop_map(|session| Step::Session { session }),
+        1 => (option::of(client), 0..4usize).prop_map(|(client, most)| Step::ListSessions { client, most }),
+        1 => session.clone().prop_map(|session| Step::DeleteSession { session }),
+        6 => (session.clone(), 0..6usize, any::<bool>(), vec(0..8usize, 0..6))
+            .prop_map(|(session, message, is_over, parts)| Step::SaveMessage { session, message, is_over, parts }),
+        2 => session.prop_map(|session| Step::Messages { session }),
+        2 => Just(Step::Unanswered),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// What a store is asked: both get the very same values.
+enum Question {
+    Begin(Arc<CallHead>),
+    Finish(Arc<FinishedCall>),
+    Finished(RequestId),
+    ListFinished(CallFilter, usize),
+    SaveSession(Arc<Session>),
+    Session(SessionId),
+    ListSessions(Option<ClientId>, usize),
+    DeleteSession(SessionId),
+    SaveMessage(Arc<Message>),
+    Messages(SessionId),
+    Unanswered,
+}
+
+/// What a store answers, all of it, as text.
+async fn answer(store: &dyn Store, question: &Question) -> String {
+    match question {
+        Question::Begin(call) => format!("{:?}", store.begin(call).await.unwrap()),
+        Question::Finish(call) => format!("{:?}", store.finish(call).await.unwrap()),
+        Question::Finished(call) => format!("{:?}", store.finished(call).await.unwrap().as_deref().map(seen_call)),
+        Question::ListFinished(filter, most) => {
+            format!("{:?}", seen_calls(&store.list_finished(filter, *most).await.unwrap()))
+        }
+        Question::SaveSession(session) => format!("{:?}", store.save_session(session).await.unwrap()),
+        Question::Session(id) => format!("{:?}", store.session(id).await.unwrap().as_deref().map(seen_session)),
+        Question::ListSessions(client, most) => {
+            format!("{:?}", seen_sessions(&store.list_sessions(client.as_ref(), *most).await.unwrap()))
+        }
+        Question::DeleteSession(id) => format!("{:?}", store.delete_session(id).await.unwrap()),
+        Question::SaveMessage(message) => format!("{:?}", store.save_message(message).await.unwrap()),
+        Question::Messages(id) => format!("{:?}", seen_messages(&store.messages(id).await.unwrap())),
+        Question::Unanswered => {
+            let mut left = seen_messages(&store.unanswered().await.unwrap());
+            left.sort();
+            format!("{left:?}")
+        }
+    }
+}
+
+/// The two stores, and what the steps so far have made of them.
+struct World {
+    memory: MemoryStore,
+    sqlite: Sqlite,
+    scratch: Scratch,
+    /// How many calls of a slot have ended: each has an id of its own.
+    ended: BTreeMap<usize, usize>,
+    /// The calls under way, by when they began.
+    open: Vec<(usize, Arc<CallHead>)>,
+    /// Parts that are saved over and over.
+    parts: Vec<Arc<Part>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let generous = Bounds { calls: 1_000, call_bytes: usize::MAX, sessions: 1_000, message_bytes: usize::MAX };
+        Self {
+            memory: MemoryStore::new(generous),
+            sqlite: sqlite(&scratch),
+            scratch,
+            ended: BTreeMap::new(),
+            open: Vec::new(),
+            parts: (0..4).map(|number| text_part("prt_1", &format!("text {number}"))).collect(),
+        }
+    }
+
+    async fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        if matches!(step, Step::Restart) {
+            return self.restart().await;
+        }
+        let Some(question) = self.question(step) else { return Ok(()) };
+        let expected = answer(&self.memory, &question).await;
+        prop_assert_eq!(answer(&self.sqlite, &question).await, expected, "{:?}", step);
+        Ok(())
+    }
+
+    /// What a step asks; `None` if it makes no sense now.
+    fn question(&mut self, step: &Step) -> Option<Question> {
+        Some(match step {
+            Step::Begin { slot } => {
+                if self.open.iter().any(|(open, _)| open == slot) {
+                    return None;
+                }
+                let head = Arc::new(self.head(*slot));
+                self.open.push((*slot, head.clone()));
+                Question::Begin(head)
+            }
+            Step::Finish { slot } => {
+                let call = ended(self.head(*slot), Outcome::Error(format!("no {slot}")));
+                self.open.retain(|(open, _)| open != slot);
+                *self.ended.entry(*slot).or_default() += 1;
+                Question::Finish(call)
+            }
+            Step::Finished { slot } => {
+                let ended = self.ended.get(slot).copied().unwrap_or_default();
+                Question::Finished(call_id(*slot, ended.saturating_sub(1)))
+            }
+            Step::ListFinished { client, session, most } => {
+                let filter = CallFilter { client: client.map(client_of), session: session.map(session_of) };
+                Question::ListFinished(filter, *most)
+            }
+            Step::SaveSession { session: id, client, updated } => {
+                let blank = session(session_of(*id).as_str());
+                let client = client.map(client_of);
+                Question::SaveSession(Arc::new(Session { client, updated: Time(*updated), ..blank }))
+            }
+            Step::Session { session } => Question::Session(session_of(*session)),
+            Step::ListSessions { client, most } => Question::ListSessions(client.map(client_of), *most),
+            Step::DeleteSession { session } => Question::DeleteSession(session_of(*session)),
+            Step::SaveMessage { session, message, is_over, parts } => {
+                let parts = parts.iter().map(|number| self.part(*number)).collect();
+                Question::SaveMessage(Arc::new(Message { parts, ..message_of(*session, *message, *is_over) }))
+            }
+            Step::Messages { session } => Question::Messages(session_of(*session)),
+            Step::Unanswered => Question::Unanswered,
+            Step::Restart => return None,
+        })
+    }
+
+    /// The store on disk ends what is under way; the one in memory is told to do the same.
+    async fn restart(&mut self) -> Result<(), TestCaseError> {
+        self.sqlite.close().await.unwrap();
+        self.sqlite = sqlite(&self.scratch);
+        for (slot, head) in self.open.drain(..) {
+            *self.ended.entry(slot).or_default() += 1;
+            let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".into()));
+            let call = FinishedCall { head, attempt: 1, phases: Phases::default(), outcome };
+            self.memory.finish(&Arc::new(call)).await.unwrap();
+        }
+        Ok(())
+    }
+
+    fn head(&self, slot: usize) -> CallHead {
+        let ended = self.ended.get(&slot).copied().unwrap_or_default();
+        head(call_id(slot, ended).as_str(), client_of(slot % 2).as_str(), session_of(slot % 3).as_str())
+    }
+
+    /// Half of the parts are the same ones each time, the other half only look the same.
+    fn part(&self, number: usize) -> Arc<Part> {
+        let known = &self.parts[number % self.parts.len()];
+        if number < self.parts.len() { known.clone() } else { Arc::new(Part::clone(known)) }
+    }
+}
+
+fn call_id(slot: usize, ended: usize) -> RequestId {
+    request_id(&format!("call {slot}.{ended}"))
+}
+
+fn client_of(number: usize) -> ClientId {
+    client_id(&format!("client-{number}"))
+}
+
+fn session_of(number: usize) -> SessionId {
+    session_id(&format!("ses_{number}"))
+}
+
+/// Even messages are a user's, odd ones answer the one before; in no order of saving.
+fn message_of(session: usize, message: usize, is_over: bool) -> Message {
+    let (session, id) = (session_of(session), format!("msg_{message}"));
+    let mut made = match message % 2 {
+        0 => user(session.as_str(), &id),
+        _ => assistant(session.as_str(), &id, &format!("msg_{}", message - 1)),
+    };
+    match &mut made.role {
+        Role::User(user) => user.wants_reply = !is_over,
+        Role::Assistant(assistant) => assistant.completed = is_over.then_some(Time(9)),
+    }
+    made
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_stores_answer_alike(steps in vec(step(), 1..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(compare(&steps))?;
+    }
+}
+
+async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut world = World::new();
+    for step in steps {
+        world.take(step).await?;
+    }
+    // Whatever was asked on the way, in the end all of it is compared, as it was and after a restart.
+    for _ in 0..2 {
+        world.take(&Step::ListFinished { client: None, session: None, most: 1_000 }).await?;
+        world.take(&Step::ListSessions { client: None, most: 1_000 }).await?;
+        world.take(&Step::Unanswered).await?;
+        for session in 0..3 {
+            world.take(&Step::Messages { session }).await?;
+        }
+        world.take(&Step::Restart).await?;
+    }
+    Ok(())
+}

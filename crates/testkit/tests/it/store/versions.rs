@@ -1,0 +1,84 @@
+//! Files of earlier versions: what servers of that time wrote is read by this one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
+use handback_core::message::{Message, Session};
+use handback_core::store::{CallFilter, Store};
+use handback_testkit::Scratch;
+use handback_testkit::store_contract::samples::{
+    assistant, client_id, ended, head, model, outcomes, parts, raw, seen_calls, seen_messages, seen_sessions, session,
+    session_id, user,
+};
+use rusqlite::Connection;
+
+use super::sqlite;
+
+/// What is in the file of version 1: some of everything, with one call under way.
+struct Contents {
+    sessions: Vec<Arc<Session>>,
+    messages: Vec<Arc<Message>>,
+    calls: Vec<Arc<FinishedCall>>,
+}
+
+impl Contents {
+    fn of_version_1() -> Self {
+        let full = Session {
+            client: Some(client_id("desk")),
+            title: "A title".into(),
+            parent: Some(session_id("ses_0")),
+            agent: Some("default".into()),
+            model: Some(model()),
+            metadata: Some(raw(r#"{ "kept": [1.50, "as it is"] }"#)),
+            approved: ["client_desk_open_file".to_owned()].into(),
+            ..session("ses_2")
+        };
+        // The deep ones would make the file large, and line breaks in it might be changed by whoever edits it.
+        let is_handy = |text: &str| text.len() < 1_000 && !text.contains(['\r', '\n']);
+        let parts = parts().into_iter().filter(|part| is_handy(&serde_json::to_string(part).unwrap())).collect();
+        let answer = Message { parts, ..assistant("ses_2", "msg_1", "msg_2") };
+        let outcomes = outcomes().into_iter().filter(|outcome| is_handy(&format!("{outcome:?}"))).enumerate();
+        let calls = outcomes.map(|(number, outcome)| ended(head(&format!("r{number}"), "desk", "ses_2"), outcome));
+        Self {
+            sessions: vec![Arc::new(full), Arc::new(session("ses_1"))],
+            messages: vec![Arc::new(user("ses_2", "msg_2")), Arc::new(answer)],
+            calls: calls.collect(),
+        }
+    }
+}
+
+fn schema(path: &Path) -> Vec<(String, Option<String>)> {
+    let connection = Connection::open(path).unwrap();
+    let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn a_file_of_version_1_is_read() {
+    let scratch = Scratch::new();
+    let path = scratch.join("handback.db");
+    Connection::open(&path).unwrap().execute_batch(include_str!("version-1.sql")).unwrap();
+    let Contents { sessions, messages, mut calls } = Contents::of_version_1();
+    let left = FinishedCall {
+        head: Arc::new(head("under way", "desk", "ses_2")),
+        attempt: 1,
+        phases: Phases::default(),
+        outcome: Outcome::Cancelled(Cancellation::Requested("The server was restarted".into())),
+    };
+    calls.push(Arc::new(left));
+    calls.reverse();
+
+    let store = sqlite(&scratch);
+    assert_eq!(seen_sessions(&store.list_sessions(None, 10).await.unwrap()), seen_sessions(&sessions));
+    assert_eq!(seen_messages(&store.messages(&session_id("ses_2")).await.unwrap()), seen_messages(&messages));
+    assert_eq!(seen_messages(&store.unanswered().await.unwrap()), seen_messages(&messages[1..]));
+    let list = store.list_finished(&CallFilter::default(), 1_000).await.unwrap();
+    assert_eq!(seen_calls(&list), seen_calls(&calls));
+    drop(store);
+
+    let new = Scratch::new();
+    drop(sqlite(&new));
+    assert_eq!(schema(&path), schema(&new.join("handback.db")));
+}
