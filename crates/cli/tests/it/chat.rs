@@ -15,7 +15,7 @@ use crate::terminal::{PATIENCE, Terminal};
 use crate::{Ran, command, run};
 
 fn serve() -> (Process, String) {
-    serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral"])
+    crate::processes::serve("127.0.0.1:0")
 }
 
 /// A server whose calls all have to be allowed.
@@ -239,6 +239,27 @@ fn a_lost_connection_is_told_and_recovers() {
     let mut answer = String::new();
     process.0.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
     assert_eq!((answer.as_str(), process.end().code()), ("The tool `wait` answered: waited\n", Some(0)));
+}
+
+#[test]
+fn a_server_that_is_started_again_says_what_became_of_the_turn() {
+    let data = temporary("data");
+    let serve =
+        |listen: &str| serve_with(&["serve", "--listen", listen, "--log", "off", "--data", data.to_str().unwrap()]);
+    let (mut server, url) = serve("127.0.0.1:0");
+    let mut command = chat_command(&url, &["--attach", "slow=sleep 60", "call slow {}"]);
+    let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut stderr = Stderr::of(&mut process);
+    stderr.wait_for("⚙ slow {} …");
+    server.signal(Signal::KILL);
+    server.end();
+    stderr.wait_for("; connecting again\n");
+    let (_server, _) = serve(url.strip_prefix("http://").unwrap());
+    let rest = stderr.rest();
+    assert!(rest.starts_with("connected again\n✗ slow "), "{rest}");
+    assert!(rest.ends_with("error: The server was restarted before this turn was over\n"), "{rest}");
+    assert_eq!(process.end().code(), Some(1));
+    std::fs::remove_dir_all(data).unwrap();
 }
 
 #[test]
