@@ -1,19 +1,21 @@
 //! `handback chat` against a real server with the built-in model.
 
+use std::fs::OpenOptions;
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 
 use crate::processes::{Process, serve_with};
-use crate::terminal::Terminal;
+use crate::terminal::{PATIENCE, Terminal};
 use crate::{Ran, command, run};
 
 fn serve() -> (Process, String) {
-    serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral"])
+    crate::processes::serve("127.0.0.1:0")
 }
 
 /// A server whose calls all have to be allowed.
@@ -21,12 +23,29 @@ fn serve_asking(test: &str) -> (Process, String) {
     let path = temporary(&format!("{test}.toml"));
     std::fs::write(&path, "[agents.default.permission]\nclient_tools = \"ask\"\n").unwrap();
     let config = path.to_str().unwrap();
-    serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral", "--config", config])
+    let serving = serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral", "--config", config]);
+    std::fs::remove_file(path).unwrap();
+    serving
 }
 
 /// A path that no other test uses.
 fn temporary(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chat-{}-{name}", std::process::id()))
+}
+
+/// A pipe with a name: who reads it waits for who writes it.
+fn pipe(name: &str) -> PathBuf {
+    let path = temporary(name);
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+/// Waits until a command writes to the pipe.
+fn wait_for_line(pipe: &Path) {
+    let (sender, receiver) = channel();
+    let pipe = pipe.to_owned();
+    std::thread::spawn(move || sender.send(std::fs::read_to_string(pipe)));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap(), "yes\n");
 }
 
 fn chat_command(url: &str, arguments: &[&str]) -> Command {
@@ -176,17 +195,20 @@ fn a_hostile_tool_does_not_reach_the_terminal() {
 #[test]
 fn ctrl_c_stops_the_turn_and_the_command_that_runs() {
     let (_server, url) = serve();
-    let stopped = temporary("stopped");
-    let tool = format!("slow=trap 'echo yes > {}; exit' TERM; sleep 60 & wait", stopped.display());
+    let (running, stopped) = (pipe("running"), temporary("stopped"));
+    let script = "trap 'echo yes > $STOPPED; exit' TERM; echo yes > $RUNNING; sleep 60 & wait";
+    let tool = format!("slow=RUNNING={} STOPPED={}; {script}", running.display(), stopped.display());
     let mut command = chat_command(&url, &["--attach", &tool, "call slow {}"]);
     let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut stderr = Stderr::of(&mut process);
     stderr.wait_for("⚙ slow {} …");
+    wait_for_line(&running);
     process.signal(Signal::INT);
     let rest = stderr.rest();
     assert!(rest.ends_with("error: the turn was aborted\n"), "{rest}");
     assert_eq!(process.end().code(), Some(130));
     assert_eq!(std::fs::read_to_string(&stopped).unwrap(), "yes\n");
+    std::fs::remove_file(running).unwrap();
     std::fs::remove_file(stopped).unwrap();
     let calls = crate::handback(&["calls", "--url", &url]).stdout;
     assert!(calls.contains("cancelled"), "{calls}");
@@ -196,23 +218,48 @@ fn ctrl_c_stops_the_turn_and_the_command_that_runs() {
 fn a_lost_connection_is_told_and_recovers() {
     let (_server, url) = serve();
     let proxy = Proxy::to(&url);
-    let go_on = temporary("go-on");
-    assert!(Command::new("mkfifo").arg(&go_on).status().unwrap().success());
-    let tool = format!("wait=cat {}", go_on.display());
+    let (waiting, go_on) = (pipe("waiting"), pipe("go-on"));
+    let tool = format!("wait=echo yes > {}; read line < {}; printf waited", waiting.display(), go_on.display());
     let mut command = chat_command(&proxy.url, &["--attach", &tool, "call wait {}"]);
     let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut stderr = Stderr::of(&mut process);
     stderr.wait_for("⚙ wait {} …");
+    // A call that is lost on its way is not run, since nobody knows whether it was.
+    wait_for_line(&waiting);
     proxy.cut();
     stderr.wait_for("; connecting again\n");
     stderr.wait_for("connected again\n");
-    std::fs::write(&go_on, "waited").unwrap();
+    // Opened for both, it does not wait for the other end.
+    let mut pipe = OpenOptions::new().read(true).write(true).open(&go_on).unwrap();
+    pipe.write_all(b"yes\n").unwrap();
     let rest = stderr.rest();
+    std::fs::remove_file(waiting).unwrap();
     std::fs::remove_file(go_on).unwrap();
     assert!(rest.contains("  │ waited\n"), "{rest}");
     let mut answer = String::new();
     process.0.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
     assert_eq!((answer.as_str(), process.end().code()), ("The tool `wait` answered: waited\n", Some(0)));
+}
+
+#[test]
+fn a_server_that_is_started_again_says_what_became_of_the_turn() {
+    let data = temporary("data");
+    let serve =
+        |listen: &str| serve_with(&["serve", "--listen", listen, "--log", "off", "--data", data.to_str().unwrap()]);
+    let (mut server, url) = serve("127.0.0.1:0");
+    let mut command = chat_command(&url, &["--attach", "slow=sleep 60", "call slow {}"]);
+    let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut stderr = Stderr::of(&mut process);
+    stderr.wait_for("⚙ slow {} …");
+    server.signal(Signal::KILL);
+    server.end();
+    stderr.wait_for("; connecting again\n");
+    let (_server, _) = serve(url.strip_prefix("http://").unwrap());
+    let rest = stderr.rest();
+    assert!(rest.starts_with("connected again\n✗ slow "), "{rest}");
+    assert!(rest.ends_with("error: The server was restarted before this turn was over\n"), "{rest}");
+    assert_eq!(process.end().code(), Some(1));
+    std::fs::remove_dir_all(data).unwrap();
 }
 
 #[test]

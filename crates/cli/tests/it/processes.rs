@@ -28,7 +28,7 @@ impl Drop for Process {
 }
 
 pub(crate) fn serve(listen: &str) -> (Process, String) {
-    serve_with(&["serve", "--listen", listen, "--log", "off"])
+    serve_with(&["serve", "--listen", listen, "--log", "off", "--ephemeral"])
 }
 
 pub(crate) fn serve_with(arguments: &[&str]) -> (Process, String) {
