@@ -1,5 +1,6 @@
-# What you need: cargo, a C compiler, and curl (the tests run the README). What is missing is installed or named.
-.PHONY: all run test lint bench schemas need
+# What you need: cargo, a C compiler, curl (the tests run the README) and Node 20 (the tests run clients of others). What is
+# missing is installed or named.
+.PHONY: all run test foreign lint bench schemas need need-node
 
 CARGO ?= cargo
 # nextest where it is there, cargo's own runner elsewhere.
@@ -15,6 +16,17 @@ run: need
 test: lint
 	$(CARGO) $(RUN_TESTS) --workspace
 	$(CARGO) test --workspace --doc
+	$(MAKE) foreign
+
+## Clients of others against a real server, in Node. The binary is the one of the tests: the same features, nothing is
+## built twice.
+foreign: need foreign/node_modules/.installed
+	$(CARGO) build --workspace --locked
+	cd foreign && HANDBACK_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback npm test
+
+foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json | need-node
+	cd foreign && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
 
 ## Format, lints, dependencies, generated files. Always the whole workspace: one set of features, one build.
 lint: need
@@ -38,3 +50,8 @@ need:
 	@command -v cc >/dev/null || command -v gcc >/dev/null || { \
 	  echo "a C compiler is missing, trying to install one"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
 	@command -v curl >/dev/null || { echo "curl is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq curl; }
+
+need-node:
+	@command -v npm >/dev/null || { echo "Node is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
+	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 15) ? 0 : 1)' \
+	  || { echo "Node $$(node --version) is too old: install 20.15 or newer"; exit 1; }

@@ -17,6 +17,15 @@ pub(crate) const CROWD: u32 = 5_000;
 /// The numbers of clients that are all called.
 pub(crate) const SIZES: [u32; 3] = [1, 100, 1_000];
 
+/// The numbers of clients whose sessions run turns: the same as those of calls, for turns are compared with them.
+pub(crate) const TURN_SIZES: [u32; 2] = [SIZES[0], SIZES[1]];
+
+/// How many sessions wait for one client.
+pub(crate) const WAITING: u32 = 1_000;
+
+/// A turn may cost the CPU of so many bare calls.
+const TURN_LIMIT: f64 = 3.0;
+
 /// What is set up for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scenario {
@@ -26,19 +35,39 @@ pub(crate) enum Scenario {
     OneOfMany,
     /// [`CROWD`] clients over WebSocket, none called.
     IdleSockets,
+    /// So many clients, and sessions that run turns with one call in each.
+    Turns(u32),
+    /// [`WAITING`] sessions of one client that does not answer.
+    Waiting,
 }
 
 impl Scenario {
-    /// Every scenario, in the order in which they are run.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Busy(SIZES[0]), Self::Busy(SIZES[1]), Self::Busy(SIZES[2]), Self::OneOfMany, Self::IdleSockets];
+    /// Every scenario, in the order in which they are run. Those of a group are compared, and take turns.
+    pub(crate) const GROUPS: [&[Self]; 6] = [
+        &[Self::Busy(SIZES[0]), Self::Turns(TURN_SIZES[0])],
+        &[Self::Busy(SIZES[1]), Self::Turns(TURN_SIZES[1])],
+        &[Self::Busy(SIZES[2])],
+        &[Self::OneOfMany],
+        &[Self::IdleSockets],
+        &[Self::Waiting],
+    ];
 
-    /// The servers that can do it: the floor has no WebSocket.
+    /// The same, one by one.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::GROUPS.into_iter().flatten().copied()
+    }
+
+    /// The servers that can do it: the floor has no WebSocket and no sessions.
     pub(crate) fn peers(self) -> &'static [Peer] {
         match self {
             Self::Busy(_) | Self::OneOfMany => &[Peer::Handback, Peer::Floor],
-            Self::IdleSockets => &[Peer::Handback],
+            Self::IdleSockets | Self::Turns(_) | Self::Waiting => &[Peer::Handback],
         }
+    }
+
+    /// Whether calls are made and timed in it, alone or in turns.
+    pub(crate) fn has_load(self) -> bool {
+        !matches!(self, Self::IdleSockets | Self::Waiting)
     }
 
     /// What the load generator is told.
@@ -47,6 +76,8 @@ impl Scenario {
             Self::Busy(clients) => format!("--clients {clients} --concurrency {CONCURRENCY}"),
             Self::OneOfMany => format!("--clients {CROWD} --active 1 --concurrency {CONCURRENCY}"),
             Self::IdleSockets => format!("--clients {CROWD} --websocket --idle"),
+            Self::Turns(clients) => format!("--turns --clients {clients} --concurrency {CONCURRENCY}"),
+            Self::Waiting => format!("--waiting {WAITING}"),
         };
         text.split(' ').map(str::to_owned).collect()
     }
@@ -56,11 +87,19 @@ impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let crowd = thousands(f64::from(CROWD));
         match self {
-            Self::Busy(1) => write!(f, "1 client"),
-            Self::Busy(clients) => write!(f, "{} clients", thousands(f64::from(*clients))),
+            Self::Busy(clients) => write!(f, "{}", crowd_of(*clients)),
             Self::OneOfMany => write!(f, "{crowd} clients, one called"),
             Self::IdleSockets => write!(f, "{crowd} idle WebSockets"),
+            Self::Turns(clients) => write!(f, "turns, {}", crowd_of(*clients)),
+            Self::Waiting => write!(f, "{} waiting sessions", thousands(f64::from(WAITING))),
         }
+    }
+}
+
+fn crowd_of(clients: u32) -> String {
+    match clients {
+        1 => "1 client".to_owned(),
+        _ => format!("{} clients", thousands(f64::from(clients))),
     }
 }
 
@@ -106,18 +145,18 @@ impl Comparison {
         self.samples.entry((scenario, peer)).or_default().push(sample);
     }
 
-    /// The medians of a scenario with calls.
+    /// The medians of a scenario with calls or turns.
     pub(crate) fn medians(&self, peer: Peer, scenario: Scenario) -> anyhow::Result<Medians> {
         let loads: Vec<&Load> = self.of(peer, scenario)?.iter().filter_map(|sample| sample.load.as_ref()).collect();
         let of = |figure: fn(&Load) -> f64| median(loads.iter().map(|load| figure(load)));
-        let rates = || loads.iter().map(|load| load.calls_per_second);
+        let rates = || loads.iter().map(|load| load.per_second);
         Ok(Medians {
-            rate: of(|load| load.calls_per_second)?,
+            rate: of(|load| load.per_second)?,
             rates: (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max)),
             p50: of(|load| load.latency_ms.p50)?,
             p99: of(|load| load.latency_ms.p99)?,
-            server_cpu: of(|load| load.server_cpu_us_per_call)?,
-            generator_cpu: of(|load| load.generator_cpu_us_per_call)?,
+            server_cpu: of(|load| load.server_cpu)?,
+            generator_cpu: of(|load| load.generator_cpu)?,
         })
     }
 
@@ -155,6 +194,7 @@ impl Comparison {
             rows.push(Row::compared(format!("CPU µs/call, {scenario}"), cpu, |cpu| format!("{cpu:.1}"), Goal::None));
         }
         rows.extend(self.memory_rows()?);
+        rows.extend(self.session_rows()?);
         Ok(rows)
     }
 
@@ -195,12 +235,39 @@ impl Comparison {
             Row {
                 what: "kB per idle client, WebSocket".to_owned(),
                 handback: format!("{socket:.1}"),
-                floor: "–".to_owned(),
-                ratio: String::new(),
                 goal: "≤ 10".to_owned(),
                 met: Some(socket <= 10.0),
+                ..Row::of_handback()
             },
         ])
+    }
+
+    /// What sessions cost; the floor has none, and what they are measured by is Handback's own calls.
+    fn session_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        let own = |what: String, handback: String| Row { what, handback, ..Row::of_handback() };
+        for clients in TURN_SIZES {
+            let rate = self.medians(Peer::Handback, Scenario::Turns(clients))?.rate;
+            rows.push(own(format!("turns/s, {}", crowd_of(clients)), thousands(rate)));
+        }
+        for clients in TURN_SIZES {
+            let turn = self.medians(Peer::Handback, Scenario::Turns(clients))?.server_cpu;
+            let call = self.medians(Peer::Handback, Scenario::Busy(clients))?.server_cpu;
+            rows.push(own(format!("CPU µs/turn, {}", crowd_of(clients)), format!("{turn:.1}")));
+            rows.push(Row {
+                goal: format!("≤ {TURN_LIMIT:.2}"),
+                met: Some(turn / call <= TURN_LIMIT),
+                ..own("the same, of the CPU of a call".to_owned(), format!("{:.2}", turn / call))
+            });
+        }
+        let waiting = self.of(Peer::Handback, Scenario::Waiting)?.iter().filter_map(|sample| sample.waiting.as_ref());
+        let waiting = median(waiting.map(|waiting| waiting.memory.per_session / 1e3))?;
+        rows.push(Row {
+            goal: "≤ 32".to_owned(),
+            met: Some(waiting <= 32.0),
+            ..own("kB per waiting session".to_owned(), format!("{waiting:.1}"))
+        });
+        Ok(rows)
     }
 
     /// A median of Handback and of the floor.
@@ -222,6 +289,12 @@ enum Goal {
 }
 
 impl Row {
+    /// A figure that the floor does not have.
+    fn of_handback() -> Self {
+        let empty = String::new;
+        Self { what: empty(), handback: empty(), floor: "–".to_owned(), ratio: empty(), goal: empty(), met: None }
+    }
+
     fn compared(what: String, (handback, floor): (f64, f64), show: fn(f64) -> String, goal: Goal) -> Self {
         let ratio = handback / floor;
         let (goal, met) = match goal {

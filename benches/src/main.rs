@@ -19,7 +19,7 @@ use clap::Parser;
 
 use crate::figures::{Comparison, Scenario};
 use crate::machine::{Machine, Watch};
-use crate::process::{Binaries, Sample};
+use crate::process::{Binaries, Peer, Sample};
 
 /// Open files that a server with 5,000 clients needs, with room to spare.
 const OPEN_FILES: u64 = 6_000;
@@ -55,16 +55,17 @@ fn main() -> anyhow::Result<()> {
     let machine = Machine::describe();
 
     let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
-    let total = Scenario::ALL.iter().map(|scenario| scenario.peers().len() as u32 * arguments.runs).sum::<u32>();
+    let total = Scenario::all().map(|scenario| scenario.peers().len() as u32 * arguments.runs).sum::<u32>();
     let mut done = 0;
-    for scenario in Scenario::ALL {
+    for group in Scenario::GROUPS {
         for round in 0..arguments.runs {
-            let mut peers = scenario.peers().to_vec();
+            let runs = group.iter().flat_map(|scenario| scenario.peers().iter().map(|peer| (*scenario, *peer)));
+            let mut runs: Vec<(Scenario, Peer)> = runs.collect();
             // Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
             if round % 2 == 1 {
-                peers.reverse();
+                runs.reverse();
             }
-            for peer in peers {
+            for (scenario, peer) in runs {
                 done += 1;
                 let label = format!("[{done:>3}/{total}] {:<8}  {scenario}", peer.name());
                 let (sample, noise) =
@@ -111,11 +112,13 @@ fn undisturbed(
 }
 
 fn summary(sample: &Sample) -> String {
-    let mut text = match &sample.load {
-        Some(load) => {
-            format!("{} calls/s, p99 {:.2} ms", page::thousands(load.calls_per_second), load.latency_ms.p99)
+    let mut text = match (&sample.load, &sample.waiting) {
+        (Some(load), _) => {
+            let (rate, p99, cpu) = (page::thousands(load.per_second), load.latency_ms.p99, load.server_cpu);
+            format!("{rate}/s, p99 {p99:.2} ms, CPU {cpu:.1} µs")
         }
-        None => format!("{:.1} kB per client", sample.memory.per_client / 1e3),
+        (None, Some(waiting)) => format!("{:.1} kB per session", waiting.memory.per_session / 1e3),
+        (None, None) => format!("{:.1} kB per client", sample.memory.per_client / 1e3),
     };
     for (kind, count) in &sample.errors {
         text.push_str(&format!("; {kind}: {count}"));

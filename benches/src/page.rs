@@ -1,8 +1,7 @@
 //! The tables of the comparison, for the terminal and for the documentation.
 
-use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, median};
+use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, WAITING, median};
 use crate::machine::{Machine, QUIET};
-use crate::process::Peer;
 
 const HEADINGS: [&str; 6] = ["", "Handback", "floor", "ratio", "goal", ""];
 
@@ -45,7 +44,8 @@ pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine)
         lines => format!("These went wrong:\n\n- {}", lines.join("\n- ")),
     };
     let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
-    let (noise, spread, crowd) = (noise(comparison), spread(comparison)?, thousands(f64::from(CROWD)));
+    let (noise, spread) = (noise(comparison), spread(comparison)?);
+    let [crowd, waiting] = [CROWD, WAITING].map(|count| thousands(f64::from(count)));
     Ok(format!(
         "\
 # Benchmarks
@@ -72,8 +72,15 @@ The floor runs on tokio's default of one thread for each core, Handback on its o
   the machine does than the rate.
 - **Memory** is the server's resident memory with {crowd} idle clients, each with its tool, less what it had before they
   connected, divided by {crowd}.
+- A **turn** is `POST /session/…/message` from the request until its answer, with the built-in model `demo/scripted`: the
+  server keeps the prompt, the model asks for a call of the client's tool, the call goes to the client and back as above, and
+  the model answers with what it gave. That is one call, two steps of the model and three messages that are kept; nobody listens to events.
+  {CONCURRENCY} sessions run one turn after the other, and each is replaced by a fresh one after 20; making it is not in the turn's time,
+  but in the CPU. The floor has no sessions: turns are compared with Handback's own bare calls, which take turns with them.
+- **Waiting** sessions are {waiting} sessions of one client, each in a turn whose call the client has got and does not answer: the server's
+  resident memory then, less what it had before they were made, divided by {waiting}.
 - Server and load generator share the machine, over loopback, without TLS. Handback runs with `--ephemeral`: its journal is in memory.
-  Each run has a fresh server; the two take turns.
+  Its limit of the calls of models is off. Each run has a fresh server; the two take turns.
 - The load is closed: a caller waits for its answer before it calls again, so the latencies are those at the full rate.
 
 ## Every scenario
@@ -89,7 +96,8 @@ make bench
 ```
 
 That builds everything and takes some minutes; it writes this page anew. `cargo run --release -p handback-benches --bin compare -- --help`
-has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`.
+has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`; for `--turns` and
+`--waiting` it must not limit the calls of models: start it with `HANDBACK_LIMITS_CALLS_PER_MINUTE=0`.
 ",
         sizes = list(&SIZES.map(|size| thousands(f64::from(size)))),
     ))
@@ -107,14 +115,14 @@ impl Row {
     }
 }
 
-/// The medians of every scenario with calls, and how far the runs were apart.
+/// The medians of every scenario with calls or turns, and how far the runs were apart.
 fn spread(comparison: &Comparison) -> anyhow::Result<String> {
     let mut table = String::from(
-        "| | | calls/s | slowest – fastest run | p50 ms | p99 ms | server CPU µs/call | load generator CPU µs/call |\n\
+        "| | | calls or turns/s | slowest – fastest run | p50 ms | p99 ms | server CPU µs for each | load generator CPU µs |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
-    for scenario in Scenario::ALL.into_iter().filter(|scenario| *scenario != Scenario::IdleSockets) {
-        for peer in [Peer::Handback, Peer::Floor] {
+    for scenario in Scenario::all().filter(|scenario| scenario.has_load()) {
+        for &peer in scenario.peers() {
             let medians = comparison.medians(peer, scenario)?;
             table.push_str(&format!(
                 "| {scenario} | {} | {} | {} – {} | {:.2} | {:.2} | {:.1} | {:.1} |\n",

@@ -38,6 +38,7 @@ impl Peer {
 pub(crate) struct Sample {
     pub(crate) memory: Memory,
     pub(crate) load: Option<Load>,
+    pub(crate) waiting: Option<Waiting>,
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
@@ -47,13 +48,29 @@ pub(crate) struct Memory {
     pub(crate) per_client: f64,
 }
 
+/// Of calls or of turns, whichever the run was of.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Load {
+    #[serde(rename = "callsPerSecond", alias = "turnsPerSecond")]
+    pub(crate) per_second: f64,
+    #[serde(rename = "latencyMs")]
+    pub(crate) latency_ms: Latency,
+    /// In microseconds for each.
+    #[serde(rename = "serverCpuUsPerCall", alias = "serverCpuUsPerTurn")]
+    pub(crate) server_cpu: f64,
+    #[serde(rename = "generatorCpuUsPerCall", alias = "generatorCpuUsPerTurn")]
+    pub(crate) generator_cpu: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) memory: WaitingMemory,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Load {
-    pub(crate) calls_per_second: f64,
-    pub(crate) latency_ms: Latency,
-    pub(crate) server_cpu_us_per_call: f64,
-    pub(crate) generator_cpu_us_per_call: f64,
+pub(crate) struct WaitingMemory {
+    pub(crate) per_session: f64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -87,6 +104,8 @@ impl Binaries {
             Peer::Handback => self.command("handback", ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]),
             Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
         };
+        // The calls of models are limited by default, and those of a bench are more.
+        command.env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
         let server = Server::start(&mut command, &self.folder.join("bench-server.log"))?;
         let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
         bench.args(scenario.arguments()).args(["--duration", &seconds.to_string(), "--warmup", "1"]);

@@ -76,13 +76,9 @@ impl From<EffectArg> for Effect {
 
 pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
     let api = args.server.api()?;
-    let command: Arc<[OsString]> = args.command.into();
-    let mut tool = Tool::new(args.tool, move |invocation| {
-        let command = Arc::clone(&command);
-        async move { command::run(&command, invocation).await }
-    })
-    .description(args.description.unwrap_or_default())
-    .effect(args.effect.into());
+    let mut tool = command_tool(args.tool, args.command)
+        .description(args.description.unwrap_or_default())
+        .effect(args.effect.into());
     tool.definition.parameters = args.schema.map(read_schema).transpose()?;
     tool.definition.timeout = args.timeout.map(f64::from);
 
@@ -93,6 +89,15 @@ pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
         attach = attach.session(session);
     }
     run_until_stopped(|shutdown| async { Ok(attach.run(shutdown).await?) }).await
+}
+
+/// A tool that runs a command for each call.
+pub(crate) fn command_tool(name: String, command: Vec<OsString>) -> Tool {
+    let command: Arc<[OsString]> = command.into();
+    Tool::new(name, move |invocation| {
+        let command = Arc::clone(&command);
+        async move { command::run(&command, invocation).await }
+    })
 }
 
 fn read_schema(argument: String) -> anyhow::Result<Box<RawValue>> {

@@ -2,7 +2,8 @@
 //!
 //! - `http`: HTTP/1.1 as far as this needs it, cheap enough to share the machine with the server.
 //! - `events`: one client's SSE stream. `socket`: one client's WebSocket.
-//! - `clients`: connects them all and answers the calls. `load`: makes the calls and times them.
+//! - `clients`: connects them all and answers the calls. `load`: makes the calls or runs the turns, and times them.
+//! - `sessions`: turns of the built-in model. `waiting`: sessions whose turns stand still.
 //! - `metrics`: what the server says of itself. `report`: the figures, for people and for scripts.
 
 mod clients;
@@ -11,11 +12,14 @@ mod http;
 mod load;
 mod metrics;
 mod report;
+mod sessions;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,10 +28,11 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::oneshot;
 
-use self::clients::Transport;
+use self::clients::{Crowd, Manner, Transport};
 use self::http::Target;
+use self::load::Work;
 use self::metrics::ProcessMetrics;
-use self::report::Report;
+use self::report::{Measured, Report};
 
 /// No answer for this long is an error, whatever was asked.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,7 +43,11 @@ const SPARE_FILES: u64 = 160;
 /// Drives a server with many clients and says how fast it was.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  handback bench --clients 100 --concurrency 32 --duration 5\n  \
-                        handback bench --clients 5000 --idle --websocket")]
+                        handback bench --clients 5000 --idle --websocket\n\n\
+                        Turns and waiting sessions are model calls; start the server without their limit:\n  \
+                        HANDBACK_LIMITS_CALLS_PER_MINUTE=0 handback serve --ephemeral\n  \
+                        handback bench --turns --clients 100\n  \
+                        handback bench --waiting 1000")]
 pub(crate) struct BenchArgs {
     /// The server.
     #[arg(long, env = "HANDBACK_URL", default_value = "http://127.0.0.1:4096")]
@@ -49,7 +58,7 @@ pub(crate) struct BenchArgs {
     /// How many clients connect, each with one tool.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: u32,
-    /// How many calls are under way at any time.
+    /// How many calls (with --turns: turns) are under way at any time.
     #[arg(long, value_name = "M", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
     /// How long to measure, in seconds.
@@ -67,6 +76,13 @@ pub(crate) struct BenchArgs {
     /// Make no calls: connect, and report the memory per client. Start the server afresh: a used one has memory to spare.
     #[arg(long)]
     idle: bool,
+    /// Run whole turns of sessions with the built-in model, each with one call, instead of bare calls.
+    #[arg(long, conflicts_with = "idle")]
+    turns: bool,
+    /// Have so many sessions of one client wait for it, and report the memory per session. Start the server afresh.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
+        conflicts_with_all = ["clients", "active", "idle", "turns"])]
+    waiting: Option<u32>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -87,8 +103,12 @@ impl Errors {
     }
 }
 
-/// Runs the bench and prints its report. Fails when not one call (with `--idle`: not every client) got through.
-pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
+/// Runs the bench and prints its report. Fails when not one call or turn got through; with `--idle` and `--waiting`,
+/// when not every client and session did.
+pub(crate) async fn run(mut args: BenchArgs) -> anyhow::Result<()> {
+    if args.waiting.is_some() {
+        args.clients = 1;
+    }
     // A thread and a runtime of its own: the tasks of one thread need not wake another, and leave the cores to the server.
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("bench".to_owned()).spawn(move || {
@@ -104,6 +124,8 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     let transport = if args.websocket { Transport::WebSocket } else { Transport::Sse };
     let active = args.active.unwrap_or(args.clients);
     ensure!(active <= args.clients, "{active} of {} clients cannot be active", args.clients);
+    let received = Arc::new(AtomicUsize::new(0));
+    let manner = if args.waiting.is_some() { Manner::Hold(received.clone()) } else { Manner::Answer };
     make_room(args, transport)?;
     let target = Arc::new(Target::resolve(&args.url, args.token.as_deref()).await?);
     let errors = Arc::new(Errors::default());
@@ -111,31 +133,53 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     let before = ProcessMetrics::settled(&target).await.with_context(|| format!("cannot reach {}", args.url))?;
     let bar = progress(args, u64::from(args.clients), "{prefix:>10} [{bar:30}] {pos}/{len} clients");
     bar.set_prefix("connecting");
-    let crowd = clients::connect(&target, transport, args.clients, &errors, &bar).await;
+    let crowd = clients::connect(&target, transport, &manner, args.clients, &errors, &bar).await;
     bar.finish_and_clear();
-    if crowd.tools.is_empty() {
+    if crowd.clients.is_empty() {
         bail!("not one of {} clients could connect: {}", args.clients, list(&errors.take()));
     }
     let connected = ProcessMetrics::settled(&target).await?;
 
-    let load = if args.idle {
-        None
-    } else {
-        let active = (active as usize).min(crowd.tools.len());
-        let bar = progress(args, 0, "{prefix:>10} [{bar:30}] {msg}");
-        let plan = load::Plan { concurrency: args.concurrency, warmup: args.warmup, duration: args.duration };
-        let load = load::run(&target, &crowd.tools[..active], &plan, &errors, &bar).await?;
-        bar.finish_and_clear();
-        Some((active, load))
+    let measured = match args.waiting {
+        Some(count) => {
+            let bar = progress(args, u64::from(count), "{prefix:>10} [{bar:30}] {pos}/{len} sessions");
+            bar.set_prefix("prompting");
+            let client_id = &crowd.clients[0];
+            let waiting = waiting::run(&target, client_id, count as usize, &received, &errors, &bar).await?;
+            bar.finish_and_clear();
+            Measured::Waiting(count, waiting)
+        }
+        None if args.idle => Measured::Idle,
+        None => put_under_load(args, &target, &crowd, active as usize, &errors).await?,
     };
 
-    let report = Report::new(args, transport, crowd.tools.len(), before.zip(connected), load, errors.take());
+    let report = Report::new(args, transport, crowd.clients.len(), before.zip(connected), measured, errors.take());
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{report}");
     }
     report.verdict()
+}
+
+async fn put_under_load(
+    args: &BenchArgs,
+    target: &Arc<Target>,
+    crowd: &Crowd,
+    active: usize,
+    errors: &Arc<Errors>,
+) -> anyhow::Result<Measured> {
+    let active = active.min(crowd.clients.len());
+    let plan = load::Plan {
+        work: if args.turns { Work::Turns } else { Work::Calls },
+        concurrency: args.concurrency,
+        warmup: args.warmup,
+        duration: args.duration,
+    };
+    let bar = progress(args, 0, "{prefix:>10} [{bar:30}] {msg}");
+    let load = load::run(target, &crowd.clients[..active], &plan, errors, &bar).await?;
+    bar.finish_and_clear();
+    Ok(Measured::Load(active, load))
 }
 
 /// Raises the limit of open files to what the run needs, or says that it cannot.

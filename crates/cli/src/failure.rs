@@ -1,4 +1,4 @@
-//! What went wrong, for people, and the exit code: 1 it failed, 2 it was asked wrongly, 130 it was stopped by force.
+//! What went wrong, for people, and the exit code: 1 it failed, 2 it was asked wrongly, 130 it was stopped.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use crate::output::plain;
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// The user did not want to wait for an orderly end.
+/// The user stopped it before it was done; says what was stopped.
 #[derive(Debug, thiserror::Error)]
-#[error("stopped at once")]
-pub(crate) struct Interrupted;
+#[error("{0}")]
+pub(crate) struct Interrupted(pub(crate) &'static str);
 
 /// Prints what went wrong and what to do about it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {

@@ -8,6 +8,7 @@ mod bench;
 mod call;
 mod calls;
 mod cancel;
+mod chat;
 mod clients;
 mod completions;
 mod config;
@@ -15,6 +16,7 @@ mod connection;
 mod failure;
 mod output;
 mod serve;
+mod sessions;
 mod signals;
 mod token;
 mod tools;
@@ -42,12 +44,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::ServeArgs),
+    Chat(chat::ChatArgs),
     Clients(clients::ClientsArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
     Calls(calls::CallsArgs),
     Cancel(cancel::CancelArgs),
     Attach(attach::AttachArgs),
+    Sessions(sessions::SessionsArgs),
     Token(token::TokenArgs),
     Config(config::ConfigArgs),
     Bench(bench::BenchArgs),
@@ -71,12 +75,14 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(args) => serve::run(args).await,
+        Command::Chat(args) => chat::run(args).await,
         Command::Clients(args) => clients::run(args).await,
         Command::Tools(args) => tools::run(args).await,
         Command::Call(args) => call::run(args).await,
         Command::Calls(args) => calls::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
         Command::Attach(args) => attach::run(args).await,
+        Command::Sessions(args) => sessions::run(args).await,
         Command::Token(args) => token::run(args),
         Command::Config(args) => config::run(args),
         Command::Bench(args) => bench::run(args).await,

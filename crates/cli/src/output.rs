@@ -16,9 +16,22 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Writes an answer to standard output as one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string(value)?;
-    text.push('\n');
-    Ok(print(&text)?)
+    Ok(print(&format!("{}\n", json_line(value)?))?)
+}
+
+/// JSON that a terminal can show: JSON itself escapes some of what a terminal would obey, this the rest.
+fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut line = String::new();
+    for char in serde_json::to_string(value)?.chars() {
+        match char {
+            // Only between values, where somebody else wrote them so; in strings JSON escapes them.
+            '\n' | '\r' | '\t' => line.push(' '),
+            // Only in strings: between values JSON has nothing but ASCII.
+            char if is_obeyed(char) => line.push_str(&format!("\\u{:04x}", u32::from(char))),
+            char => line.push(char),
+        }
+    }
+    Ok(line)
 }
 
 /// Writes a remark to standard error; when that is closed there is nobody to tell.
@@ -54,6 +67,11 @@ impl Table {
         print(&self.render())
     }
 
+    /// The table, or what is said when it has no rows; the last line is not ended.
+    pub(crate) fn text(&self) -> String {
+        if self.rows.len() == 1 { self.empty.to_owned() } else { self.render().trim_end().to_owned() }
+    }
+
     fn render(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let mut widths = vec![0; columns];
@@ -74,7 +92,14 @@ impl Table {
 
 /// Text from elsewhere without what a terminal would obey; line ends and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() && !matches!(char, '\n' | '\t') { '\u{fffd}' } else { char }).collect()
+    // A carriage return is half of a line end, or would let one text hide another.
+    let kept = text.chars().filter(|char| *char != '\r');
+    kept.map(|char| if is_obeyed(char) && !matches!(char, '\n' | '\t') { '\u{fffd}' } else { char }).collect()
+}
+
+/// Control characters, which move the cursor and more, and those that change the order in which text is shown.
+fn is_obeyed(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn shorten(cell: &str) -> String {
@@ -92,6 +117,18 @@ mod tests {
         let rows = [["a", "first\nsecond"], ["längere", "\u{1b}[31mred"]].map(|row| row.map(str::to_owned));
         let table = Table::new(["ID", "TEXT"], "nothing", rows);
         assert_eq!(table.render(), "ID       TEXT\na        first…\nlängere  \u{fffd}[31mred\n");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        let hostile = "a\u{1b}]0;title\u{7}b\u{9b}2Jc\u{8}d\re\u{202e}f\u{7f}\r\n\tg";
+        assert_eq!(plain(hostile), "a\u{fffd}]0;title\u{fffd}b\u{fffd}2Jc\u{fffd}de\u{fffd}f\u{fffd}\n\tg");
+        assert_eq!(plain("Grüße, 世界 👩\u{200d}🚀"), "Grüße, 世界 👩\u{200d}🚀");
+        let json = json_line(&hostile).unwrap();
+        assert!(!json.contains(is_obeyed), "{json:?}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), hostile);
+        let raw = serde_json::value::RawValue::from_string("{\r\n\t\"a\": 1}".to_owned()).unwrap();
+        assert_eq!(json_line(&raw).unwrap(), "{   \"a\": 1}");
     }
 
     #[test]

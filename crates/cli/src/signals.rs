@@ -18,7 +18,7 @@ where
     let mut work = pin!(work(shutdown.clone()));
     tokio::select! {
         ended = &mut work => return ended,
-        () = signals.next() => {}
+        _ = signals.next() => {}
     }
     // Without a terminal nobody presses Ctrl-C again, and the log stays what it is.
     if io::stderr().is_terminal() {
@@ -27,44 +27,59 @@ where
     shutdown.cancel();
     tokio::select! {
         ended = &mut work => ended,
-        () = signals.next() => Err(Interrupted.into()),
+        _ = signals.next() => Err(Interrupted("stopped at once").into()),
     }
 }
 
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Ctrl-C: stop what is being done.
+    Interrupt,
+    /// SIGTERM: leave.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there is only Ctrl-C"))]
+    Terminate,
+}
+
+/// The signals to this process. While there is one of these, they do not end it by themselves.
 #[cfg(unix)]
-struct Signals {
+#[derive(Debug)]
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) {
+    /// The next one. Safe to drop while it waits.
+    pub(crate) async fn next(&mut self) -> Stop {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Stop::Interrupt,
+            _ = self.terminate.recv() => Stop::Terminate,
         }
     }
 }
 
 #[cfg(not(unix))]
-struct Signals;
+#[derive(Debug)]
+pub(crate) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self)
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> Stop {
         // Without Ctrl-C there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+        Stop::Interrupt
     }
 }

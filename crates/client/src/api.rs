@@ -1,5 +1,7 @@
 //! Typed requests to the server's HTTP API.
 
+mod sessions;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -10,6 +12,7 @@ use handback_wire::client_tools::{
     Tool, ToolResult, UnregisterRequest, Unregistered,
 };
 use handback_wire::error::ErrorBody;
+use handback_wire::session::TurnError;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -97,7 +100,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn register(&self, request: &RegisterRequest) -> Result<Registered, Error> {
-        self.write(Method::POST, "register", request).await
+        self.write(Method::POST, &["client-tools", "register"], request).await
     }
 
     /// Takes tools of a client back; its calls under way go on.
@@ -105,7 +108,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn unregister(&self, request: &UnregisterRequest) -> Result<Unregistered, Error> {
-        self.write(Method::DELETE, "unregister", request).await
+        self.write(Method::DELETE, &["client-tools", "unregister"], request).await
     }
 
     /// Calls a tool and waits for its result, as long as that takes. A tool that fails is a result.
@@ -114,7 +117,7 @@ impl Api {
     /// See [`Error`]; a call that ends without a result (timeout, cancelled, disconnected) is [`Error::Refused`].
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
         let request = ExecuteRequest { wait: None, ..request.clone() };
-        self.send(self.http.post(self.endpoint(&["execute"])).json(&request)).await
+        self.send(self.http.post(self.endpoint(&["client-tools", "execute"])).json(&request)).await
     }
 
     /// Calls a tool and does not wait: the outcome is at [`Api::call`].
@@ -122,7 +125,8 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn submit(&self, request: &ExecuteRequest) -> Result<Accepted, Error> {
-        self.write(Method::POST, "execute", &ExecuteRequest { wait: Some(false), ..request.clone() }).await
+        self.write(Method::POST, &["client-tools", "execute"], &ExecuteRequest { wait: Some(false), ..request.clone() })
+            .await
     }
 
     /// A call, with its outcome once it is done; waits up to `wait` (60 s at most) for that.
@@ -132,7 +136,7 @@ impl Api {
     pub async fn call(&self, request_id: &str, wait: Option<Duration>) -> Result<Call, Error> {
         let query = [("wait", wait.map(|wait| wait.as_millis().to_string()))];
         let timeout = ANSWER_TIMEOUT.saturating_add(wait.unwrap_or_default());
-        self.send(self.get(&["calls", request_id], &query).timeout(timeout)).await
+        self.send(self.get(&["client-tools", "calls", request_id], &query).timeout(timeout)).await
     }
 
     /// The calls that the server knows.
@@ -145,7 +149,7 @@ impl Api {
             ("sessionID", filter.session_id.clone()),
             ("state", filter.state.map(|state| state_name(state).to_owned())),
         ];
-        self.send(self.get(&["calls"], &query).timeout(ANSWER_TIMEOUT)).await
+        self.send(self.get(&["client-tools", "calls"], &query).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Cancels a call; its client and its caller are told.
@@ -153,7 +157,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn cancel(&self, request: &CancelRequest) -> Result<Done, Error> {
-        self.write(Method::POST, "cancel", request).await
+        self.write(Method::POST, &["client-tools", "cancel"], request).await
     }
 
     /// Answers a call.
@@ -161,7 +165,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn result(&self, request: &ResultRequest) -> Result<Done, Error> {
-        self.write(Method::POST, "result", request).await
+        self.write(Method::POST, &["client-tools", "result"], request).await
     }
 
     /// The clients that the server knows.
@@ -169,7 +173,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn clients(&self) -> Result<Vec<Client>, Error> {
-        self.send(self.get(&["clients"], &[]).timeout(ANSWER_TIMEOUT)).await
+        self.send(self.get(&["client-tools", "clients"], &[]).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// The tools of one client, in order of registration.
@@ -177,7 +181,7 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn tools(&self, client_id: &str) -> Result<Vec<Tool>, Error> {
-        self.send(self.get(&["tools", client_id], &[]).timeout(ANSWER_TIMEOUT)).await
+        self.send(self.get(&["client-tools", "tools", client_id], &[]).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// The tools of all clients by full id.
@@ -185,17 +189,23 @@ impl Api {
     /// # Errors
     /// See [`Error`].
     pub async fn all_tools(&self) -> Result<BTreeMap<String, Tool>, Error> {
-        self.send(self.get(&["tools"], &[]).timeout(ANSWER_TIMEOUT)).await
+        self.send(self.get(&["client-tools", "tools"], &[]).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Opens the stream of a client's calls.
     pub(crate) async fn open_stream(&self, stream: StreamRequest<'_>) -> Result<Response, Error> {
         let query =
             [("grace", Some(stream.grace.as_millis().to_string())), ("connection", Some(stream.connection.to_owned()))];
-        let mut request = self.get(&["pending", stream.client_id], &query).header(ACCEPT, "text/event-stream");
+        let mut request = self.get(&["client-tools", "pending", stream.client_id], &query);
         if let Some(id) = stream.last_event_id {
             request = request.header(HeaderName::from_static("last-event-id"), id);
         }
+        self.open(request).await
+    }
+
+    /// Opens a stream of events.
+    async fn open(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let request = request.header(ACCEPT, "text/event-stream");
         // Not the request's own timeout: that one would also end the stream.
         let response = tokio::time::timeout(ANSWER_TIMEOUT, request.send())
             .await
@@ -204,7 +214,7 @@ impl Api {
         let response = self.accepted(response).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
-            return Err(self.unexpected(format!("the stream of calls is \"{kind}\", not an event stream")));
+            return Err(self.unexpected(format!("\"{kind}\" is not an event stream")));
         }
         Ok(response)
     }
@@ -214,8 +224,13 @@ impl Api {
         Error::Interrupted { url: self.url().to_owned(), reason }
     }
 
-    async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        self.send(self.http.request(method, self.endpoint(&[path])).json(body).timeout(ANSWER_TIMEOUT)).await
+    async fn write<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.send(self.http.request(method, self.endpoint(path)).json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
     fn get(&self, path: &[&str], query: &[(&str, Option<String>)]) -> RequestBuilder {
@@ -232,7 +247,7 @@ impl Api {
         let mut url = self.base.clone();
         // Only a URL without a host has no path to extend, and `new` refuses those.
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("client-tools").extend(path);
+            segments.pop_if_empty().extend(path);
         }
         url
     }
@@ -254,11 +269,20 @@ impl Api {
             |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let retry_after = header(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
         let location = header(LOCATION);
-        let body: Option<ErrorBody> = response.bytes().await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let message = match (&body, location) {
-            (Some(body), _) => body.error.clone(),
-            (None, Some(location)) => format!("the server at {} redirects to {location}", self.url()),
-            (None, None) => format!("the server at {} answered {status}", self.url()),
+        let bytes = response.bytes().await.unwrap_or_default();
+        let body: Option<ErrorBody> = serde_json::from_slice(&bytes).ok();
+        let named: Option<TurnError> = serde_json::from_slice(&bytes).ok();
+        let message = match (&body, named, location) {
+            (Some(body), ..) => body.error.clone(),
+            (None, Some(named), _) => {
+                if named.data.message.is_empty() {
+                    named.name
+                } else {
+                    named.data.message
+                }
+            }
+            (None, None, Some(location)) => format!("the server at {} redirects to {location}", self.url()),
+            (None, None, None) => format!("the server at {} answered {status}", self.url()),
         };
         let code = body.as_ref().map(|body| body.code);
         Err(Error::Refused(Box::new(Refusal { status: status.as_u16(), code, message, body, retry_after })))

@@ -13,25 +13,21 @@ use std::time::Duration;
 
 use handback_wire::client_tools::{RegisterRequest, UnregisterRequest};
 use reqwest::header::DATE;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, StreamRequest};
 use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::reconnect::Reconnect;
+use crate::sse::EventReader;
 use crate::tool::Tool;
 use calls::Calls;
 use clock::ServerClock;
-use stream::{Event, EventStream};
+use stream::Event;
 
 /// How long the server keeps tools and calls after a connection is lost.
 const GRACE: Duration = Duration::from_secs(30);
-/// A connection that is silent for this long is dead: the server pings every 30 s.
-const SILENCE: Duration = Duration::from_secs(90);
-/// A connection that held for this long was a good one, and the delays start over.
-const STEADY: Duration = Duration::from_secs(10);
-/// At most this long a server that asks for patience is left alone.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How long the goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(5);
 
@@ -156,9 +152,7 @@ impl Attach {
         let mut link = Link {
             name: format!("{:032x}", fastrand::u128(..)),
             last_event_id: None,
-            connected_at: None,
-            ever_connected: false,
-            backoff: self.backoff.clone(),
+            reconnect: Reconnect::new(self.backoff.clone()),
         };
         loop {
             let error = {
@@ -174,11 +168,10 @@ impl Attach {
                     }
                 }
             };
-            if error.is_denied() || !(error.is_transient() || link.ever_connected) {
+            let Some(retry_in) = link.reconnect.delay_after(&error) else {
                 calls.stop().await;
                 return Err(error);
-            }
-            let retry_in = link.next_delay(&error);
+            };
             tracing::info!(%error, ?retry_in, "not connected");
             (self.observer)(Status::Disconnected { reason: error.to_string(), retry_in });
             tokio::select! {
@@ -201,22 +194,16 @@ impl Attach {
             .await?;
         let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
         let clock = ServerClock::new(date);
-        let mut events = EventStream::new(response.bytes_stream());
+        let mut events = EventReader::new(response.bytes_stream());
         // After the stream is open: a connection keeps its client's tools from being cleared away, so none is lost
         // to a grace that ends just now.
         let tools = self.api.register(&self.registration()).await?.registered;
-        link.connected_at = Some(Instant::now());
-        link.ever_connected = true;
+        link.reconnect.connected();
         tracing::info!(?tools, "connected");
         (self.observer)(Status::Connected { tools });
         loop {
-            let (event, id) = match timeout(SILENCE, events.next()).await {
-                Ok(Some(Ok(next))) => next,
-                Ok(Some(Err(reason))) => return Err(self.api.interrupted(reason)),
-                Ok(None) => return Err(self.api.interrupted("the server ended the stream".to_owned())),
-                Err(_elapsed) => return Err(self.api.interrupted("the server is silent".to_owned())),
-            };
-            match event {
+            let event = events.next().await.map_err(|reason| self.api.interrupted(reason))?;
+            match stream::read(&event) {
                 Event::Request(request) => {
                     let deadline = clock.deadline(&request.deadline);
                     calls.take(request, deadline);
@@ -225,7 +212,7 @@ impl Attach {
                 Event::Other => {}
             }
             // Only now is the event seen. The id stays until another one comes; an empty one takes it back.
-            if let Some(id) = id {
+            if let Some(id) = event.id {
                 link.last_event_id = Some(id).filter(|id| !id.is_empty());
             }
         }
@@ -274,17 +261,5 @@ struct Link {
     /// The connection's name: a newer one of the same name takes over from an older that the server still believes in.
     name: String,
     last_event_id: Option<String>,
-    connected_at: Option<Instant>,
-    ever_connected: bool,
-    backoff: Backoff,
-}
-
-impl Link {
-    fn next_delay(&mut self, error: &Error) -> Duration {
-        if self.connected_at.take().is_some_and(|connected_at| connected_at.elapsed() >= STEADY) {
-            self.backoff.reset();
-        }
-        let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
-        self.backoff.next(fastrand::f64()).max(patience)
-    }
+    reconnect: Reconnect,
 }

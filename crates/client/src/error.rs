@@ -53,11 +53,12 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong, for programs; `None` when the answer was no error body of Handback (a proxy's, for example).
+    /// What went wrong, for programs; `None` when the body says nothing of it, as those of the session API, or is not
+    /// Handback's (a proxy's, for example).
     pub code: Option<ErrorCode>,
     /// What went wrong, for people.
     pub message: String,
-    /// The whole error body.
+    /// The whole error body of the client-tools API.
     pub body: Option<ErrorBody>,
     /// When the server asks to be left alone for a while.
     pub retry_after: Option<Duration>,
@@ -94,7 +95,7 @@ impl Error {
     }
 
     /// Whether the same request may succeed later.
-    pub(crate) fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),

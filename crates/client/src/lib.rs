@@ -3,6 +3,7 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | [`api`] | typed requests to the server's HTTP API |
+//! | [`events`] | all that happens on the server, as it happens |
 //! | [`attach`] | a connection that offers tools, runs their calls and comes back when it is lost |
 //! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
 //! | [`error`] | what can go wrong between the SDK and the server |
@@ -23,11 +24,15 @@ pub mod api;
 pub mod attach;
 mod backoff;
 pub mod error;
+pub mod events;
+mod reconnect;
+mod sse;
 pub mod tool;
 
 pub use api::{Api, CallFilter};
 pub use attach::{Attach, Status};
 pub use error::Error;
+pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Handler, Invocation, Tool};

@@ -87,13 +87,14 @@ impl Problem {
                 serde_json::to_vec(&ErrorBody { error: self.message.clone(), code: self.code, details })
             }
             Shape::Named => {
+                // The names that the SDK's types have for them.
                 let name = match self.code {
                     ErrorCode::NotFound => "NotFoundError",
                     ErrorCode::Unauthorized => "UnauthorizedError",
                     ErrorCode::Forbidden => "ForbiddenError",
                     ErrorCode::Conflict | ErrorCode::Cancelled => "ConflictError",
                     code if code.status() >= 500 => "UnknownError",
-                    _ => "BadRequestError",
+                    _ => "BadRequest",
                 };
                 serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
             }

@@ -273,7 +273,7 @@ pub struct CacheTokens {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnError {
     /// What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
-    /// `NotFoundError`, `BadRequestError`.
+    /// `BadRequest`, `NotFoundError`, `ConflictError` and others.
     pub name: String,
     /// More about it.
     pub data: TurnErrorData,

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -21,7 +21,13 @@ const CONNECTING: u32 = 64;
 const CONNECTING_LIMIT: Duration = Duration::from_secs(120);
 
 /// The name of every client's tool.
-const TOOL: &str = "read_file";
+pub(super) const TOOL: &str = "read_file";
+
+/// What it gives, whatever it is asked; a text that nothing else in an answer has.
+pub(super) const OUTPUT: &str = "fn main() {}";
+
+/// How long a call may take that is not answered, in milliseconds: longer than anything takes to measure.
+const HELD_FOR: u32 = 600_000;
 
 /// How the clients are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,29 +36,48 @@ pub(super) enum Transport {
     WebSocket,
 }
 
+/// What the clients do with their calls.
+#[derive(Debug, Clone)]
+pub(super) enum Manner {
+    /// Answer each.
+    Answer,
+    /// Answer none, and count them.
+    Hold(Arc<AtomicUsize>),
+}
+
 /// The connected clients. They are disconnected when this is dropped.
 pub(super) struct Crowd {
-    /// The full ids of their tools.
-    pub(super) tools: Vec<String>,
+    /// Their ids.
+    pub(super) clients: Vec<String>,
     _serving: JoinSet<()>,
 }
 
+/// The full id of a client's tool.
+pub(super) fn tool_id(client_id: &str) -> String {
+    format!("client_{client_id}_{TOOL}")
+}
+
 /// The tool, as it is registered.
-pub(super) fn tool() -> String {
+pub(super) fn tool(manner: &Manner) -> String {
+    let timeout = match manner {
+        Manner::Answer => String::new(),
+        Manner::Hold(_) => format!(r#""timeout":{HELD_FOR},"#),
+    };
     format!(
-        r#"{{"id":"{TOOL}","description":"Reads a file.","parameters":{{"type":"object","properties":{{"path":{{"type":"string"}}}},"required":["path"]}}}}"#
+        r#"{{"id":"{TOOL}","description":"Reads a file.",{timeout}"parameters":{{"type":"object","properties":{{"path":{{"type":"string"}}}},"required":["path"]}}}}"#
     )
 }
 
 /// The members of an answer to a call, whose id is given as it stood in the JSON.
 pub(super) fn answer_fields(request_id: &str) -> String {
-    format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"ok"}}"#)
+    format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#)
 }
 
 /// Connects the clients, [`CONNECTING`] at a time. One that cannot connect is counted as an error and left out.
 pub(super) async fn connect(
     target: &Arc<Target>,
     transport: Transport,
+    manner: &Manner,
     count: u32,
     errors: &Arc<Errors>,
     bar: &ProgressBar,
@@ -65,22 +90,23 @@ pub(super) async fn connect(
         let connector = Connector {
             target: target.clone(),
             prefix: prefix.clone(),
+            tool: tool(manner).into(),
             connection: Connection::default(),
             errors: errors.clone(),
             deadline: Instant::now() + CONNECTING_LIMIT,
         };
         connecting.spawn(connector.run(transport, next.clone(), count, bar.clone()));
     }
-    let mut crowd = Crowd { tools: Vec::with_capacity(count as usize), _serving: JoinSet::new() };
+    let mut crowd = Crowd { clients: Vec::with_capacity(count as usize), _serving: JoinSet::new() };
     while let Some(done) = connecting.join_next().await {
         match done {
             Ok(clients) => {
-                for (tool, link) in clients {
-                    crowd.tools.push(tool);
-                    let (target, errors) = (target.clone(), errors.clone());
+                for (client_id, link) in clients {
+                    crowd.clients.push(client_id);
+                    let (target, manner, errors) = (target.clone(), manner.clone(), errors.clone());
                     match link {
-                        Link::Events(stream) => crowd._serving.spawn(stream.serve(target, errors)),
-                        Link::Socket(socket) => crowd._serving.spawn(socket.serve(errors)),
+                        Link::Events(stream) => crowd._serving.spawn(stream.serve(target, manner, errors)),
+                        Link::Socket(socket) => crowd._serving.spawn(socket.serve(manner, errors)),
                     };
                 }
             }
@@ -100,6 +126,8 @@ enum Link {
 struct Connector {
     target: Arc<Target>,
     prefix: Arc<str>,
+    /// What each registers.
+    tool: Box<str>,
     connection: Connection,
     errors: Arc<Errors>,
     deadline: Instant,
@@ -126,12 +154,12 @@ impl Connector {
             let client_id = format!("{}-{index}", self.prefix);
             let link = match transport {
                 Transport::Sse => within(PATIENCE, self.open_events(&client_id)).await,
-                Transport::WebSocket => within(PATIENCE, Socket::open(&self.target, &client_id))
+                Transport::WebSocket => within(PATIENCE, Socket::open(&self.target, &client_id, &self.tool))
                     .await
                     .map(|socket| Link::Socket(Box::new(socket))),
             };
             match link {
-                Ok(link) => clients.push((format!("client_{client_id}_{TOOL}"), link)),
+                Ok(link) => clients.push((client_id, link)),
                 Err(failure) => self.errors.count("connect", &failure),
             }
             bar.inc(1);
@@ -140,7 +168,7 @@ impl Connector {
 
     async fn open_events(&mut self, client_id: &str) -> Result<Link, Failure> {
         let stream = EventStream::open(&self.target, client_id).await?;
-        let body = format!(r#"{{"clientID":"{client_id}","tools":[{}]}}"#, tool());
+        let body = format!(r#"{{"clientID":"{client_id}","tools":[{}]}}"#, self.tool);
         let request = self.target.post("/client-tools/register", &body);
         match self.connection.exchange(&self.target, &request).await? {
             (200, _) => Ok(Link::Events(Box::new(stream))),

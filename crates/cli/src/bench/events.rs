@@ -1,13 +1,14 @@
 //! One client's SSE stream, read as far as the bench needs it: the ids of the calls that it is offered.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::clients::answer_fields;
+use super::clients::{Manner, answer_fields};
 use super::http::{Chunks, Connection, Failure, Framing, Head, Target, read_once, within};
 use super::{Errors, PATIENCE};
 
@@ -65,11 +66,15 @@ impl EventStream {
         read_once(stream, |bytes| events.take(chunks, bytes)).await
     }
 
-    /// Answers every call until the stream ends, each when the one before it is answered for.
-    pub(super) async fn serve(mut self, target: Arc<Target>, errors: Arc<Errors>) {
+    /// Answers every call until the stream ends, each when the one before it is answered for; or answers none.
+    pub(super) async fn serve(mut self, target: Arc<Target>, manner: Manner, errors: Arc<Errors>) {
         let mut connection = Connection::default();
         loop {
             for request_id in std::mem::take(&mut self.events.requests) {
+                if let Manner::Hold(received) = &manner {
+                    received.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
                 let request = target.post("/client-tools/result", &format!("{{{}}}", answer_fields(&request_id)));
                 match within(PATIENCE, connection.exchange(&target, &request)).await {
                     Ok((200, _)) => {}

@@ -37,6 +37,10 @@ pub(super) enum Failure {
     Status { status: u16, code: String },
     #[error("refused: {0}")]
     Refused(String),
+    #[error("the server refuses calls beyond {limit}; start it with {variable}")]
+    Limited { limit: &'static str, variable: &'static str },
+    #[error("the answer does not quote the tool: {0}")]
+    Unquoted(String),
     #[error("{0}")]
     Protocol(String),
     #[error("not understood: {0}")]

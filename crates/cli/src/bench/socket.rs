@@ -1,6 +1,7 @@
 //! One client's WebSocket: registers its tool over it, and answers the calls over it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Errors;
-use super::clients::{answer_fields, tool};
+use super::clients::{Manner, answer_fields};
 use super::events::Request;
 use super::http::{Failure, Target};
 
@@ -34,7 +35,7 @@ pub(super) struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
     /// Connects a client and registers its tool.
-    pub(super) async fn open(target: &Target, client_id: &str) -> Result<Self, Failure> {
+    pub(super) async fn open(target: &Target, client_id: &str, tool: &str) -> Result<Self, Failure> {
         let path = target.path(&format!("/client-tools/ws/{client_id}"));
         let mut request = format!("ws://{}{path}", target.authority).into_client_request().map_err(failure)?;
         if let Some(token) = &target.token {
@@ -48,16 +49,20 @@ impl Socket {
         let (stream, _) =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await.map_err(failure)?;
         let mut socket = Self(stream);
-        socket.send(format!(r#"{{"type":"register","tools":[{}]}}"#, tool())).await?;
+        socket.send(format!(r#"{{"type":"register","tools":[{tool}]}}"#)).await?;
         while !socket.receive(|message| message.kind == "registered").await? {}
         Ok(socket)
     }
 
-    /// Answers every call until the connection ends.
-    pub(super) async fn serve(mut self, errors: Arc<Errors>) {
+    /// Answers every call until the connection ends; or answers none.
+    pub(super) async fn serve(mut self, manner: Manner, errors: Arc<Errors>) {
         loop {
             let answer = self.receive(|message| {
                 let request_id = message.request.as_ref()?.request_id.get();
+                if let Manner::Hold(received) = &manner {
+                    received.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
                 Some(format!(r#"{{"type":"result",{}}}"#, answer_fields(request_id)))
             });
             let sent = match answer.await {

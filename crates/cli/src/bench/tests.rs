@@ -3,8 +3,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test's server ends with the test")]
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -15,12 +16,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::Errors;
-use super::clients::{self, Transport};
-use super::events::Events;
+use super::clients::{self, Manner, OUTPUT, Transport, tool};
+use super::events::{EventStream, Events};
 use super::http::{Chunks, Connection, Failure, Framing, Head, Target};
-use super::load::{self, Plan};
+use super::load::{self, Plan, Work};
 use super::metrics::ProcessMetrics;
 use super::report::thousands;
+use super::sessions::judge;
 use super::socket::Socket;
 
 const STREAM: &str = "event: tool-request\ndata: {\"type\":\"client-tool-request\",\"requestID\":\"a\",\"tool\":\"t\"}\nid: 1-1\n\n\
@@ -219,9 +221,9 @@ async fn slow_floor(listener: TcpListener, limit: usize) -> anyhow::Result<()> {
                 } else if request.starts_with("POST /client-tools/execute") {
                     offer.send(calls.fetch_add(1, Ordering::Relaxed))?;
                     finished.lock().await.recv().await.context("nobody answers")?;
-                    answer = (200, r#"{"status":"success","title":"","output":"ok"}"#);
+                    answer = (200, r#"{"status":"success","title":"","output":"fn main() {}"}"#);
                 } else if request.starts_with("POST /client-tools/result") {
-                    let expected = r#","result":{"status":"success","title":"","output":"ok"}}"#;
+                    let expected = r#","result":{"status":"success","title":"","output":"fn main() {}"}}"#;
                     anyhow::ensure!(request.ends_with(expected), "{request}");
                     finish.send(())?;
                 }
@@ -241,10 +243,10 @@ async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
     let errors = Arc::new(Errors::default());
     let bar = ProgressBar::hidden();
 
-    let crowd = clients::connect(&target, Transport::Sse, 3, &errors, &bar).await;
-    assert_eq!(crowd.tools.len(), 3);
-    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
-    let load = load::run(&target, &crowd.tools, &plan, &errors, &bar).await?;
+    let crowd = clients::connect(&target, Transport::Sse, &Manner::Answer, 3, &errors, &bar).await;
+    assert_eq!(crowd.clients.len(), 3);
+    let plan = Plan { work: Work::Calls, concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
+    let load = load::run(&target, &crowd.clients, &plan, &errors, &bar).await?;
 
     assert_eq!(load.latencies.len(), 10);
     assert_eq!(load.server_cpu_seconds, None);
@@ -259,8 +261,9 @@ async fn clients_that_cannot_connect_are_counted() -> anyhow::Result<()> {
     let (listener, target) = listen().await?;
     drop(listener);
     let errors = Arc::new(Errors::default());
-    let crowd = clients::connect(&target, Transport::Sse, 70, &errors, &ProgressBar::hidden()).await;
-    assert!(crowd.tools.is_empty());
+    let manner = Manner::Answer;
+    let crowd = clients::connect(&target, Transport::Sse, &manner, 70, &errors, &ProgressBar::hidden()).await;
+    assert!(crowd.clients.is_empty());
     assert_eq!(errors.take().into_values().collect::<Vec<_>>(), [70]);
     Ok(())
 }
@@ -287,14 +290,150 @@ async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Resul
         anyhow::Ok(answer.to_string())
     });
     let errors = Arc::new(Errors::default());
-    Socket::open(&target, "c").await?.serve(errors.clone()).await;
+    let manner = Manner::Answer;
+    Socket::open(&target, "c", &tool(&manner)).await?.serve(manner, errors.clone()).await;
 
-    let expected = r#"{"type":"result","requestID":"r1","result":{"status":"success","title":"","output":"ok"}}"#;
+    let expected =
+        r#"{"type":"result","requestID":"r1","result":{"status":"success","title":"","output":"fn main() {}"}}"#;
     assert_eq!(server.await??, expected);
     let named: Vec<String> = errors.take().into_keys().collect();
     assert_eq!(
         named,
         ["result: refused: CONFLICT", "result: refused: INVALID_REQUEST", "socket: closed by the server"]
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow::Result<()> {
+    let received = Arc::new(AtomicUsize::new(0));
+    let manner = Manner::Hold(received.clone());
+    assert!(tool(&manner).contains(r#""timeout":600000,"#), "{}", tool(&manner));
+
+    let (listener, target) = listen().await?;
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await?;
+        let mut socket = tokio_tungstenite::accept_async(stream).await?;
+        socket.next().await.context("closed")??;
+        for text in [
+            r#"{"type":"registered","toolIDs":["x"]}"#,
+            r#"{"type":"request","request":{"requestID":"r1","tool":"x"}}"#,
+            r#"{"type":"request","request":{"requestID":"r2","tool":"x"}}"#,
+        ] {
+            socket.send(Message::text(text)).await?;
+        }
+        socket.close(None).await?;
+        let mut said = Vec::new();
+        while let Some(Ok(message)) = socket.next().await {
+            said.push(message);
+        }
+        said.retain(|message| !message.is_close());
+        anyhow::Ok(said)
+    });
+    let socket = Socket::open(&target, "c", &tool(&manner)).await?;
+    socket.serve(manner, Arc::default()).await;
+    let said = server.await??;
+    assert_eq!((said, received.load(Ordering::Relaxed)), (Vec::new(), 2));
+
+    let (listener, target) = listen().await?;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await?;
+        read_request(&mut stream).await.context("no request")?;
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{STREAM}");
+        stream.write_all(text.as_bytes()).await?;
+        anyhow::Ok(listener)
+    });
+    let stream = EventStream::open(&target, "c").await?;
+    stream.serve(target, Manner::Hold(received.clone()), Arc::default()).await;
+    assert_eq!(received.load(Ordering::Relaxed), 4);
+    // Nobody came to post a result.
+    let listener = server.await??;
+    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
+    Ok(())
+}
+
+#[test]
+fn a_turn_counts_only_if_its_answer_quotes_the_tool() {
+    let answer = |error: &str, kind: &str, text: &str| {
+        let part = format!(r#"{{"type":"step-start","id":"a"}},{{"type":"{kind}","id":"b","text":"{text}"}}"#);
+        let body = format!(r#"{{"info":{{"role":"assistant"{error}}},"parts":[{part}]}}"#);
+        judge(body.as_bytes()).map_err(|failure| failure.to_string())
+    };
+    let quoted = format!("The tool `read_file` answered: {OUTPUT}");
+    let failed = |reason: &str| format!("The tool `read_file` failed: The call was not made: {reason}");
+    let error = r#","error":{"name":"MessageAbortedError","data":{"message":"The turn was aborted"}}"#;
+    let expected = |text: &str| Err(text.to_owned());
+    assert_eq!(answer("", "text", &quoted), Ok(()));
+    assert_eq!(answer(error, "text", &quoted), expected("refused: MessageAbortedError"));
+    assert_eq!(answer("", "reasoning", &quoted), expected("the answer does not quote the tool: "));
+    assert_eq!(
+        answer("", "text", "I am the scripted demo model."),
+        expected("the answer does not quote the tool: I am the scripted demo model.")
+    );
+    assert_eq!(
+        answer("", "text", &failed("too many calls for this client; try again in 1 s")),
+        expected(
+            "the server refuses calls beyond limits.callsPerMinute; start it with HANDBACK_LIMITS_CALLS_PER_MINUTE=0"
+        )
+    );
+    assert_eq!(
+        answer("", "text", &failed("too many calls are under way; try again later")),
+        expected(
+            "the server refuses calls beyond limits.callsPerClient; start it with HANDBACK_LIMITS_CALLS_PER_CLIENT=100000"
+        )
+    );
+    assert!(matches!(judge(b"{}"), Err(Failure::Malformed("an answer that is no message"))));
+}
+
+/// A server of sessions: counts the turns of each, in the order in which they were made, with whose it is.
+async fn session_floor(listener: TcpListener, turns: Arc<Mutex<Vec<(String, usize)>>>) -> anyhow::Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let turns = turns.clone();
+        tokio::spawn(async move {
+            while let Some(request) = read_request(&mut stream).await {
+                let (head, body) = request.split_once("\r\n\r\n").context("no body")?;
+                let (status, body) = if head.starts_with("POST /session ") {
+                    let mut turns = turns.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;
+                    let made: serde_json::Value = serde_json::from_str(body)?;
+                    turns.push((made["clientID"].to_string(), 0));
+                    (200, format!(r#"{{"id":"{}","title":"New session"}}"#, turns.len() - 1))
+                } else if let Some(rest) = head.strip_prefix("POST /session/") {
+                    let (session, _) = rest.split_once("/message ").context("no turn")?;
+                    let said = r#"{"parts":[{"type":"text","text":"call read_file {\"path\":\"src/main.rs\"}"}]}"#;
+                    anyhow::ensure!(body == said, "{body}");
+                    turns.lock().map_err(|_| anyhow::anyhow!("poisoned"))?[session.parse::<usize>()?].1 += 1;
+                    let text = format!(r#"{{"type":"text","text":"It says: {OUTPUT}"}}"#);
+                    (200, format!(r#"{{"info":{{"role":"assistant"}},"parts":[{text}]}}"#))
+                } else {
+                    (404, String::new())
+                };
+                let answer = format!("HTTP/1.1 {status} \r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+}
+
+#[tokio::test]
+async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() -> anyhow::Result<()> {
+    let (listener, target) = listen().await?;
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let server = tokio::spawn(session_floor(listener, turns.clone()));
+    let errors = Arc::new(Errors::default());
+    let clients = ["a", "b", "c"].map(str::to_owned);
+    let plan = Plan { work: Work::Turns, concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500) };
+    let load = load::run(&target, &clients, &plan, &errors, &ProgressBar::hidden()).await?;
+    server.abort();
+
+    assert_eq!(errors.take(), BTreeMap::new());
+    let mut turns = turns.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
+    // The last turn is answered when time is up, and does not count.
+    assert_eq!(load.latencies.len() as usize + 1, turns.iter().map(|(_, count)| count).sum::<usize>());
+    assert!(turns.len() > 4, "{turns:?}");
+    turns.truncate(4);
+    let expected = [("\"a\"", 20), ("\"b\"", 20), ("\"c\"", 20), ("\"a\"", 20)];
+    assert_eq!(turns, expected.map(|(client, count)| (client.to_owned(), count)));
     Ok(())
 }

@@ -1,11 +1,17 @@
 //! The command line, as a shell sees it: output, errors, exit codes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod answers;
 #[cfg(unix)]
+mod bench;
+#[cfg(unix)]
+mod chat;
+#[cfg(unix)]
 mod processes;
 mod readme;
+#[cfg(unix)]
+mod terminal;
 mod usage;
 
 use std::process::{Command, Output};

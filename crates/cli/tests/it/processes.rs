@@ -1,21 +1,21 @@
 //! The server, a client and a caller as three processes.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStderr, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Ran, command, handback};
 
 /// A process that is killed when the test ends.
-pub(crate) struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().unwrap()
     }
 }
@@ -28,11 +28,16 @@ impl Drop for Process {
 }
 
 pub(crate) fn serve(listen: &str) -> (Process, String) {
-    serve_with(&["serve", "--listen", listen, "--log", "off"])
+    serve_with(&["serve", "--listen", listen, "--log", "off", "--ephemeral"])
 }
 
-fn serve_with(arguments: &[&str]) -> (Process, String) {
-    let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+pub(crate) fn serve_with(arguments: &[&str]) -> (Process, String) {
+    start(command(arguments))
+}
+
+/// Starts a server; gives the address that it listens on.
+pub(crate) fn start(mut command: Command) -> (Process, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("handback listening on ").unwrap().to_owned();

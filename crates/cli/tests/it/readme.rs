@@ -35,15 +35,16 @@ fn shown(markdown: &str) -> Vec<Shown> {
 fn fits(expected: &str, found: &str) -> bool {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let (expected, found) = (squeeze(expected), squeeze(found));
-    let mut pieces = expected.split('…');
-    let Some(mut rest) = found.strip_prefix(pieces.next().unwrap()) else { return false };
-    for piece in pieces {
-        match rest.rfind(piece) {
+    let Some((first, others)) = expected.split_once('…') else { return expected == found };
+    let (middle, last) = others.rsplit_once('…').unwrap_or(("", others));
+    let Some(mut rest) = found.strip_prefix(first) else { return false };
+    for piece in middle.split('…') {
+        match rest.find(piece) {
             Some(place) => rest = &rest[place + piece.len()..],
             None => return false,
         }
     }
-    rest.is_empty()
+    rest.ends_with(last)
 }
 
 #[test]

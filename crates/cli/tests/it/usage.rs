@@ -2,8 +2,21 @@ use std::net::TcpListener;
 
 use crate::{command, handback, run};
 
-const COMMANDS: [&str; 11] =
-    ["serve", "clients", "tools", "call", "calls", "cancel", "attach", "token", "config", "bench", "completions"];
+const COMMANDS: [&str; 13] = [
+    "serve",
+    "chat",
+    "clients",
+    "tools",
+    "call",
+    "calls",
+    "cancel",
+    "attach",
+    "sessions",
+    "token",
+    "config",
+    "bench",
+    "completions",
+];
 
 #[test]
 fn help_lists_every_command_and_each_has_an_example() {
@@ -38,7 +51,7 @@ fn completions_are_printed_for_each_shell() {
 
 #[test]
 fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["no-such-command"], "unrecognized subcommand"),
         (&["call"], "<TOOL>"),
         (&["call", "tool", "[]"], "must be a JSON object"),
@@ -48,6 +61,11 @@ fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["attach", "--client", "a", "--tool", "b", "--schema", "{", "--", "true"], "the schema is not JSON"),
         (&["attach", "--client", "a", "--tool", "b", "--effect", "none", "--", "true"], "idempotent"),
         (&["calls", "--state", "lost"], "awaiting_approval"),
+        (&["chat", "--attach", "nonsense", "hello"], "it must be NAME=COMMAND"),
+        (&["chat", "--model", "nonsense", "hello"], "it must be PROVIDER/MODEL"),
+        (&["chat", "--session", "a", "--continue", "hello"], "'--session <ID>' cannot be used with '--continue'"),
+        (&["chat"], "there is nothing to say"),
+        (&["sessions", "--limit", "0"], "0 is not in 1..=1000"),
         (&["clients", "--url", "nonsense"], "\"nonsense\" is not the URL of a server"),
         (&["serve", "--listen", "nonsense"], "listen"),
         (&["serve", "--data", "db", "--ephemeral"], "'--data <DIR>' cannot be used with '--ephemeral'"),
@@ -65,7 +83,18 @@ fn a_server_that_is_not_there_is_exit_code_1_and_says_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    for arguments in [&["clients"][..], &["tools"], &["call", "tool"], &["calls"], &["cancel", "id"]] {
+    let commands: [&[&str]; 9] = [
+        &["clients"],
+        &["tools"],
+        &["call", "tool"],
+        &["calls"],
+        &["cancel", "id"],
+        &["sessions"],
+        &["chat", "hello"],
+        &["chat", "--session", "ses_1", "hello"],
+        &["chat", "--attach", "today=date", "hello"],
+    ];
+    for arguments in commands {
         let ran = handback(&[arguments, &["--url", &url]].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}");
         assert!(

@@ -4,4 +4,6 @@
 
 mod api;
 mod attach;
+mod events;
+mod sessions;
 mod stub;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the clock of this server shows, whatever the time is elsewhere.
 const DATE: &str = "Sun, 15 Nov 2026 12:00:00 GMT";
@@ -55,6 +55,11 @@ impl Connection {
         self.send("event: ping\ndata: \n\n".to_owned());
     }
 
+    /// An event without a name, as the stream of all events has them.
+    pub(crate) fn data(&self, data: &str) {
+        self.send(format!("data: {data}\n\n"));
+    }
+
     pub(crate) fn cut(self) {
         self.frames.send(Err(io::Error::other("cut"))).expect("the stream is open");
     }
@@ -67,6 +72,7 @@ impl Connection {
 #[derive(Clone)]
 struct Shared {
     connections: UnboundedSender<Connection>,
+    listeners: UnboundedSender<Connection>,
     registrations: UnboundedSender<Value>,
     goodbyes: UnboundedSender<Value>,
     results: UnboundedSender<Value>,
@@ -85,6 +91,7 @@ impl Shared {
 pub(crate) struct Stub {
     pub(crate) url: String,
     pub(crate) connections: UnboundedReceiver<Connection>,
+    pub(crate) listeners: UnboundedReceiver<Connection>,
     pub(crate) registrations: UnboundedReceiver<Value>,
     pub(crate) goodbyes: UnboundedReceiver<Value>,
     pub(crate) results: UnboundedReceiver<Value>,
@@ -95,11 +102,13 @@ pub(crate) struct Stub {
 impl Stub {
     pub(crate) async fn start() -> Self {
         let (connections_sender, connections) = unbounded_channel();
+        let (listeners_sender, listeners) = unbounded_channel();
         let (registrations_sender, registrations) = unbounded_channel();
         let (goodbyes_sender, goodbyes) = unbounded_channel();
         let (results_sender, results) = unbounded_channel();
         let shared = Shared {
             connections: connections_sender,
+            listeners: listeners_sender,
             registrations: registrations_sender,
             goodbyes: goodbyes_sender,
             results: results_sender,
@@ -112,12 +121,13 @@ impl Stub {
             .route("/client-tools/result", post(result))
             .route("/client-tools/pending/{client_id}", get(pending))
             .route("/client-tools/clients", get(clients))
+            .route("/event", get(event))
             .with_state(shared);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await });
-        Self { url, connections, registrations, goodbyes, results, refusals, _server: server }
+        Self { url, connections, listeners, registrations, goodbyes, results, refusals, _server: server }
     }
 
     /// Answers the next requests to `endpoint` with these statuses.
@@ -170,10 +180,26 @@ async fn pending(
     if let Some(refusal) = shared.refusal("pending") {
         return refusal;
     }
+    let (connection, response) = open(client_id, query, &headers);
+    shared.connections.send(connection).ok();
+    response
+}
+
+async fn event(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    if let Some(refusal) = shared.refusal("event") {
+        return refusal;
+    }
+    let (listener, response) = open(String::new(), HashMap::new(), &headers);
+    shared.listeners.send(listener).ok();
+    response
+}
+
+fn open(client_id: String, query: HashMap<String, String>, headers: &HeaderMap) -> (Connection, Response) {
     let (frames, receiver) = unbounded_channel();
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     let (last_event_id, authorization) = (text("last-event-id"), text("authorization"));
-    shared.connections.send(Connection { client_id, query, last_event_id, authorization, frames }).ok();
     let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
-    ([(header::CONTENT_TYPE, "text/event-stream"), (header::DATE, DATE)], Body::from_stream(body)).into_response()
+    let response =
+        ([(header::CONTENT_TYPE, "text/event-stream"), (header::DATE, DATE)], Body::from_stream(body)).into_response();
+    (Connection { client_id, query, last_event_id, authorization, frames }, response)
 }

@@ -41,6 +41,14 @@ pub(super) struct Over {
     pub(super) result: ToolResult,
 }
 
+/// A call that is not made.
+struct NotMade {
+    /// The input, as far as it can be shown.
+    input: Box<RawValue>,
+    /// What the model is told.
+    reason: String,
+}
+
 /// What calls are made with.
 pub(super) struct CallContext<'a> {
     pub(super) sessions: &'a Sessions,
@@ -68,7 +76,7 @@ impl CallContext<'_> {
             let (start, request) = (clock.time(), clock.request_id());
             let (input, prepared) = match self.prepare(&alias, tool, arguments, refused) {
                 Ok((tool, input)) => (input.clone(), Ok((tool, input))),
-                Err((input, reason)) => (input, Err(reason)),
+                Err(NotMade { input, reason }) => (input, Err(reason)),
             };
             draft.run(place, &request, ToolState::Running { input: input.clone(), start });
             match prepared {
@@ -92,33 +100,37 @@ impl CallContext<'_> {
         }
     }
 
-    /// The tool and the input of a call; or an input to show, and what is wrong.
+    /// The tool and the input of a call, if it can be made.
     fn prepare(
         &self,
         alias: &str,
         tool: Option<usize>,
         arguments: String,
         refused: bool,
-    ) -> Result<(&Offered, Box<RawValue>), (Box<RawValue>, String)> {
+    ) -> Result<(&Offered, Box<RawValue>), NotMade> {
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
         let input = match RawValue::from_string(arguments) {
             Ok(input) if input.get().starts_with('{') => input,
             Ok(input) => {
                 let reason = format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get()));
-                return Err((empty_object(), reason));
+                return Err(NotMade { input: empty_object(), reason });
             }
-            Err(error) => return Err((empty_object(), format!("Invalid input: the arguments are not JSON: {error}"))),
+            Err(error) => {
+                let reason = format!("Invalid input: the arguments are not JSON: {error}");
+                return Err(NotMade { input: empty_object(), reason });
+            }
         };
         if refused {
             let reason = "This call was made several times in a row with the same input, and was not made again. \
                           Do something else, or answer with what you have.";
-            return Err((input, reason.to_owned()));
+            return Err(NotMade { input, reason: reason.to_owned() });
         }
         match tool.and_then(|tool| self.offered.get(tool)) {
             Some(tool) => Ok((tool, input)),
             None => {
                 let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
-                Err((input, format!("There is no tool {}. There is: {}", short(alias), known.join(", "))))
+                let reason = format!("There is no tool {}. There is: {}", short(alias), known.join(", "));
+                Err(NotMade { input, reason })
             }
         }
     }

@@ -279,11 +279,12 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Idle => vec![status(wire::Status::Idle), events::Event::SessionIdle { session_id }],
         SessionEvent::Failed(error) => vec![events::Event::SessionError { session_id, error: turn_error(error) }],
         SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
-        SessionEvent::Part { message, part, delta } => {
-            let shown = light_part(&of.id, message, part);
-            let delta = delta.as_deref().and_then(|delta| shown_delta(part, &shown, delta));
-            vec![events::Event::PartUpdated { session_id, part: shown, delta }]
-        }
+        SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
+            session_id,
+            part: light_part(&of.id, message, part),
+            // Older clients print what they find there: only text belongs into it, no arguments of calls.
+            delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
+        }],
         // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
         SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
@@ -328,16 +329,6 @@ fn lighten(part: &mut wire::Part, link: &str) {
         }
     }
     state.attachments.iter_mut().flatten().for_each(|file| lighten(file, link));
-}
-
-/// What was added to a part, as far as the part itself shows it.
-fn shown_delta(part: &Part, shown: &wire::Part, delta: &str) -> Option<String> {
-    let PartBody::Tool(ToolPart { state: ToolState::Pending { raw }, .. }) = &part.body else {
-        return Some(delta.to_owned());
-    };
-    let known = raw.len().checked_sub(delta.len())?;
-    let added = shown.state.as_ref()?.raw.as_ref()?.get(known..)?;
-    (!added.is_empty()).then(|| added.to_owned())
 }
 
 /// Where the first data URL begins in JSON that may not be complete.

@@ -28,7 +28,7 @@ pub(super) fn name_of(status: u16) -> &'static str {
         404 => "NotFoundError",
         409 => "ConflictError",
         500.. => "UnknownError",
-        _ => "BadRequestError",
+        _ => "BadRequest",
     }
 }
 

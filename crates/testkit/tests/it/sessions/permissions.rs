@@ -193,7 +193,7 @@ async fn a_bad_answer_leaves_the_ask_open() {
             fields.insert("reply".to_owned(), response);
         }
         super::errors::must_fail(&world.server.reply(&ask, newer).await, 400);
-        assert_eq!(world.server.asks().await, [ask.clone()], "{body}");
+        assert_eq!(world.server.asks().await, std::slice::from_ref(&ask), "{body}");
     }
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));
     world.answer_next("ok").await;

@@ -1,0 +1,135 @@
+//! A conversation: a session, and how things are said in it.
+
+use handback_client::Api;
+use handback_wire::session::{CreateSession, MessageWithParts, Model, Prompt, PromptPart, Session};
+
+use super::layout::{Ink, usage};
+use super::lines::Lines;
+use super::screen::Screen;
+use super::transcript::Transcript;
+use super::turn::{Approval, Turn};
+use crate::failure::Interrupted;
+use crate::signals::{Signals, Stop};
+
+/// What a session is made with, and what each prompt in it says.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Setting {
+    /// The client whose tools the model may call.
+    pub(super) client: Option<String>,
+    pub(super) model: Option<Model>,
+    pub(super) agent: Option<String>,
+}
+
+/// What became of something that was said.
+pub(super) enum Said {
+    /// It was answered; the last message of the answer, which may say that the turn ended early.
+    Answered(Box<MessageWithParts>),
+    /// The user stopped the turn, or whoever stops processes did.
+    Stopped(Stop),
+}
+
+/// A session, and those who talk in it.
+pub(super) struct Conversation {
+    pub(super) api: Api,
+    pub(super) setting: Setting,
+    pub(super) session: Session,
+    /// Whether something is in the session, or was before.
+    is_used: bool,
+    pub(super) screen: Screen,
+    pub(super) lines: Lines,
+    pub(super) approval: Approval,
+}
+
+impl Conversation {
+    /// A conversation in a session, or in a new one.
+    pub(super) async fn start(
+        api: Api,
+        setting: Setting,
+        resumed: Option<Session>,
+        screen: Screen,
+        approval: Approval,
+    ) -> anyhow::Result<Self> {
+        let is_used = resumed.is_some();
+        let session = match resumed {
+            Some(session) => session,
+            None => create(&api, &setting).await?,
+        };
+        Ok(Self { api, setting, session, is_used, screen, lines: Lines::of_terminal(), approval })
+    }
+
+    /// Goes on in a new session.
+    pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
+        let session = create(&self.api, &self.setting).await?;
+        self.leave().await;
+        self.session = session;
+        self.is_used = false;
+        Ok(())
+    }
+
+    /// Takes back a session in which nothing was said; says whether there is one to come back to.
+    pub(super) async fn leave(&mut self) -> bool {
+        if !self.is_used {
+            // It would do no harm if it stayed.
+            let _ = self.api.delete_session(&self.session.id).await;
+        }
+        self.is_used
+    }
+
+    /// Says something and shows the answer. Ctrl-C stops the turn.
+    pub(super) async fn say(&mut self, text: &str, signals: &mut Signals) -> anyhow::Result<Said> {
+        let message_id = format!("msg_{:032x}", fastrand::u128(..));
+        let prompt = Prompt {
+            parts: vec![PromptPart::Text { text: text.to_owned() }],
+            client_id: self.setting.client.clone(),
+            model: self.setting.model.clone(),
+            agent: self.setting.agent.clone(),
+            message_id: Some(message_id.clone()),
+            ..Prompt::default()
+        };
+        self.is_used = true;
+        let client = self.session.client_id.as_deref().or(self.setting.client.as_deref());
+        let transcript = Transcript::new(message_id, client);
+        let hands = (&mut self.screen, &mut self.lines);
+        let mut turn = Turn::new(&self.api, &self.session.id, hands, self.approval, transcript);
+        let ended = tokio::select! {
+            ended = turn.run(&prompt) => Ok(ended),
+            stop = signals.next() => Err(stop),
+        };
+        let said = match ended {
+            Ok(answer) => {
+                turn.screen.leave_question()?;
+                turn.screen.end_line()?;
+                Said::Answered(Box::new(answer?))
+            }
+            Err(stop) => {
+                tokio::select! {
+                    aborted = turn.abort() => aborted?,
+                    _ = signals.next() => return Err(Interrupted("stopped at once").into()),
+                }
+                Said::Stopped(stop)
+            }
+        };
+        let tokens = turn.transcript.tokens();
+        if let Said::Answered(answer) = &said
+            && answer.info.finish.as_deref() == Some("length")
+        {
+            self.screen.line(Ink::Yellow, "The answer is cut off: the model may not say more at once.")?;
+        }
+        if let Some(usage) = usage(tokens) {
+            self.screen.line(Ink::Dim, &usage)?;
+        }
+        Ok(said)
+    }
+}
+
+/// Why a turn ended early, for people; `None` if it did not.
+pub(super) fn failure(answer: &MessageWithParts) -> Option<String> {
+    let error = answer.info.error.as_ref()?;
+    let message = if error.data.message.is_empty() { &error.name } else { &error.data.message };
+    Some(message.clone())
+}
+
+async fn create(api: &Api, setting: &Setting) -> anyhow::Result<Session> {
+    let Setting { client, model, agent } = setting.clone();
+    Ok(api.create_session(&CreateSession { client_id: client, model, agent, ..CreateSession::default() }).await?)
+}

@@ -1,0 +1,133 @@
+//! All that happens on the server, as it happens.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use handback_wire::event::Event;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::sleep;
+
+use crate::api::Api;
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::reconnect::Reconnect;
+use crate::sse::EventReader;
+
+/// The delays between the tries to connect: they double from the first to the second.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// Events, and what became of the connection that they come on.
+///
+/// Every connection begins with [`Event::Connected`]; what happened before it is not told again. An error is one that no
+/// retry mends, and the last item.
+pub type Events = BoxStream<'static, Result<Notice, Error>>;
+
+/// What the stream of events tells.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Something happened.
+    Event(Box<Event>),
+    /// The connection is lost or could not be opened.
+    Disconnected {
+        /// Why.
+        reason: String,
+        /// When the next try comes.
+        retry_in: Duration,
+    },
+}
+
+impl Api {
+    /// All that happens, as it happens: connects when it is first polled, and again whenever the connection is lost.
+    /// Events of a type that is not known here are passed over.
+    ///
+    /// The server cuts off listeners that do not keep up: poll it, or drop it.
+    pub fn events(&self) -> Events {
+        let listener = Listener {
+            api: self.clone(),
+            reader: None,
+            delay: Duration::ZERO,
+            reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1)),
+        };
+        stream::unfold(Some(listener), |listener| async move { Some(listener?.next().await) }).boxed()
+    }
+}
+
+struct Listener {
+    api: Api,
+    /// The connection, when there is one.
+    reader: Option<EventReader>,
+    /// How long to wait before there is another.
+    delay: Duration,
+    reconnect: Reconnect,
+}
+
+impl Listener {
+    /// What is told next, and who tells what comes after it.
+    async fn next(mut self) -> (Result<Notice, Error>, Option<Self>) {
+        loop {
+            match self.advance().await {
+                Ok(Some(event)) => return (Ok(Notice::Event(Box::new(event))), Some(self)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.reader = None;
+                    let Some(retry_in) = self.reconnect.delay_after(&error) else { return (Err(error), None) };
+                    self.delay = retry_in;
+                    let reason = error.to_string();
+                    return (Ok(Notice::Disconnected { reason, retry_in }), Some(self));
+                }
+            }
+        }
+    }
+
+    /// Connects, or reads a block; `None` if that is not an event.
+    async fn advance(&mut self) -> Result<Option<Event>, Error> {
+        let Some(reader) = &mut self.reader else {
+            sleep(self.delay).await;
+            let response = self.api.open_events().await?;
+            self.reconnect.connected();
+            self.reader = Some(EventReader::new(response.bytes_stream()));
+            return Ok(None);
+        };
+        let block = reader.next().await.map_err(|reason| self.api.interrupted(reason))?;
+        Ok(block.data.as_deref().and_then(decode))
+    }
+}
+
+/// Reads an event; `None` if it is of a type that is not known here, or not what it should be.
+fn decode(data: &str) -> Option<Event> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: &'a RawValue,
+        #[serde(borrow)]
+        properties: &'a RawValue,
+    }
+    let read = || {
+        let Envelope { kind, properties } = serde_json::from_str(data)?;
+        // The type first: the properties hold raw JSON, which can be read only once it is known what they are.
+        serde_json::from_str(&format!("{{\"type\":{kind},\"properties\":{properties}}}"))
+    };
+    read().inspect_err(|error| tracing::debug!(%error, "an event that is passed over")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_in_any_order_and_unknown_ones_are_passed_over() {
+        let read = |data: &str| decode(data).map(|event| serde_json::to_string(&event).unwrap());
+        let idle = r#"{"type":"session.idle","properties":{"sessionID":"ses_1"}}"#;
+        assert_eq!(read(idle).as_deref(), Some(idle));
+        let turned = r#"{"id":"evt_1","properties":{"extra":1,"sessionID":"ses_1"},"type":"session.idle"}"#;
+        assert_eq!(read(turned).as_deref(), Some(idle));
+        let part = r#"{"properties":{"sessionID":"s","part":{"id":"p","sessionID":"s","messageID":"m","type":"tool","state":{"status":"running","input":{"a":1.0}}}},"type":"message.part.updated"}"#;
+        assert!(read(part).unwrap().contains(r#""input":{"a":1.0}"#));
+        for other in ["", "{", "[]", r#"{"type":"session.idle"}"#, r#"{"type":"lsp.updated","properties":{}}"#] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// A real `handback serve`, started for one test and gone with it.
+
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+import { within } from "./patience.js";
+
+// The runner ends a file that takes too long; its servers go with it.
+process.once("SIGTERM", () => process.exit(1));
+
+const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname, "../../target/debug/handback");
+
+/**
+ * @typedef {object} Settings
+ * @property {string} [config] the text of its handback.toml
+ * @property {Record<string, string>} [env] its environment: nothing of ours reaches it
+ * @property {number} [port] where it listens; by default wherever there is room
+ */
+
+export class Server {
+  /**
+   * Starts a server in an empty directory of its own. It is stopped when the test is over.
+   *
+   * @param {import("node:test").TestContext} test
+   * @param {Settings} [settings]
+   */
+  static async start(test, { config = "", env = {}, port = 0 } = {}) {
+    const home = await mkdtemp(join(tmpdir(), "handback-foreign-"));
+    await writeFile(join(home, "handback.toml"), config);
+    const server = new Server(home, env, port);
+    // Should this process end without its hooks, nothing stays behind.
+    const kill = () => server.#child.kill("SIGKILL");
+    process.once("exit", kill);
+    test.after(async () => {
+      server.#closing.abort();
+      await server.stop();
+      process.removeListener("exit", kill);
+      await rm(home, { recursive: true, force: true });
+      // Node 20 has it; its published types do not.
+      const { passed } = /** @type {{ passed?: boolean }} */ (/** @type {unknown} */ (test));
+      if (!passed) test.diagnostic(`the server said:\n${server.#said}`);
+    });
+    server.url = await within("the server listens", server.#listens());
+    return server;
+  }
+
+  /** Where it is. */
+  url = "";
+
+  #said = "";
+  #closing = new AbortController();
+  #child;
+  #exited;
+
+  /**
+   * @param {string} home
+   * @param {Record<string, string>} env
+   * @param {number} port
+   */
+  constructor(home, env, port) {
+    this.#child = spawn(BINARY, ["serve", "--ephemeral", "--listen", `127.0.0.1:${port}`], {
+      cwd: home,
+      env: { HOME: home, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    for (const output of [this.#child.stdout, this.#child.stderr]) {
+      output.setEncoding("utf8").on("data", (text) => (this.#said += text));
+    }
+    this.#exited = new Promise((exited) => this.#child.once("close", exited).once("error", exited));
+  }
+
+  /** Where it listens. */
+  get port() {
+    return Number(new URL(this.url).port);
+  }
+
+  /** Aborted when the test is over and the server about to go: whoever holds a stream of it lets go. */
+  get closing() {
+    return this.#closing.signal;
+  }
+
+  /**
+   * Ends it: at once as a crash would, or as it is asked to.
+   *
+   * @param {NodeJS.Signals} signal
+   */
+  async stop(signal = "SIGKILL") {
+    this.#child.kill(signal);
+    await within("the server is gone", this.#exited);
+  }
+
+  /** @returns {Promise<string>} */
+  #listens() {
+    return new Promise((listens, fails) => {
+      this.#child.stdout.on("data", () => {
+        const line = /^handback listening on (http:\S+)$/m.exec(this.#said);
+        if (line) listens(line[1]);
+      });
+      const cannot = `${BINARY} cannot be started; \`make foreign\` builds it`;
+      this.#child.once("error", (cause) => fails(new Error(cannot, { cause })));
+      this.#child.once("close", (code) => fails(new Error(`the server ended with ${code}:\n${this.#said}`)));
+    });
+  }
+}
