@@ -236,6 +236,18 @@ fn cut_off() -> TurnError {
 /// What a model is shown: every user's message followed by its answers, up to the one that is to be answered. Prompts
 /// that wait are stored before the answers to those before them.
 fn conversation(stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
+    let mut asked = None;
+    let in_order = stored.iter().all(|message| match &message.role {
+        Role::User(_) => {
+            asked = Some(&message.id);
+            true
+        }
+        Role::Assistant(said) => asked == Some(&said.parent),
+    });
+    // As it is most of the time.
+    if in_order && asked == Some(&user.id) {
+        return stored;
+    }
     let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
     for message in stored {
         match &message.role {

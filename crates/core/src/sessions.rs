@@ -81,6 +81,8 @@ struct Live {
 
 /// A prompt whose turn has not begun.
 pub(crate) struct Queued {
+    /// The session as it was when the prompt came.
+    session: Arc<Session>,
     pub(crate) user: Arc<Message>,
     pub(crate) client: Option<ClientId>,
     /// False if it could not be kept. Before it is kept and told, its turn does not begin.
@@ -305,14 +307,15 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let session = self.get(id).await?;
-        let user = Arc::new(self.user_message(&session, &prompt)?);
         // Held until the message is kept.
         let _claim = match &prompt.message {
             Some(message) => Some(self.claim(id, message).await?),
             None => None,
         };
+        let client = prompt.client.clone();
+        let user = Arc::new(self.user_message(&session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
-        let answer = self.enqueue(&session, &user, prompt.client, kept)?;
+        let answer = self.enqueue(&session, &user, client, kept)?;
         if let Err(error) = self.store().save_message(&user).await {
             // Its turn may be waiting for this, or may not.
             _ = tell_kept.send(false);
@@ -337,32 +340,32 @@ impl Sessions {
         Ok(claim)
     }
 
-    fn user_message(&self, session: &Session, prompt: &Prompt) -> Result<Message, SessionError> {
-        let name = prompt.agent.as_ref().or(session.agent.as_ref());
-        let agent = self.agent(name.map(SmolStr::as_str))?;
+    fn user_message(&self, session: &Session, prompt: Prompt) -> Result<Message, SessionError> {
+        let name = prompt.agent.or_else(|| session.agent.clone());
+        let agent = self.agent(name.as_deref())?;
         let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
         let model = model.unwrap_or(&self.setup().default_model);
         self.must_know(model)?;
-        let part = |body: &PartBody| Arc::new(Part { id: self.clock().part_id(), body: body.clone() });
+        let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
         Ok(Message {
-            id: prompt.message.clone().unwrap_or_else(|| self.clock().message_id()),
+            id: prompt.message.unwrap_or_else(|| self.clock().message_id()),
             session: session.id.clone(),
             created: self.clock().time(),
             role: Role::User(UserMessage {
-                agent: name.cloned().unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
+                agent: name.unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
                 model: model.clone(),
-                system: prompt.system.clone(),
-                tools: prompt.tools.clone(),
+                system: prompt.system,
+                tools: prompt.tools,
                 wants_reply: prompt.wants_reply,
             }),
-            parts: prompt.parts.iter().map(part).collect(),
+            parts: prompt.parts.into_iter().map(part).collect(),
         })
     }
 
     /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
     fn enqueue(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         user: &Arc<Message>,
         client: Option<ClientId>,
         kept: oneshot::Receiver<bool>,
@@ -380,7 +383,7 @@ impl Sessions {
         }
         let (done, answer) = oneshot::channel();
         let owner = owner.or(client.as_ref()).cloned();
-        let queued = Queued { user: user.clone(), client, kept, done };
+        let queued = Queued { session: session.clone(), user: user.clone(), client, kept, done };
         match known {
             Some(live) => {
                 let most = self.hub().limits().queued_prompts;
@@ -576,10 +579,8 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: (Cancella
         }
         let (session, answer) = run::turn(&sessions, &id, &queued, &abort).await;
         next = sessions.next_turn(&id, &queued.user.id);
-        if next.is_none()
-            && let Some(session) = session
-        {
-            sessions.tell(&session, SessionEvent::Idle);
+        if next.is_none() {
+            sessions.tell(session.as_ref().unwrap_or(&queued.session), SessionEvent::Idle);
         }
         // Whoever waits may have gone.
         _ = queued.done.send(answer);

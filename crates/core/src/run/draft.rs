@@ -18,6 +18,9 @@ use crate::toolbox::Offered;
 /// showing it costs no more than in proportion to its length.
 const SHOWN_WHOLE: usize = 4_096;
 
+/// Room for a text of the usual size, so that it need not move as it grows.
+const USUAL_TEXT: usize = 256;
+
 /// A message that is being written.
 pub(super) struct Draft {
     sessions: Sessions,
@@ -126,7 +129,7 @@ impl Draft {
         self.growing.get_or_insert_with(|| Growing {
             id: clock.part_id(),
             field,
-            text: String::new(),
+            text: String::with_capacity(USUAL_TEXT),
             signature: None,
             start: clock.time(),
             told: Told::default(),
@@ -144,7 +147,7 @@ impl Draft {
         self.calls.push(Call {
             index,
             place: self.message.parts.len(),
-            arguments: String::new(),
+            arguments: String::with_capacity(USUAL_TEXT),
             told: Told::default(),
         });
         self.push(PartBody::Tool(ToolPart {
