@@ -320,10 +320,10 @@ fn an_ask_that_nobody_answers_is_a_denial() {
 #[test]
 fn a_command_that_takes_too_long_is_stopped_and_the_model_is_told() {
     let server = Server::start();
-    let mut client = server.attach("laptop", &["wait", "--timeout", "300", "--", "sleep", "60"]);
+    let mut client = server.attach("laptop", &["wait", "--timeout", "1000", "--", "sleep", "60"]);
     let session = server.session("laptop");
     server.say(&session, "call wait {}");
-    let reason = "Client tool execution timed out after 300ms";
+    let reason = "Client tool execution timed out after 1000ms";
     assert_eq!(results(&server, &session), [format!("{{}} ✗ {reason}")]);
     assert_eq!(client.is_told(), reason);
 }

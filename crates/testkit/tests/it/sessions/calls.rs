@@ -1,7 +1,5 @@
 //! From a prompt through the model to the client and back: every way in which a call can end.
 
-use std::time::Duration;
-
 use handback_core::model::ModelEvent;
 use handback_core::policy::Permission;
 use handback_testkit::client::{failure, success};
@@ -123,11 +121,13 @@ async fn parallel_calls_are_made_at_once_and_the_model_gets_every_result_in_its_
 
 #[tokio::test]
 async fn each_call_fails_alone_and_the_others_succeed() {
-    let mut world = World::with(|config| config.client_tools.default_timeout = Duration::from_millis(300)).await;
+    let mut world = World::start().await;
+    let tools = json!([{ "id": "slow", "timeout": 300 }]);
+    world.server.post("/client-tools/register", json!({ "clientID": "tab", "tools": tools })).await;
     let wanted = [
         ("client_tab_a", json!({ "n": 1 })),
         ("client_tab_a", json!({ "n": 2 })),
-        ("client_tab_a", json!({ "n": 3 })),
+        ("client_tab_slow", json!({})),
         ("client_tab_a", json!({ "n": "four" })),
         ("nobody", json!({})),
         ("client_tab_b", json!({})),
@@ -152,7 +152,7 @@ async fn each_call_fails_alone_and_the_others_succeed() {
         "no such file",
         "Client tool execution timed out after 300ms",
         "Invalid input: at /n: \"four\" is not of type \"integer\"",
-        "There is no tool `nobody`. There is: list_tools, client_tab_a, client_tab_b",
+        "There is no tool `nobody`. There is: list_tools, client_tab_a, client_tab_b, client_tab_slow",
         "somebody cancelled it",
     ];
     assert_eq!(world.model.last_shown().results, results);
@@ -242,14 +242,14 @@ fn pattern(text: &str) -> handback_core::policy::Pattern {
 #[tokio::test]
 async fn a_call_that_nobody_answers_in_time_is_told_to_the_model_and_to_the_client() {
     let mut world = World::start().await;
-    let tools = json!([{ "id": "slow", "timeout": 100 }]);
+    let tools = json!([{ "id": "slow", "timeout": 500 }]);
     world.server.post("/client-tools/register", json!({ "clientID": "tab", "tools": tools })).await;
     world.model.will_call(&[("client_tab_slow", json!({}))]);
     world.model.will_say("Too slow.");
     let prompt = world.server.prompt(&world.session, "go");
     let call = world.stream.next_call().await;
     let cancel = world.stream.expect("tool-cancel").await;
-    let reason = "Client tool execution timed out after 100ms";
+    let reason = "Client tool execution timed out after 500ms";
     assert_eq!(cancel.data, json!({ "requestID": id(&call), "reason": reason }));
     let answer = prompt.await.unwrap();
     assert_eq!((answer.status, &answer.body["parts"][1]["text"]), (200, &json!("Too slow.")));

@@ -268,7 +268,7 @@ async fn an_ask_that_nobody_answers_is_a_denial() {
 async fn the_execution_clock_starts_when_the_call_is_allowed() {
     let mut world = World::with(|config| {
         permit(config, Permission::Ask);
-        config.client_tools.default_timeout = Duration::from_millis(400);
+        config.client_tools.default_timeout = Duration::from_millis(1500);
     })
     .await;
     world.model.will_call(&[("client_tab_a", json!({ "n": 1 }))]);
@@ -277,7 +277,7 @@ async fn the_execution_clock_starts_when_the_call_is_allowed() {
     let asked = tokio::time::Instant::now();
     let ask = world.server.until_asked(1).await.remove(0);
     // Longer than the call itself may take.
-    until("half a second is over", async || asked.elapsed() > Duration::from_millis(500)).await;
+    until("that time is over", async || asked.elapsed() > Duration::from_millis(1600)).await;
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));
     world.answer_next("ok").await;
     prompt.await.unwrap();
