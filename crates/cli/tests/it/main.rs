@@ -11,6 +11,8 @@ mod chat;
 mod processes;
 mod readme;
 #[cfg(unix)]
+mod sessions;
+#[cfg(unix)]
 mod terminal;
 mod usage;
 

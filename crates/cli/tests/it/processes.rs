@@ -52,7 +52,7 @@ fn attach(url: &str, arguments: &[&str]) -> (Process, Lines<BufReader<ChildStder
     (Process(child), lines)
 }
 
-fn wait_for(lines: &mut Lines<BufReader<ChildStderr>>, start: &str) {
+pub(crate) fn wait_for(lines: &mut Lines<BufReader<ChildStderr>>, start: &str) {
     assert!(lines.any(|line| line.unwrap().starts_with(start)), "no line starts with {start}");
 }
 
