@@ -6,6 +6,7 @@ mod calls;
 mod endpoints;
 mod errors;
 mod events;
+mod extensions;
 mod names;
 mod ownership;
 mod permissions;
