@@ -3,7 +3,7 @@
 use super::*;
 
 /// All events until the session is idle, briefly.
-async fn events(events: &mut Subscription) -> Vec<String> {
+pub(super) async fn until_idle(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         let event = match events.next().await.unwrap() {
@@ -78,7 +78,7 @@ async fn listeners_are_told_every_step_in_order() {
         "assistant true",
         "Updated",
     ];
-    assert_eq!(events(&mut listener).await, expected);
+    assert_eq!(until_idle(&mut listener).await, expected);
 }
 
 #[tokio::test(start_paused = true)]

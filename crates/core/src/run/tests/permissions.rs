@@ -103,3 +103,20 @@ async fn a_call_that_waits_to_be_allowed_cannot_be_answered() {
     assert!(matches!(early, Err(crate::delegate::NotTaken::NotAllowedYet)), "{early:?}");
     assert_eq!(world.hub().asks(None).len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_closes_the_asks_of_its_turn() {
+    let with = With { permission: Permission::Ask, ..With::default() };
+    let world = World::with(vec![calls(&[("client_tab_a", "{}")])], with);
+    let session = world.session().await;
+    let mut listener = world.hub().subscribe();
+    let prompted = world.say(&session, "go").await.unwrap();
+    let asks = world.until_asked(1).await;
+    world.sessions.abort(&session.id).await;
+    assert_eq!(brief(&prompted.answer.unwrap().await.unwrap()).pop().unwrap(), "error The turn was aborted");
+    assert!(world.hub().asks(None).is_empty());
+    let late = world.reply(&asks[0], Reply::Once, None).await;
+    assert!(matches!(late, Err(NotAnswered::Unknown(_))), "{late:?}");
+    let told = super::events::until_idle(&mut listener).await;
+    assert!(told.contains(&"answered Reject".to_owned()), "{told:?}");
+}
