@@ -1,0 +1,137 @@
+//! What is kept of a session, and whose it is.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_session_stops_and_does_not_come_back() {
+    let world = World::new(vec![calls(&[("client_tab_a", "{}")])]);
+    let session = world.session().await;
+    let mut connection = world.connect();
+    let running = world.say(&session, "go").await.unwrap();
+    let waiting = world.say(&session, "next").await.unwrap();
+    offered(&mut connection).await;
+    assert!(world.sessions.delete(&session).await.unwrap());
+    assert!(matches!(connection.next().await, Delivery::Cancel { .. }));
+    assert_eq!(brief(&running.answer.unwrap().await.unwrap()).last().unwrap(), "error The turn was aborted");
+    assert!(waiting.answer.unwrap().await.is_err());
+    assert!(matches!(world.sessions.get(&session.id).await, Err(SessionError::Unknown(_))));
+    assert!(world.sessions.messages(&session.id).await.unwrap().is_empty());
+    assert!(matches!(world.say(&session, "hello?").await, Err(SessionError::Unknown(_))));
+    assert!(!world.sessions.delete(&session).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_its_clients_and_an_unclaimed_one_is_the_first_prompters() {
+    let world = World::new(vec![]);
+    let bound = world.session().await;
+    let free = world.sessions.create(NewSession::default()).await.unwrap();
+    let as_client = |name: &str| Prompt { client: Some(ClientId::parse(name).unwrap()), ..prompt("hi") };
+    let stranger = world.sessions.prompt(&bound.id, as_client("stranger")).await;
+    assert!(matches!(stranger, Err(SessionError::Forbidden)), "{stranger:?}");
+    assert!(world.sessions.messages(&bound.id).await.unwrap().is_empty());
+    world.sessions.prompt(&free.id, as_client("tab")).await.unwrap().answer.unwrap().await.unwrap();
+    assert_eq!(world.shown()[0]["tools"], json!(["client_tab_a", "client_tab_b"]));
+    let late = world.sessions.prompt(&free.id, as_client("stranger")).await;
+    assert!(matches!(late, Err(SessionError::Forbidden)), "{late:?}");
+    let other = ClientId::parse("other").unwrap();
+    assert!(world.sessions.must_be_open_to(&other, Some(&free.id)).await.is_err());
+    world.sessions.must_be_open_to(&other, Some(&SessionId::parse("opaque").unwrap())).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_the_server_lets_turns_finish_for_a_while_and_then_says_so_on_them() {
+    let (dropped, _is_dropped) = oneshot::channel();
+    let hang = vec![Said::Hang(Arc::new(Mutex::new(Some(dropped))))];
+    let world = World::new(vec![hang]);
+    let session = world.session().await;
+    let prompted = world.say(&session, "go").await.unwrap();
+    world.sessions.close(Duration::from_secs(10)).await;
+    let answer = prompted.answer.unwrap().await.unwrap();
+    assert_eq!(brief(&answer), ["start", "error The server was stopped while this turn was under way"]);
+    assert!(matches!(world.say(&session, "more").await, Err(SessionError::ShuttingDown)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
+    let world = World::new(vec![]);
+    let session = world.session().await;
+    let user = |id: &str, wants_reply| Message {
+        id: MessageId::parse(id).unwrap(),
+        session: session.id.clone(),
+        created: crate::clock::Time(0),
+        role: Role::User(UserMessage {
+            agent: "default".into(),
+            model: ModelRef::parse("fake/one").unwrap(),
+            system: None,
+            tools: BTreeMap::new(),
+            wants_reply,
+        }),
+        parts: Vec::new(),
+    };
+    let store = world.sessions.store();
+    let (answered, waiting) = (user("msg_1", true), user("msg_2", true));
+    let begun = assistant(&world.sessions, &answered);
+    for message in [answered, waiting, user("msg_3", false)] {
+        store.save_message(&Arc::new(message)).await.unwrap();
+    }
+    Draft::new(&world.sessions, &session, begun).save();
+    assert_eq!(world.sessions.recover().await.unwrap(), 2);
+    let error = "error The server was restarted before this turn was over";
+    let expected: [&[&str]; 5] = [&[], &[], &[], &["start", error], &["start", error]];
+    assert_eq!(history(&world, &session).await, expected);
+    assert_eq!(world.sessions.recover().await.unwrap(), 0);
+}
+
+#[test]
+fn a_conversation_is_in_order_whatever_the_order_of_storing() {
+    let (hub_free, parent) = (assistant_shell(MessageId::parse("u1").unwrap()), MessageId::parse("u1").unwrap());
+    let assistant = |id: &str, parent: &MessageId| {
+        let mut message = assistant_shell(MessageId::parse(id).unwrap());
+        message.role = Role::Assistant(AssistantMessage {
+            parent: parent.clone(),
+            agent: "".into(),
+            model: ModelRef::parse("a/b").unwrap(),
+            completed: None,
+            finish: None,
+            usage: Usage::default(),
+            error: None,
+        });
+        Arc::new(message)
+    };
+    let user = |id: &str| Arc::new(assistant_shell(MessageId::parse(id).unwrap()));
+    let second = MessageId::parse("u2").unwrap();
+    let third = user("u3");
+    let stored = vec![
+        Arc::new(hub_free),
+        assistant("a1", &parent),
+        user("u2"),
+        assistant("a1b", &parent),
+        third.clone(),
+        assistant("a2", &second),
+        user("u4"),
+    ];
+    let ordered: Vec<String> = conversation(stored, &third).iter().map(|message| message.id.to_string()).collect();
+    assert_eq!(ordered, ["u1", "a1", "a1b", "u2", "a2", "u3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_must_be_there_and_nothing_is_kept_of_what_is_refused() {
+    let world = World::new(vec![]);
+    let session = world.session().await;
+    let unknown = [
+        Prompt { agent: Some("nobody".into()), ..prompt("x") },
+        Prompt { model: Some(ModelRef::parse("nowhere/x").unwrap()), ..prompt("x") },
+    ];
+    for prompt in unknown {
+        assert!(world.sessions.prompt(&session.id, prompt).await.is_err());
+    }
+    let id = MessageId::parse("msg_mine").unwrap();
+    let named = || Prompt { message: Some(id.clone()), ..prompt("x") };
+    world.sessions.prompt(&session.id, named()).await.unwrap().answer.unwrap().await.unwrap();
+    let again = world.sessions.prompt(&session.id, named()).await;
+    assert!(matches!(again, Err(SessionError::DuplicateMessage(_))), "{again:?}");
+    assert_eq!(history(&world, &session).await.len(), 2);
+    let silent = Prompt { wants_reply: false, ..prompt("just so you know") };
+    assert!(world.sessions.prompt(&session.id, silent).await.unwrap().answer.is_none());
+    assert_eq!((history(&world, &session).await.len(), world.shown().len()), (3, 1));
+}
