@@ -165,9 +165,9 @@ impl Hub {
         let Some(tool) = tool else { return Err(Refusal::UnknownTool(new.tool)) };
         let limits = self.limits();
         tool.spec.schema.check(&new.input, limits)?;
-        let rate = match new.origin {
-            Origin::Model => &self.0.model_rate,
-            Origin::Application => &self.0.execute_rate,
+        let (rate, stopped) = match new.origin {
+            Origin::Model => (&self.0.model_rate, Cancellation::TurnStopped),
+            Origin::Application => (&self.0.execute_rate, Cancellation::CallerGone),
         };
 
         let now = Instant::now();
@@ -216,7 +216,7 @@ impl Hub {
             }
             Ok(())
         })?;
-        let open = OpenCall { hub: self.clone(), head, asked, ended, over: false, stopped: Cancellation::CallerGone };
+        let open = OpenCall { hub: self.clone(), head, asked, ended, over: false, stopped };
         if let Some(journaled) = journaled {
             journaled?.await?;
             self.locked(|table| permit(table, &open.head, new.permission, ask.take(), Instant::now()));
@@ -242,31 +242,39 @@ impl Hub {
 
     /// A client answers a call.
     pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
-        let ended = self.decide(request, caller, outcome)?;
-        let Some(ended) = ended else {
-            // The first one may still be on its way into the journal.
-            self.0.store.flush().await?;
-            return Ok(Taken::Again);
-        };
-        // Journaled first: a result that was answered with yes is never lost.
-        ended.journal().await?;
-        Ok(Taken::First)
+        match self.decide(request, caller, outcome)? {
+            // Journaled first: a result that was answered with yes is never lost.
+            Decided::Ended(ended) => {
+                ended.journal().await?;
+                Ok(Taken::First)
+            }
+            Decided::Before(None) => {
+                // The first one may still be on its way into the journal.
+                self.0.store.flush().await?;
+                Ok(Taken::Again)
+            }
+            Decided::Before(Some(unjournaled)) => {
+                self.0.store.finish(&unjournaled).await?;
+                self.locked(|table| table.finished.journaled(request));
+                Ok(Taken::Again)
+            }
+        }
     }
 
     /// Somebody cancels a call.
     pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
         match self.decide(request, caller, outcome)? {
-            Some(ended) => Ok(ended.journal().await?),
-            None => Err(NotTaken::Over),
+            Decided::Ended(ended) => Ok(ended.journal().await?),
+            Decided::Before(_) => Err(NotTaken::Over),
         }
     }
 
-    /// Ends a call on somebody's behalf, or says why not; `None` if the same result had ended it before.
-    fn decide(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Option<Ended>, NotTaken> {
+    /// Ends a call on somebody's behalf, or says why not.
+    fn decide(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Decided, NotTaken> {
         let now = Instant::now();
         let answer = outcome.answer_hash();
-        let ending = self.locked(|table| {
+        self.locked(|table| {
             if let Some(call) = table.calls.get(request) {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
@@ -274,20 +282,30 @@ impl Hub {
                 if answer.is_some() && call.stage == Stage::AwaitingApproval {
                     return Err(NotTaken::NotAllowedYet);
                 }
-                return Ok(table.finish(request, outcome, answer, now));
+                let ending = table.finish(request, outcome, answer, now).ok_or(NotTaken::Unknown)?;
+                return Ok(Decided::Ended(Ended::new(self, ending)));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
             if !caller.may_touch(&over.client, &over.session) {
                 return Err(NotTaken::Forbidden);
             }
             match (over.end, answer) {
-                (End::Answered(taken), Some(answer)) if taken == answer => Ok(None),
+                (End::Answered(taken), Some(answer)) if taken == answer => {
+                    Ok(Decided::Before(over.unjournaled.clone()))
+                }
                 (End::Answered(_), Some(_)) => Err(NotTaken::Conflict),
                 _ => Err(NotTaken::Over),
             }
-        })?;
-        Ok(ending.map(|ending| Ended::new(self, ending)))
+        })
     }
+}
+
+/// What came of somebody's wish to end a call.
+enum Decided {
+    /// It ended the call.
+    Ended(Ended),
+    /// The same result had ended it before; here it is if it could not be journaled then.
+    Before(Option<Arc<FinishedCall>>),
 }
 
 /// What the model is told of a call that the policy denies.
@@ -316,6 +334,7 @@ pub struct OpenCall {
     asked: Option<Asked>,
     ended: oneshot::Receiver<Arc<FinishedCall>>,
     over: bool,
+    /// What it means when this is dropped.
     stopped: Cancellation,
 }
 
@@ -323,13 +342,6 @@ impl OpenCall {
     /// What was asked.
     pub fn head(&self) -> &Arc<CallHead> {
         &self.head
-    }
-
-    /// Says what it means when this is dropped.
-    #[must_use]
-    pub fn if_dropped(mut self, cancellation: Cancellation) -> Self {
-        self.stopped = cancellation;
-        self
     }
 
     /// Waits until the call is over: first on the approval clock, if it has to be allowed, then until its deadline.
@@ -393,16 +405,27 @@ impl Ended {
         Self { hub: hub.clone(), ending }
     }
 
-    /// Journals the end, then answers the waiters.
-    pub(crate) async fn journal(self) -> Result<(), StoreError> {
-        self.hub.0.store.finish(&self.ending.call).await
+    /// Journals the end, then answers the waiters. It is written in the order in which this is called, whenever the
+    /// future is polled.
+    pub(crate) fn journal(self) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
+        let writing = self.hub.0.store.finish(&self.ending.call);
+        async move {
+            let written = writing.await;
+            if written.is_err() {
+                self.hub.locked(|table| table.finished.not_journaled(&self.ending.call));
+            }
+            written
+        }
     }
 
     /// Journals the end where nobody can be told that the journal failed.
-    pub(crate) async fn settle(self) {
+    pub(crate) fn settle(self) -> impl Future<Output = ()> + Send + 'static {
         let request = self.ending.call.head.request.clone();
-        if let Err(error) = self.journal().await {
-            tracing::error!(%request, %error, "the end of a call was not journaled");
+        let journaling = self.journal();
+        async move {
+            if let Err(error) = journaling.await {
+                tracing::error!(%request, %error, "the end of a call was not journaled");
+            }
         }
     }
 

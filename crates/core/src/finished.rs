@@ -1,11 +1,12 @@
 //! Calls that are over, remembered for late and repeated answers: who they belonged to and a hash of the answer.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::call::CallHead;
+use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, RequestId, SessionId};
 use ahash::HashMap;
 
@@ -23,6 +24,8 @@ pub(crate) struct Remembered {
     pub(crate) client: ClientId,
     pub(crate) session: SessionId,
     pub(crate) end: End,
+    /// The call, if the journal failed to take its end.
+    pub(crate) unjournaled: Option<Arc<FinishedCall>>,
     at: Instant,
 }
 
@@ -42,7 +45,8 @@ impl Finished {
     }
 
     pub(crate) fn insert(&mut self, head: &CallHead, end: End, now: Instant) {
-        let entry = Remembered { client: head.client().clone(), session: head.session.clone(), end, at: now };
+        let (client, session) = (head.client().clone(), head.session.clone());
+        let entry = Remembered { client, session, end, unjournaled: None, at: now };
         self.calls.insert(head.request.clone(), entry);
         self.order.push_back((now, head.request.clone()));
         while self.order.len() > self.most {
@@ -52,6 +56,20 @@ impl Finished {
 
     pub(crate) fn get(&self, request: &RequestId, now: Instant) -> Option<&Remembered> {
         self.calls.get(request).filter(|call| now < call.at + self.longest)
+    }
+
+    /// The journal failed to take the end of a call.
+    pub(crate) fn not_journaled(&mut self, call: &Arc<FinishedCall>) {
+        if let Some(known) = self.calls.get_mut(&call.head.request) {
+            known.unjournaled = Some(call.clone());
+        }
+    }
+
+    /// It took it in the end.
+    pub(crate) fn journaled(&mut self, request: &RequestId) {
+        if let Some(known) = self.calls.get_mut(request) {
+            known.unjournaled = None;
+        }
     }
 
     /// Forgets what is too old. An id is not remembered twice: a call cannot be made under an id that is.

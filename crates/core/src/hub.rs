@@ -216,6 +216,11 @@ impl Hub {
         self.locked(|table| table.unregister(client, session, which))
     }
 
+    /// A session is gone, and with it the tools that were only there.
+    pub(crate) fn forget_session(&self, session: &SessionId) {
+        self.locked(|table| table.forget_session(session));
+    }
+
     /// A client's tools in order of registration; with a session, those offered there.
     pub fn tools_of(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
         self.locked(|table| table.registry.of_client(client, session))

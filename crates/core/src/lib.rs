@@ -21,7 +21,7 @@
 //! | [`agent`] | what a model is told to be, and what it may do |
 //! | [`policy`] | which tools may be called: patterns over their ids; pure |
 //! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
-//! | [`store`] | the journal of calls, and its memory implementation |
+//! | [`store`] | what is kept: calls, sessions, messages; and its memory implementation |
 //! | [`event`] | what happened, for whoever listens |
 //! | [`metrics`] | what happened, counted |
 //! | [`rate`] | how many calls a client may be asked for |

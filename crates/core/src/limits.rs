@@ -21,6 +21,8 @@ pub struct Limits {
     pub execute_calls_per_minute: u32,
     /// Tools of one client; a registration that would exceed it is refused.
     pub tools_per_client: usize,
+    /// Sessions that one tool is registered for by name; a registration that would exceed it is refused.
+    pub sessions_per_tool: usize,
     /// Size of a tool's schema; a larger one is refused.
     pub schema_bytes: usize,
     /// Depth of a tool's schema; a deeper one is refused.
@@ -62,6 +64,7 @@ impl Default for Limits {
             model_calls_per_minute: 100,
             execute_calls_per_minute: 0,
             tools_per_client: 128,
+            sessions_per_tool: 10_000,
             schema_bytes: 64 * 1024,
             schema_depth: 32,
             input_depth: 128,

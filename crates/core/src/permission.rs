@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::call::{CallHead, Outcome};
 use crate::clock::Time;
 use crate::delegate::{Caller, Ended};
+use crate::event::Event;
 use crate::hub::Hub;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
@@ -47,7 +48,7 @@ pub struct Answer {
     pub message: Option<String>,
 }
 
-/// Why an answer does not count; the ask is as it was.
+/// Why an answer does not count. The ask is as it was, unless the journal failed: then the call is denied.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnswered {
     /// There is no such ask, or it was answered, or its time is over.
@@ -82,10 +83,15 @@ impl Hub {
         asks
     }
 
+    /// An ask that is open.
+    pub fn ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
+        self.locked(|table| table.find_ask(id))
+    }
+
     /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
     pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         let unknown = || NotAnswered::Unknown(id.clone());
-        let ask = self.locked(|table| table.find_ask(id)).ok_or_else(unknown)?;
+        let ask = self.ask(id).ok_or_else(unknown)?;
         if !caller.may_touch(ask.call.client(), &ask.call.session) {
             return Err(NotAnswered::Forbidden);
         }
@@ -114,6 +120,7 @@ impl Hub {
             match &journaled {
                 Ok(()) => hub.locked(|table| table.approve(open, answer.reply, head, Instant::now())),
                 Err(_) => {
+                    hub.emit(|| Event::Answered(open.ask.clone(), Reply::Reject));
                     let reason = "The call could not be recorded by the server and was not made".to_owned();
                     if let Some(ended) = hub.end(&head.request, Outcome::Denied(reason)) {
                         ended.settle().await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::id::{ClientId, SessionId, ToolId};
+use crate::limits::Limits;
 use crate::tool::{Tool, ToolSpec};
 use ahash::HashMap;
 
@@ -24,6 +25,14 @@ pub enum RegisterError {
         /// The limit.
         allowed: usize,
     },
+    /// A tool would be in too many sessions.
+    #[error("the tool {tool} is in {allowed} sessions; take it out of some, or register it without a session")]
+    TooManySessions {
+        /// The tool.
+        tool: ToolId,
+        /// The limit.
+        allowed: usize,
+    },
     /// There are too many clients.
     #[error("too many clients are known; try again later")]
     TooManyClients,
@@ -38,6 +47,10 @@ struct Scope {
 }
 
 impl Scope {
+    fn is_full_for(&self, session: &SessionId, most: usize) -> bool {
+        self.sessions.len() >= most && !self.sessions.contains(session)
+    }
+
     fn covers(&self, session: &SessionId) -> bool {
         self.everywhere || self.sessions.contains(session)
     }
@@ -65,8 +78,9 @@ impl Registry {
         client: &ClientId,
         session: Option<&SessionId>,
         specs: Vec<ToolSpec>,
-        most: usize,
+        limits: &Limits,
     ) -> Result<Vec<ToolId>, RegisterError> {
+        let (most, allowed) = (limits.tools_per_client, limits.sessions_per_tool);
         let ids: Vec<ToolId> = specs.iter().map(|spec| ToolId::new(client, &spec.name)).collect();
         let mut new = BTreeSet::new();
         for id in &ids {
@@ -74,7 +88,11 @@ impl Registry {
                 Some(known) if known.tool.client != *client => {
                     return Err(RegisterError::Collision { tool: id.clone() });
                 }
-                Some(_) => {}
+                Some(known) => {
+                    if session.is_some_and(|session| known.scope.is_full_for(session, allowed)) {
+                        return Err(RegisterError::TooManySessions { tool: id.clone(), allowed });
+                    }
+                }
                 None => {
                     new.insert(id);
                 }
@@ -166,6 +184,16 @@ impl Registry {
                 self.by_session.remove(session);
             }
         }
+    }
+
+    /// A session is gone: its tools are taken out of it. Gives those that are in no other, by client.
+    pub(crate) fn forget_session(&mut self, session: &SessionId) -> Vec<Arc<Tool>> {
+        let mut tools = self.of_session(session);
+        for tool in &tools {
+            self.remove(&tool.client, Some(session), &tool.id);
+        }
+        tools.retain(|tool| !self.tools.contains_key(&tool.id));
+        tools
     }
 
     /// The tools, of any client, that were registered for a session by name.

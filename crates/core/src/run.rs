@@ -29,37 +29,44 @@ use crate::message::{AssistantMessage, Message, Role, Session, TurnError, Usage,
 use crate::model::{ModelRequest, ModelTool};
 use crate::sessions::{Queued, Sessions};
 use crate::store::StoreError;
+use crate::toolbox::guarded;
 
 /// How many pieces of an answer are told at once when they come at once; then listeners get a turn.
 const TOLD_AT_ONCE: usize = 4;
 /// How many are taken at once when nobody listens; then others get a turn.
 const TAKEN_AT_ONCE: usize = 64;
 
-/// Runs a turn to its end; gives the last message, and the session if it is still there.
+/// Runs a turn to its end; gives the last message, or `None` if the session is gone.
 pub(crate) async fn turn(
     sessions: &Sessions,
     id: &SessionId,
     queued: &Queued,
     abort: &CancellationToken,
-) -> (Option<Arc<Session>>, Arc<Message>) {
-    let session = match sessions.begin_turn(id, queued).await {
-        Ok(Some(session)) => session,
-        Ok(None) => return (None, unsaved(sessions, &queued.user, sessions.stopped())),
-        Err(error) => return (None, unsaved(sessions, &queued.user, TurnError::Other(error.to_string()))),
-    };
+) -> Option<Arc<Message>> {
+    let begun = sessions.begin_turn(id, queued).await.transpose()?;
+    let session = begun.as_ref().unwrap_or(&queued.session);
     sessions.hub().emit(|| Event::Session(session.clone(), SessionEvent::Busy));
-    let mut turn = Turn { sessions, session: &session, user: &queued.user, draft: None, last: None };
-    // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
-    let run = Box::pin(turn.run());
-    let ended = tokio::select! {
-        // What has come in before the abort counts.
-        biased;
-        ended = run => ended,
-        () = abort.cancelled() => Err(sessions.stopped()),
+    let mut turn = Turn { sessions, session, user: &queued.user, draft: None, unkept: None, last: None };
+    let ended = match &begun {
+        Err(error) => Err(error.clone()),
+        Ok(_) => {
+            // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
+            let run = Box::pin(guarded("The turn", turn.run()));
+            tokio::select! {
+                // What has come in before the abort counts.
+                biased;
+                ended = run => ended.unwrap_or_else(|reason| Err(TurnError::Other(reason))),
+                () = abort.cancelled() => Err(sessions.stopped()),
+            }
+        }
     };
     let answer = turn.end(ended).await;
-    let session = sessions.update(id, |_| {}).unwrap_or(session);
-    (Some(session), answer)
+    if let Some((_, saving)) = sessions.change(id, |_| {})
+        && let Err(error) = saving.await
+    {
+        tracing::error!(session = %id, %error, "the end of a turn was not kept");
+    }
+    Some(answer)
 }
 
 /// A turn under way.
@@ -69,6 +76,8 @@ struct Turn<'a> {
     user: &'a Arc<Message>,
     /// The message that is being written.
     draft: Option<Draft>,
+    /// A message that is complete and could not be kept.
+    unkept: Option<Arc<Message>>,
     /// The last message that is complete.
     last: Option<Arc<Message>>,
 }
@@ -148,16 +157,22 @@ impl Turn<'_> {
         self.complete(None).await
     }
 
-    /// The draft is done: it is kept, and told.
+    /// The draft is done: it is kept, and told. What could not be kept is tried once more, with the error on it.
     async fn complete(&mut self, error: Option<TurnError>) -> Result<Arc<Message>, TurnError> {
-        let draft = match self.draft.take() {
-            Some(draft) => draft,
-            None => Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)),
+        let draft = match (self.draft.take(), self.unkept.take()) {
+            (Some(draft), _) => draft,
+            (None, Some(unkept)) => Draft::new(self.sessions, self.session, Message::clone(&unkept)),
+            (None, None) => Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)),
         };
         let (message, saving) = draft.finish(error);
         self.last = Some(message.clone());
-        saving.await.map_err(|error| failed(&error))?;
-        Ok(message)
+        match saving.await {
+            Ok(()) => Ok(message),
+            Err(error) => {
+                self.unkept = Some(message);
+                Err(failed(&error))
+            }
+        }
     }
 
     async fn end(mut self, ended: Result<(), TurnError>) -> Arc<Message> {
@@ -224,7 +239,8 @@ fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message
     Arc::new(message)
 }
 
-fn failed(error: &StoreError) -> TurnError {
+/// The store failed: the cause is for the log.
+pub(crate) fn failed(error: &StoreError) -> TurnError {
     tracing::error!(%error, "a turn could not be kept");
     TurnError::Other("The turn could not be saved; see the server's log".to_owned())
 }

@@ -10,6 +10,7 @@ mod live;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use ahash::HashMap;
@@ -277,32 +278,58 @@ impl Sessions {
     }
 
     /// Says something in a session. When this returns, it is kept and its turn will come.
-    pub async fn prompt(&self, id: &SessionId, prompt: Prompt) -> Result<Prompted, SessionError> {
+    pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         if !self.hub().is_serving() {
             return Err(SessionError::ShuttingDown);
         }
-        let session = self.get(id).await?;
         // Held until the message is kept.
-        let _claim = match &prompt.message {
-            Some(message) => Some(self.claim(id, message).await?),
+        let claim = match &prompt.message {
+            Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
         let client = prompt.client.clone();
-        let user = Arc::new(self.user_message(&session, prompt)?);
+        let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
-        let answer = self.enqueue(&session, &user, client, kept)?;
-        if let Err(error) = self.store().save_message(&user).await {
-            // Its turn may be waiting for this, or may not.
-            _ = tell_kept.send(false);
-            return Err(error.into());
+        let answer = self.enqueue(session, &user, client, kept)?;
+        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), tell_kept, claim));
+        match futures_util::poll!(keeping.as_mut()) {
+            Poll::Ready(kept) => kept?,
+            // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
+            Poll::Pending => self.finish(keeping).await?,
         }
-        self.tell(&session, SessionEvent::Message(user.clone()));
-        for part in &user.parts {
-            let (message, part) = (user.id.clone(), part.clone());
-            self.tell(&session, SessionEvent::Part { message, part, delta: None });
-        }
-        _ = tell_kept.send(true);
         Ok(Prompted { user, answer })
+    }
+
+    /// Keeps a prompt, tells of it, and lets its turn begin.
+    async fn keep(
+        self,
+        session: Arc<Session>,
+        user: Arc<Message>,
+        tell_kept: oneshot::Sender<bool>,
+        claim: Option<Claim>,
+    ) -> Result<(), StoreError> {
+        let kept = self.store().save_message(&user).await;
+        if kept.is_ok() {
+            self.tell(&session, SessionEvent::Message(user.clone()));
+            for part in &user.parts {
+                let (message, part) = (user.id.clone(), part.clone());
+                self.tell(&session, SessionEvent::Part { message, part, delta: None });
+            }
+        }
+        drop(claim);
+        // Nobody waits for it where no answer is wanted.
+        _ = tell_kept.send(kept.is_ok());
+        kept
+    }
+
+    /// Does something to its end, whether or not whoever asks for it goes meanwhile.
+    async fn finish<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let task = self.hub().0.tasks.spawn_on(work, &self.hub().0.runtime);
+        task.await.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
     }
 
     /// Claims an id for a message; nobody else may have it, or had it before.
@@ -340,8 +367,8 @@ impl Sessions {
     /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
     pub async fn abort(&self, id: &SessionId) {
         let over = self.lock().get(id).map(|live| {
-            live.abort.cancel();
-            live.over.clone()
+            live.turn.abort.cancel();
+            live.turn.over.clone()
         });
         if let Some(over) = over {
             over.cancelled().await;
@@ -353,15 +380,20 @@ impl Sessions {
         let (deleting, over) = {
             let mut live = self.lock();
             let over = live.remove(&session.id).map(|live| {
-                live.abort.cancel();
-                live.over
+                live.turn.abort.cancel();
+                live.turn.over
             });
             (self.store().delete_session(&session.id), over)
         };
+        // Whoever waits until all is idle need not wait for this one.
+        self.0.idle.notify_waiters();
+        let deleted = deleting.await?;
         if let Some(over) = over {
             over.cancelled().await;
+            // What its turn still wrote when it was stopped: the ends of its calls.
+            self.store().delete_session(&session.id).await?;
         }
-        let deleted = deleting.await?;
+        self.hub().forget_session(&session.id);
         if deleted {
             self.tell(session, SessionEvent::Deleted);
         }
@@ -370,23 +402,47 @@ impl Sessions {
 
     /// Answers an ask; `Always` holds for the tool as long as the session lives, and for its other open asks.
     pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
-        let reply = answer.reply;
-        let ask = self.hub().answer(id, caller, answer).await?;
-        if reply == Reply::Always {
-            let tool = ask.call.tool.id.to_string();
-            self.update(&ask.call.session, |session| _ = session.approved.insert(tool));
-            for other in self.hub().asks(Some(&ask.call.session)) {
-                if other.call.tool.id == ask.call.tool.id {
-                    let answer = Answer { reply: Reply::Once, input: None, message: None };
-                    match self.hub().answer(&other.id, caller, answer).await {
-                        // Somebody else was quicker.
-                        Ok(_) | Err(NotAnswered::Unknown(_)) => {}
-                        Err(error) => return Err(error),
-                    }
+        match answer.reply {
+            Reply::Once | Reply::Reject => self.hub().answer(id, caller, answer).await,
+            Reply::Always => self.finish(self.clone().always(id.clone(), caller.clone(), answer)).await,
+        }
+    }
+
+    async fn always(self, id: PermissionId, caller: Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let ask = self.hub().answer(&id, &caller, answer).await?;
+        self.approve(&ask.call.session, ask.call.tool.id.as_str()).await?;
+        for other in self.hub().asks(Some(&ask.call.session)) {
+            if other.call.tool.id == ask.call.tool.id {
+                let answer = Answer { reply: Reply::Once, input: None, message: None };
+                match self.hub().answer(&other.id, &caller, answer).await {
+                    // Somebody else was quicker.
+                    Ok(_) | Err(NotAnswered::Unknown(_)) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
         Ok(ask)
+    }
+
+    /// Allows a tool for as long as a session lives.
+    async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
+        loop {
+            if let Some((_, saving)) = self.change(id, |session| _ = session.approved.insert(tool.to_owned())) {
+                return saving.await;
+            }
+            // Its turn is over, and nothing else changes it; unless the next one begins just now.
+            let Some(stored) = self.store().session(id).await? else { return Ok(()) };
+            let mut changed = Session::clone(&stored);
+            changed.approved.insert(tool.to_owned());
+            let saving = {
+                let live = self.lock();
+                (!live.contains_key(id)).then(|| self.store().save_session(&Arc::new(changed)))
+            };
+            match saving {
+                Some(saving) => return saving.await,
+                None => tokio::task::yield_now().await,
+            }
+        }
     }
 
     /// Says of what an earlier process left behind that it was interrupted.

@@ -62,7 +62,8 @@ pub trait Store: Send + Sync + 'static {
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>>;
     /// The sessions, of one client or of all, those updated last first.
     fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>>;
-    /// Forgets a session with its messages and finished calls; says whether there was one.
+    /// Forgets a session with its messages and finished calls; says whether there was one. Calls of that session are
+    /// forgotten even if there was none.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
     /// Keeps a message with its parts, in place of what was known of it. Does nothing if its session is not kept.
     /// Messages are known by their session and id; who speaks, and what is answered, does not change.

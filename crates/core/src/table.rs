@@ -221,7 +221,7 @@ impl Table {
         if self.client_mut(client, wall).is_none() {
             return Err(RegisterError::TooManyClients);
         }
-        let registered = self.registry.register(client, session, specs, self.limits.tools_per_client);
+        let registered = self.registry.register(client, session, specs, &self.limits);
         if let Ok(ids) = &registered
             && !ids.is_empty()
         {
@@ -250,6 +250,14 @@ impl Table {
         }
         self.forget_if_idle(client);
         ids
+    }
+
+    /// A session is gone, and with it the tools that were only there.
+    pub(crate) fn forget_session(&mut self, session: &SessionId) {
+        for tool in self.registry.forget_session(session) {
+            self.events.emit(|| Event::Unregistered(tool.client.clone(), [tool.id.clone()].into()));
+            self.forget_if_idle(&tool.client);
+        }
     }
 
     // Calls

@@ -217,12 +217,12 @@ fn alias(id: &str, name: &str, salt: u32) -> SmolStr {
 }
 
 /// Runs something of an embedding program's own; if it panics, that is a failure of this call alone.
-pub(crate) async fn guarded<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
         let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(reason, "a server tool or a hook panicked");
-        "The tool failed inside the server; see its log".to_owned()
+        tracing::error!(reason, "something of an embedding program, or of ours, panicked");
+        format!("{what} failed inside the server; see its log")
     })
 }
 

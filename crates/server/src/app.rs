@@ -336,6 +336,7 @@ fn core_limits(config: &Config) -> Limits {
         model_calls_per_minute: limits.calls_per_minute,
         execute_calls_per_minute: limits.execute_per_minute,
         tools_per_client: limits.tools_per_client,
+        sessions_per_tool: limits.sessions_per_tool,
         schema_bytes: limits.schema_bytes,
         schema_depth: limits.schema_depth,
         input_depth: limits.input_depth,

@@ -296,6 +296,8 @@ numbers! {
         execute_per_minute: u32 = 0, "Whole::<0, 1_000_000_000>";
         /// Tools of one client.
         tools_per_client: usize = 128, "Whole::<1, 100_000>";
+        /// Sessions that one tool is registered for by name.
+        sessions_per_tool: usize = 10_000, "Whole::<1, 10_000_000>";
         /// Bytes of a tool's schema.
         schema_bytes: usize = 64 << 10, "Whole::<1, { 64 * MIB }>";
         /// Nesting of a tool's schema. The JSON parser stops at 128.

@@ -230,7 +230,7 @@ impl From<RegisterError> for Problem {
     fn from(error: RegisterError) -> Self {
         let code = match &error {
             RegisterError::Collision { .. } => ErrorCode::Conflict,
-            RegisterError::TooManyTools { .. } => ErrorCode::TooLarge,
+            RegisterError::TooManyTools { .. } | RegisterError::TooManySessions { .. } => ErrorCode::TooLarge,
             RegisterError::TooManyClients => ErrorCode::Unavailable,
         };
         Self::new(code, error.to_string())

@@ -23,8 +23,13 @@ fn specs(names: &[&str]) -> Vec<ToolSpec> {
     names.iter().map(spec).collect()
 }
 
+/// At most three tools of a client, each in at most two sessions.
+fn few() -> Limits {
+    Limits { tools_per_client: 3, sessions_per_tool: 2, ..Limits::default() }
+}
+
 fn register(registry: &mut Registry, owner: &str, names: &[&str]) -> Vec<String> {
-    let ids = registry.register(&client(owner), None, specs(names), 100).unwrap();
+    let ids = registry.register(&client(owner), None, specs(names), &Limits::default()).unwrap();
     ids.iter().map(ToString::to_string).collect()
 }
 
@@ -39,7 +44,7 @@ fn tools_are_listed_in_order_of_registration_and_the_same_id_again_replaces_in_p
     register(&mut registry, "a", &["z", "m", "a"]);
     let mut again = specs(&["m"]);
     again[0].description = "new".into();
-    registry.register(&client("a"), None, again, 100).unwrap();
+    registry.register(&client("a"), None, again, &Limits::default()).unwrap();
     assert_eq!(names(&registry, "a", None), ["z", "m", "a"]);
     assert_eq!(registry.find("client_a_m").unwrap().spec.description, "new");
     assert_eq!(registry.count(), 3);
@@ -49,7 +54,7 @@ fn tools_are_listed_in_order_of_registration_and_the_same_id_again_replaces_in_p
 fn a_tool_id_that_two_clients_would_share_is_refused_to_the_second_and_nothing_else_of_it_is_taken() {
     let mut registry = Registry::default();
     register(&mut registry, "a", &["b_c"]);
-    let refused = registry.register(&client("a_b"), None, specs(&["x", "c"]), 100).unwrap_err();
+    let refused = registry.register(&client("a_b"), None, specs(&["x", "c"]), &Limits::default()).unwrap_err();
     assert_eq!(refused, RegisterError::Collision { tool: ToolId::new(&client("a"), &ToolName::parse("b_c").unwrap()) });
     assert_eq!(names(&registry, "a_b", None), [""; 0]);
     assert_eq!(registry.count(), 1);
@@ -59,10 +64,10 @@ fn a_tool_id_that_two_clients_would_share_is_refused_to_the_second_and_nothing_e
 #[test]
 fn too_many_tools_are_refused_as_a_whole_and_replacing_is_not_adding() {
     let mut registry = Registry::default();
-    registry.register(&client("a"), None, specs(&["1", "2"]), 3).unwrap();
-    let refused = registry.register(&client("a"), None, specs(&["2", "3", "4"]), 3).unwrap_err();
+    registry.register(&client("a"), None, specs(&["1", "2"]), &few()).unwrap();
+    let refused = registry.register(&client("a"), None, specs(&["2", "3", "4"]), &few()).unwrap_err();
     assert_eq!(refused, RegisterError::TooManyTools { found: 4, allowed: 3 });
-    registry.register(&client("a"), None, specs(&["1", "2", "3", "3"]), 3).unwrap();
+    registry.register(&client("a"), None, specs(&["1", "2", "3", "3"]), &few()).unwrap();
     assert_eq!(registry.count(), 3);
 }
 
@@ -93,7 +98,7 @@ fn absent_is_all_and_an_empty_list_is_none() {
 fn a_tool_may_be_in_several_sessions_and_goes_with_the_last() {
     let mut registry = Registry::default();
     for name in ["s1", "s2"] {
-        registry.register(&client("a"), Some(&session(name)), specs(&["x"]), 100).unwrap();
+        registry.register(&client("a"), Some(&session(name)), specs(&["x"]), &Limits::default()).unwrap();
     }
     register(&mut registry, "a", &["everywhere"]);
     assert_eq!(names(&registry, "a", Some("s1")), ["x", "everywhere"]);
@@ -104,4 +109,21 @@ fn a_tool_may_be_in_several_sessions_and_goes_with_the_last() {
     assert_eq!(names(&registry, "a", Some("s2")), ["x", "everywhere"]);
     registry.unregister(&client("a"), Some(&session("s2")), Some(&["x".into()]));
     assert_eq!(names(&registry, "a", None), ["everywhere"]);
+}
+
+#[test]
+fn a_tool_is_in_so_many_sessions_and_leaves_those_that_are_gone() {
+    let mut registry = Registry::default();
+    let register = |registry: &mut Registry, name: &str| {
+        registry.register(&client("a"), Some(&session(name)), specs(&["x"]), &few()).map(|ids| ids.len())
+    };
+    for name in ["one", "two", "two"] {
+        assert_eq!(register(&mut registry, name), Ok(1));
+    }
+    assert!(matches!(register(&mut registry, "three"), Err(RegisterError::TooManySessions { allowed: 2, .. })));
+    assert!(registry.forget_session(&session("one")).is_empty());
+    assert_eq!(register(&mut registry, "three"), Ok(1));
+    assert!(registry.forget_session(&session("two")).is_empty());
+    assert_eq!(registry.forget_session(&session("three")).len(), 1);
+    assert_eq!((registry.count(), registry.by_session.len()), (0, 0));
 }

@@ -9,15 +9,19 @@ use smol_str::SmolStr;
 
 use super::draft::Draft;
 use crate::agent::Agent;
-use crate::call::{Cancellation, FinishedCall, Outcome, Success};
+use crate::call::{FinishedCall, Outcome, Success};
 use crate::clock::Time;
 use crate::delegate::{NewCall, Origin, Refusal};
 use crate::id::{CallId, MessageId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
 use crate::policy::Permission;
+use crate::schema::one_line;
 use crate::sessions::Sessions;
 use crate::tool::Tool;
 use crate::toolbox::{Before, HookedCall, Invocation, Offered, Place, ServerTool, guarded};
+
+/// What panics, in words.
+const TOOL: &str = "The tool";
 
 /// The calls of a step, in the model's order.
 pub(super) type Calls = Vec<ReadyCall>;
@@ -78,7 +82,8 @@ impl CallContext<'_> {
                 Ok((tool, input)) => (input.clone(), Ok((tool, input))),
                 Err(NotMade { input, reason }) => (input, Err(reason)),
             };
-            draft.run(place, &request, ToolState::Running { input: input.clone(), start });
+            let runs_on_client = matches!(&prepared, Ok((Offered { place: Place::Client(_), .. }, _)));
+            draft.run(place, runs_on_client.then_some(&request), ToolState::Running { input: input.clone(), start });
             match prepared {
                 Ok((tool, input)) => {
                     let call = Call { context: self, message: &message, call, request };
@@ -110,7 +115,7 @@ impl CallContext<'_> {
     ) -> Result<(&Offered, Box<RawValue>), NotMade> {
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
         let input = match RawValue::from_string(arguments) {
-            Ok(input) if input.get().starts_with('{') => input,
+            Ok(input) if input.get().starts_with('{') => one_line(input),
             Ok(input) => {
                 let reason = format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get()));
                 return Err(NotMade { input: empty_object(), reason });
@@ -142,9 +147,9 @@ impl Call<'_> {
         let mut input = input;
         let hooks = &self.context.sessions.setup().hooks;
         for hook in hooks {
-            match guarded(hook.before(self.hooked(tool, &input))).await {
+            match guarded(TOOL, async { hook.before(self.hooked(tool, &input)).await }).await {
                 Ok(Before::Go) => {}
-                Ok(Before::Change(changed)) => input = changed,
+                Ok(Before::Change(changed)) => input = one_line(changed),
                 Ok(Before::Refuse(reason)) | Err(reason) => return (input, ToolResult::Failed(reason)),
             }
         }
@@ -156,7 +161,7 @@ impl Call<'_> {
             }
         };
         for hook in hooks {
-            result = match guarded(hook.after(self.hooked(tool, &input), result)).await {
+            result = match guarded(TOOL, async { hook.after(self.hooked(tool, &input), result).await }).await {
                 Ok(result) => result,
                 Err(reason) => ToolResult::Failed(reason),
             };
@@ -185,7 +190,7 @@ impl Call<'_> {
         };
         match hub.open(new).await {
             Ok(open) => {
-                let finished = open.if_dropped(Cancellation::TurnStopped).outcome().await;
+                let finished = open.outcome().await;
                 (finished.head.input.clone(), told(&finished))
             }
             Err(refusal) => (input, ToolResult::Failed(refused(refusal))),
@@ -215,7 +220,7 @@ impl Call<'_> {
             input,
             tools: self.context.offered,
         };
-        let run = guarded(async { tool.run(invocation).await });
+        let run = guarded(TOOL, async { tool.run(invocation).await });
         match tokio::time::timeout(limits.default_timeout, run).await {
             Ok(Ok(Ok(success))) => completed(&success),
             Ok(Ok(Err(error)) | Err(error)) => ToolResult::Failed(error),

@@ -191,9 +191,9 @@ impl Draft {
     }
 
     /// A call is being run.
-    pub(super) fn run(&mut self, place: usize, request: &RequestId, state: ToolState) {
+    pub(super) fn run(&mut self, place: usize, request: Option<&RequestId>, state: ToolState) {
         self.change(place, |part| {
-            part.request = Some(request.clone());
+            part.request = request.cloned();
             part.state = state;
         });
     }
@@ -240,8 +240,10 @@ impl Draft {
         }
         if let Role::Assistant(said) = &mut self.message.role {
             said.completed = Some(now);
-            said.finish = self.stop;
-            said.usage = self.usage;
+            if let Some(stop) = self.stop {
+                said.finish = Some(stop);
+                said.usage = self.usage;
+            }
             said.error = error;
         }
         self.tell_message();

@@ -3,6 +3,7 @@
 mod bounds;
 mod events;
 mod extensions;
+mod faults;
 mod keeping;
 mod permissions;
 mod turns;
@@ -114,6 +115,7 @@ struct With {
     permission: Permission,
     tools: Vec<Arc<dyn ServerTool>>,
     hooks: Vec<Arc<dyn Hook>>,
+    models: Vec<(&'static str, Arc<dyn Model>)>,
 }
 
 fn client() -> ClientId {
@@ -126,11 +128,17 @@ impl World {
     }
 
     fn with(steps: Vec<Vec<Said>>, with: With) -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        Self::on(Arc::new(MemoryStore::default()), steps, with)
+    }
+
+    fn on(store: Arc<dyn Store>, steps: Vec<Vec<Said>>, with: With) -> Self {
         let hub = Hub::new(with.limits, Clock::counting(), store, TaskTracker::new());
         let model = Arc::new(Fake { steps: Mutex::new(steps.into()), shown: Mutex::default() });
         let mut models = Models::default();
         models.insert("fake", model.clone());
+        for (name, model) in with.models {
+            models.insert(name, model);
+        }
         let agent = Agent { policy: Policy { client_tools: with.permission, tools: Vec::new() }, ..Agent::default() };
         let setup = Setup {
             models,
@@ -169,11 +177,11 @@ impl World {
         self.hub().connect(opening).unwrap()
     }
 
-    async fn say(&self, session: &Session, text: &str) -> Result<Prompted, SessionError> {
-        self.sessions.prompt(&session.id, prompt(text)).await
+    async fn say(&self, session: &Arc<Session>, text: &str) -> Result<Prompted, SessionError> {
+        self.sessions.prompt(session, prompt(text)).await
     }
 
-    async fn answer(&self, session: &Session, text: &str) -> Arc<Message> {
+    async fn answer(&self, session: &Arc<Session>, text: &str) -> Arc<Message> {
         self.say(session, text).await.unwrap().answer.unwrap().await.unwrap()
     }
 

@@ -11,7 +11,7 @@ use crate::event::SessionEvent;
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::message::{Message, PartBody, Role, Session, TurnError};
 use crate::run;
-use crate::store::StoreError;
+use crate::store::StoreFuture;
 
 /// How a session is called until somebody says something in it.
 pub(super) const UNTITLED: &str = "New session";
@@ -24,26 +24,30 @@ pub(super) struct Live {
     client: Option<ClientId>,
     /// The session, once its first turn has begun.
     session: Option<Arc<Session>>,
+    /// The prompt whose turn is under way.
     running: MessageId,
-    pub(super) abort: CancellationToken,
-    /// Cancelled when the turn is over.
-    pub(super) over: CancellationToken,
+    pub(super) turn: Handles,
     queue: VecDeque<Queued>,
+}
+
+/// How a turn is stopped, and how others learn that it is over.
+#[derive(Clone)]
+pub(super) struct Handles {
+    pub(super) abort: CancellationToken,
+    /// Cancelled when it is over.
+    pub(super) over: CancellationToken,
 }
 
 /// A prompt whose turn has not begun.
 pub(crate) struct Queued {
     /// The session as it was when the prompt came.
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     pub(crate) user: Arc<Message>,
     pub(crate) client: Option<ClientId>,
-    /// False if it could not be kept. Before it is kept and told, its turn does not begin.
+    /// Whether it could be kept. Before it is kept and told, its turn does not begin.
     kept: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
-
-/// How a turn is stopped, and how others learn that it is over.
-type Handles = (CancellationToken, CancellationToken);
 
 impl Sessions {
     /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
@@ -81,12 +85,10 @@ impl Sessions {
                 live.queue.push_back(queued);
             }
             None => {
-                let (abort, over) = (self.0.stop.child_token(), CancellationToken::new());
-                let turn = (abort.clone(), over.clone());
-                let (running, queue) = (user.id.clone(), VecDeque::new());
-                live.insert(session.id.clone(), Live { client: owner, session: None, running, abort, over, queue });
-                let shared = &self.hub().0;
-                shared.tasks.spawn_on(drive(self.clone(), session.id.clone(), queued, turn), &shared.runtime);
+                let (turn, running, queue) = (self.new_handles(), user.id.clone(), VecDeque::new());
+                let driving = drive(self.clone(), session.id.clone(), queued, turn.clone());
+                live.insert(session.id.clone(), Live { client: owner, session: None, running, turn, queue });
+                self.hub().0.tasks.spawn_on(driving, &self.hub().0.runtime);
             }
         }
         Ok(Some(answer))
@@ -99,8 +101,16 @@ impl Sessions {
         session.is_some_and(|session| session.approved.contains(tool))
     }
 
-    /// Changes a session that is live, and keeps the change; `None` if it is gone.
-    pub(crate) fn update(&self, id: &SessionId, change: impl FnOnce(&mut Session)) -> Option<Arc<Session>> {
+    fn new_handles(&self) -> Handles {
+        Handles { abort: self.0.stop.child_token(), over: CancellationToken::new() }
+    }
+
+    /// Changes a session that is live; gives it as it is now, and the end of keeping it. `None` if it is gone.
+    pub(crate) fn change(
+        &self,
+        id: &SessionId,
+        change: impl FnOnce(&mut Session),
+    ) -> Option<(Arc<Session>, StoreFuture<()>)> {
         let mut live = self.lock();
         let session = live.get_mut(id)?.session.as_mut()?;
         let now = self.clock().time();
@@ -108,22 +118,27 @@ impl Sessions {
         change(changed);
         changed.updated = now;
         let session = session.clone();
-        // Not awaited: the store keeps the order, and the end of the turn is awaited.
-        drop(self.store().save_session(&session));
+        let saving = self.store().save_session(&session);
         drop(live);
         self.tell(&session, SessionEvent::Updated);
-        Some(session)
+        Some((session, saving))
     }
 
     /// The session as it is now, for its turn that begins; `None` if it was deleted.
-    pub(crate) async fn begin_turn(&self, id: &SessionId, queued: &Queued) -> Result<Option<Arc<Session>>, StoreError> {
-        let stored = self.store().session(id).await?;
-        {
+    pub(crate) async fn begin_turn(&self, id: &SessionId, queued: &Queued) -> Result<Option<Arc<Session>>, TurnError> {
+        // Only the turn that is this one's: a session that was deleted must not come back by one that is not.
+        let is_known = match self.lock().get(id) {
+            Some(live) if live.running == queued.user.id => live.session.is_some(),
+            _ => return Ok(None),
+        };
+        if !is_known {
+            let stored = self.store().session(id).await.map_err(|error| run::failed(&error))?;
             let mut live = self.lock();
-            let (Some(live), Some(stored)) = (live.get_mut(id), stored) else { return Ok(None) };
+            let live = live.get_mut(id).filter(|live| live.running == queued.user.id);
+            let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
             live.session = Some(stored);
         }
-        Ok(self.update(id, |session| {
+        let changed = self.change(id, |session| {
             if session.client.is_none() {
                 session.client.clone_from(&queued.client);
             }
@@ -132,7 +147,14 @@ impl Sessions {
             {
                 session.title = title;
             }
-        }))
+        });
+        let Some((session, saving)) = changed else { return Ok(None) };
+        saving.await.map_err(|error| run::failed(&error))?;
+        if queued.client.is_some() && queued.client != session.client {
+            // It was nobody's when the prompt came.
+            return Err(TurnError::Other(SessionError::Forbidden.to_string()));
+        }
+        Ok(Some(session))
     }
 
     /// Why turns end that are stopped now.
@@ -145,20 +167,21 @@ impl Sessions {
     }
 
     /// Takes the next prompt, or ends the session's life.
-    fn next_turn(&self, id: &SessionId, running: &MessageId) -> Option<(Queued, Handles)> {
+    fn next_turn(&self, id: &SessionId, last: &Queued) -> Option<(Queued, Handles)> {
         let mut sessions = self.lock();
         // It may have been deleted.
-        let live = sessions.get_mut(id).filter(|live| live.running == *running)?;
+        let live = sessions.get_mut(id).filter(|live| live.running == last.user.id)?;
         let Some(queued) = live.queue.pop_front() else {
+            // Told before anybody can make it busy again.
+            self.tell(live.session.as_ref().unwrap_or(&last.session), SessionEvent::Idle);
             sessions.remove(id);
             drop(sessions);
             self.0.idle.notify_waiters();
             return None;
         };
         live.running = queued.user.id.clone();
-        live.abort = self.0.stop.child_token();
-        live.over = CancellationToken::new();
-        Some((queued, (live.abort.clone(), live.over.clone())))
+        live.turn = self.new_handles();
+        Some((queued, live.turn.clone()))
     }
 }
 
@@ -166,20 +189,15 @@ impl Sessions {
 async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) {
     let mut next = Some((first, turn));
     let mut alive = Alive { sessions: &sessions, id: &id, running: None };
-    while let Some((mut queued, (abort, over))) = next {
-        alive.running = Some((queued.user.id.clone(), over.drop_guard()));
-        // If whoever prompted has gone meanwhile, it is kept all the same.
-        if !(&mut queued.kept).await.unwrap_or(true) {
-            next = sessions.next_turn(&id, &queued.user.id);
-            continue;
+    while let Some((mut queued, turn)) = next {
+        alive.running = Some((queued.user.id.clone(), turn.over.drop_guard()));
+        let is_kept = (&mut queued.kept).await.unwrap_or(false);
+        let answer = if is_kept { run::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
+        next = sessions.next_turn(&id, &queued);
+        if let Some(answer) = answer {
+            // Whoever waits may have gone.
+            _ = queued.done.send(answer);
         }
-        let (session, answer) = run::turn(&sessions, &id, &queued, &abort).await;
-        next = sessions.next_turn(&id, &queued.user.id);
-        if next.is_none() {
-            sessions.tell(session.as_ref().unwrap_or(&queued.session), SessionEvent::Idle);
-        }
-        // Whoever waits may have gone.
-        _ = queued.done.send(answer);
     }
     alive.running = None;
 }

@@ -171,14 +171,15 @@ impl Store for MemoryStore {
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let removed = self.sessions().remove(session);
-        if removed.is_some() {
-            let mut kept = self.lock();
-            let Kept { calls, order, bytes } = &mut *kept;
-            calls.retain(|_, call| {
-                let stays = call.head.session != *session;
-                *bytes -= if stays { 0 } else { weight::of_call(call) };
-                stays
-            });
+        let mut kept = self.lock();
+        let before = kept.calls.len();
+        let Kept { calls, order, bytes } = &mut *kept;
+        calls.retain(|_, call| {
+            let stays = call.head.session != *session;
+            *bytes -= if stays { 0 } else { weight::of_call(call) };
+            stays
+        });
+        if calls.len() < before {
             order.retain(|request| calls.contains_key(request));
         }
         ready(removed.is_some())

@@ -1,7 +1,7 @@
 //! About how many bytes things hold on to: what stores and their queues count when they have a bound in bytes.
 
 use crate::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
-use crate::message::{Message, Part, PartBody, Session, ToolResult, ToolState};
+use crate::message::{Message, Part, PartBody, Role, Session, ToolResult, ToolState};
 
 /// Of a call under way.
 pub fn of_head(head: &CallHead) -> usize {
@@ -31,22 +31,32 @@ pub fn of_session(session: &Session) -> usize {
 
 /// Of a message.
 pub fn of_message(message: &Message) -> usize {
-    512 + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
+    let said = match &message.role {
+        Role::User(said) => {
+            said.system.as_ref().map_or(0, String::len) + said.tools.keys().map(|name| 64 + name.len()).sum::<usize>()
+        }
+        Role::Assistant(said) => said.error.as_ref().map_or(0, |error| error.message().len()),
+    };
+    512 + said + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
 }
 
 fn of_part(part: &Part) -> usize {
     match &part.body {
-        PartBody::Text { text, .. } | PartBody::Reasoning { text, .. } => 128 + text.len(),
+        PartBody::Text { text, .. } => 128 + text.len(),
+        PartBody::Reasoning { text, signature, .. } => 128 + text.len() + signature.as_ref().map_or(0, String::len),
         PartBody::File(file) => 128 + of_file(file),
-        PartBody::Tool(tool) => 512 + tool.arguments().len() + of_result(&tool.state),
+        PartBody::Tool(tool) => {
+            512 + tool.provider_call.len() + tool.alias.len() + tool.arguments().len() + of_result(&tool.state)
+        }
         PartBody::StepStart | PartBody::StepFinish { .. } => 128,
     }
 }
 
 fn of_result(state: &ToolState) -> usize {
     match state {
-        ToolState::Done { result: ToolResult::Completed { output, metadata, attachments, .. }, .. } => {
-            output.len()
+        ToolState::Done { result: ToolResult::Completed { title, output, metadata, attachments }, .. } => {
+            title.len()
+                + output.len()
                 + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
                 + attachments.iter().map(of_file).sum::<usize>()
         }
@@ -56,5 +66,5 @@ fn of_result(state: &ToolState) -> usize {
 }
 
 fn of_file(file: &Attachment) -> usize {
-    file.url.len()
+    128 + file.mime.len() + file.filename.as_ref().map_or(0, String::len) + file.url.len()
 }

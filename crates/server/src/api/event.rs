@@ -1,5 +1,7 @@
 //! `GET /event`: all that happens, as server-sent events.
 
+mod data_url;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,13 +10,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_core::call::CallHead;
-use handback_core::event::Event;
-use handback_core::id::{ClientId, ToolId};
-use handback_wire::client_tools::ToolRequest;
+use handback_core::event::{Event, SessionEvent};
+use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
+use handback_core::message::{PartBody, ToolPart};
 use handback_wire::event as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::data_url::without_data_urls;
 use super::client_tools::encode::{json, request};
 use super::session::encode as session;
 use crate::app::App;
@@ -39,7 +42,7 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
         principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default());
     let interval = app.config().client_tools.keepalive_interval;
     let source = Listener {
-        frames: frame(&wire::Event::Connected {}),
+        frames: frame(&wire::Event::Connected {}, ""),
         events: Box::pin(stream::unfold(app.hub().subscribe(), async |mut events| {
             Some((events.next().await?, events))
         })),
@@ -62,11 +65,16 @@ impl sse::Source for Listener {
         if !self.frames.is_empty() {
             return Poll::Ready(Next::Frame(std::mem::take(&mut self.frames)));
         }
-        if self.closing.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Next::Cut);
-        }
         loop {
-            let Some(event) = ready!(self.events.as_mut().poll_next(context)) else { return Poll::Ready(Next::Cut) };
+            let event = match self.events.as_mut().poll_next(context) {
+                Poll::Ready(Some(event)) => event,
+                Poll::Ready(None) => return Poll::Ready(Next::Cut),
+                // Only when all that happened before is told.
+                Poll::Pending => {
+                    ready!(self.closing.as_mut().poll(context));
+                    return Poll::Ready(Next::Cut);
+                }
+            };
             let frames = if may_see(&self.principal, &event) { frames(&event) } else { Bytes::new() };
             if !frames.is_empty() {
                 return Poll::Ready(Next::Frame(frames));
@@ -85,26 +93,58 @@ fn may_see(principal: &Principal, event: &Event) -> bool {
     }
 }
 
-fn frame(event: &wire::Event) -> Bytes {
-    Bytes::from(format!("data: {}\n\n", json(event)))
+/// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
+fn frame(event: &wire::Event, link: &str) -> Bytes {
+    let mut json = without_data_urls(json(event), link);
+    if json.contains(['\n', '\r']) {
+        // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
+        json = json.replace(['\n', '\r'], " ");
+    }
+    Bytes::from(format!("data: {json}\n\n"))
 }
 
 /// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
 fn frames(event: &Event) -> Bytes {
     match event {
         Event::Requested(head) => {
-            frame(&wire::Event::Request { client_id: head.client().to_string(), request: without_data_urls(head) })
+            let request = request(head, 1);
+            frame(&wire::Event::Request { client_id: head.client().to_string(), request }, &call_link(&head.request))
         }
-        Event::Executing(head) => frame(&wire::Event::Executing(reference(head))),
-        Event::Finished(call) => frame(&match call.outcome.failure() {
-            None => wire::Event::Completed { call: reference(&call.head), success: true },
-            Some(error) => wire::Event::Failed { call: reference(&call.head), error },
-        }),
-        Event::Registered(client, tools) => frame(&wire::Event::Registered(changed(client, tools))),
-        Event::Unregistered(client, tools) => frame(&wire::Event::Unregistered(changed(client, tools))),
-        Event::Asked(ask) => session::asked(ask).iter().flat_map(frame).collect(),
-        Event::Answered(ask, reply) => frame(&session::answered(ask, *reply)),
-        Event::Session(of, event) => session::event(of, event).iter().flat_map(frame).collect(),
+        Event::Executing(head) => frame(&wire::Event::Executing(reference(head)), ""),
+        Event::Finished(call) => {
+            let (call, failure, link) = (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
+            match failure {
+                None => frame(&wire::Event::Completed { call, success: true }, &link),
+                Some(error) => frame(&wire::Event::Failed { call, error }, &link),
+            }
+        }
+        Event::Registered(client, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
+        Event::Unregistered(client, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),
+        Event::Asked(ask) => {
+            let link = call_link(&ask.call.request);
+            session::asked(ask).iter().flat_map(|event| frame(event, &link)).collect()
+        }
+        Event::Answered(ask, reply) => frame(&session::answered(ask, *reply), ""),
+        Event::Session(of, event) => {
+            let link = session_link(&of.id, event);
+            session::event(of, event).iter().flat_map(|event| frame(event, &link)).collect()
+        }
+    }
+}
+
+fn call_link(request: &RequestId) -> String {
+    format!("/client-tools/calls/{request}")
+}
+
+/// Where a file is that an event would carry: at the call that brought it, or among the messages.
+fn session_link(session: &SessionId, event: &SessionEvent) -> String {
+    match event {
+        SessionEvent::Part { part, .. } => match &part.body {
+            PartBody::Tool(ToolPart { request: Some(request), .. }) => call_link(request),
+            _ => format!("/session/{session}/message"),
+        },
+        SessionEvent::Message(_) | SessionEvent::Delta { .. } => format!("/session/{session}/message"),
+        _ => format!("/session/{session}"),
     }
 }
 
@@ -120,12 +160,4 @@ fn reference(head: &CallHead) -> wire::CallRef {
         tool: head.tool.id.to_string(),
         client_id: head.client().to_string(),
     }
-}
-
-/// The call with a link to itself in place of each data URL: events go to many, files should not.
-fn without_data_urls(head: &CallHead) -> ToolRequest {
-    let mut request = request(head, 1);
-    request.input =
-        session::without_data_urls(&request.input, &format!("/client-tools/calls/{}", head.request)).into_owned();
-    request
 }

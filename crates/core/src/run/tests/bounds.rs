@@ -64,7 +64,7 @@ async fn tools_can_be_switched_off_for_a_turn() {
     let world = World::new(vec![]);
     let session = world.session().await;
     let off = Prompt { tools: BTreeMap::from([("b".to_owned(), false)]), ..prompt("x") };
-    world.sessions.prompt(&session.id, off).await.unwrap().answer.unwrap().await.unwrap();
+    world.sessions.prompt(&session, off).await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(world.shown()[0]["tools"], json!(["client_tab_a"]));
 }
 

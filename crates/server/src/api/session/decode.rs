@@ -6,7 +6,7 @@ use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span};
 use handback_core::permission::{Answer, Reply};
-use handback_core::schema::depth;
+use handback_core::schema::{depth, one_line};
 use handback_core::sessions::{NewSession, Prompt};
 use handback_wire::session as wire;
 use serde::Deserialize;
@@ -14,6 +14,10 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+/// Bytes of a session's title, of the name and media type of a file, of the name of an agent.
+const NAME_BYTES: usize = 1 << 10;
+/// Bytes of a session's metadata, which is told with every change of the session.
+const METADATA_BYTES: usize = 64 << 10;
 /// How many tools a prompt may switch on or off by name or pattern; each is tried against each tool.
 const SWITCHES: usize = 256;
 /// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
@@ -34,23 +38,36 @@ pub(super) fn session(
         Some(metadata) if depth(metadata.get()) > deepest => {
             return Err(Problem::invalid(format!("`metadata` is nested more than {deepest} deep")));
         }
+        Some(metadata) if metadata.get().len() > METADATA_BYTES => {
+            return Err(Problem::invalid(format!("`metadata` has more than {METADATA_BYTES} bytes")));
+        }
         Some(metadata) => Some((parse_object::<Metadata>("metadata", &metadata)?.client_id, metadata)),
         None => None,
     };
     let said = [request.client_id, header(headers)?, metadata.as_ref().and_then(|(client, _)| client.clone())];
     Ok(NewSession {
         client: client(said)?,
-        title: request.title.filter(|title| !title.trim().is_empty()),
+        title: named("title", request.title)?.filter(|title| !title.trim().is_empty()),
         parent: request.parent_id.as_deref().map(SessionId::parse).transpose()?,
-        agent: request.agent.map(Into::into),
+        agent: named("agent", request.agent)?.map(Into::into),
         model: request.model.map(model).transpose()?,
-        metadata: metadata.map(|(_, metadata)| metadata),
+        metadata: metadata.map(|(_, metadata)| one_line(metadata)),
     })
+}
+
+/// A name that is not too long.
+fn named(what: &str, name: Option<String>) -> Result<Option<String>, Problem> {
+    match name {
+        Some(name) if name.len() > NAME_BYTES => {
+            Err(Problem::invalid(format!("`{what}` has more than {NAME_BYTES} bytes")))
+        }
+        name => Ok(name),
+    }
 }
 
 /// Something said in a session.
 pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> Result<Prompt, Problem> {
-    let parts: Vec<PartBody> = request.parts.into_iter().map(|said| part(said, now)).collect();
+    let parts = request.parts.into_iter().map(|said| part(said, now)).collect::<Result<Vec<PartBody>, _>>()?;
     let says_something = parts.iter().any(|part| match part {
         PartBody::Text { text, .. } => !text.trim().is_empty(),
         _ => true,
@@ -69,7 +86,7 @@ pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> R
     Ok(Prompt {
         client: client([request.client_id, header(headers)?, None])?,
         message,
-        agent: request.agent.map(Into::into),
+        agent: named("agent", request.agent)?.map(Into::into),
         model: request.model.map(model).transpose()?,
         system: request.system,
         tools,
@@ -78,11 +95,14 @@ pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> R
     })
 }
 
-fn part(part: wire::PromptPart, now: Time) -> PartBody {
-    match part {
+fn part(part: wire::PromptPart, now: Time) -> Result<PartBody, Problem> {
+    Ok(match part {
         wire::PromptPart::Text { text } => PartBody::Text { text, span: Span { start: now, end: Some(now) } },
-        wire::PromptPart::File { mime, filename, url } => PartBody::File(Attachment { mime, filename, url }),
-    }
+        wire::PromptPart::File { mime, filename, url } => {
+            let mime = named("mime", Some(mime))?.unwrap_or_default();
+            PartBody::File(Attachment { mime, filename: named("filename", filename)?, url })
+        }
+    })
 }
 
 fn model(model: wire::Model) -> Result<ModelRef, Problem> {
@@ -114,17 +134,13 @@ fn client(said: [Option<String>; 3]) -> Result<Option<ClientId>, Problem> {
 }
 
 /// An answer to an ask.
-pub(super) fn answer(
-    reply: wire::Reply,
-    input: Option<Box<RawValue>>,
-    message: Option<String>,
-) -> Result<Answer, Problem> {
+pub(super) fn answer(reply: wire::Reply, input: Option<Box<RawValue>>, message: Option<String>) -> Answer {
     let reply = match reply {
         wire::Reply::Once => Reply::Once,
         wire::Reply::Always => Reply::Always,
         wire::Reply::Reject => Reply::Reject,
     };
-    Ok(Answer { reply, input, message })
+    Answer { reply, input, message }
 }
 
 fn parse_object<T: for<'de> Deserialize<'de>>(what: &str, value: &RawValue) -> Result<T, Problem> {

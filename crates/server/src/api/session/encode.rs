@@ -1,12 +1,10 @@
 //! From the core to the wire.
 
-use std::borrow::Cow;
-
 use handback_core::agent::Agent;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
 use handback_core::event::{Field, SessionEvent};
-use handback_core::id::{MessageId, RequestId, SessionId};
+use handback_core::id::{MessageId, SessionId};
 use handback_core::message::{
     Message, ModelRef, Part, PartBody, Role, Session, Span, ToolPart, ToolResult, ToolState, TurnError, Usage,
 };
@@ -15,7 +13,6 @@ use handback_core::policy::Permission;
 use handback_core::toolbox::{Offered, Place};
 use handback_wire::event as events;
 use handback_wire::session as wire;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// A session.
@@ -249,9 +246,7 @@ fn reply(reply: Reply) -> wire::Reply {
 
 /// An ask, as events: one for each generation of clients.
 pub(crate) fn asked(ask: &Ask) -> [events::Event; 2] {
-    let mut shown = permission(ask);
-    shown.input = without_data_urls(&shown.input, &call_link(&ask.call.request)).into_owned();
-    shown.metadata.input = shown.input.clone();
+    let shown = permission(ask);
     [events::Event::PermissionUpdated(shown.clone()), events::Event::PermissionAsked(shown)]
 }
 
@@ -281,7 +276,7 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
         SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
-            part: light_part(&of.id, message, part),
+            part: self::part(&of.id, message, part),
             // Older clients print what they find there: only text belongs into it, no arguments of calls.
             delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
         }],
@@ -294,100 +289,5 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
             field: "text".to_owned(),
             delta: delta.to_string(),
         }],
-    }
-}
-
-/// A part as events carry it: with links in place of data URLs, for events go to many and files should not.
-fn light_part(session: &SessionId, message: &MessageId, known: &Part) -> wire::Part {
-    let mut shown = part(session, message, known);
-    let link = match &known.body {
-        PartBody::Tool(ToolPart { request: Some(request), .. }) => call_link(request),
-        _ => format!("/session/{session}/message"),
-    };
-    lighten(&mut shown, &link);
-    shown
-}
-
-fn lighten(part: &mut wire::Part, link: &str) {
-    let replace = |text: &mut String| {
-        if is_data_url(text) {
-            link.clone_into(text);
-        }
-    };
-    part.url.iter_mut().for_each(replace);
-    let Some(state) = &mut part.state else { return };
-    for text in [&mut state.title, &mut state.output, &mut state.error] {
-        text.iter_mut().for_each(replace);
-    }
-    if let Some(raw) = &mut state.raw {
-        // Not JSON yet, so that nothing can be put in the place of a file: they are shown up to there.
-        raw.truncate(first_data_url(raw).unwrap_or(raw.len()));
-    }
-    for value in [&mut state.input, &mut state.metadata].into_iter().flatten() {
-        if let Cow::Owned(changed) = without_data_urls(value, link) {
-            *value = changed;
-        }
-    }
-    state.attachments.iter_mut().flatten().for_each(|file| lighten(file, link));
-}
-
-/// Where the first data URL begins in JSON that may not be complete.
-fn first_data_url(json: &str) -> Option<usize> {
-    let quoted = |six: &[u8]| six.starts_with(b"\"") && six[1..].eq_ignore_ascii_case(b"data:");
-    json.as_bytes().windows(6).position(quoted).map(|quote| quote + 1)
-}
-
-fn call_link(request: &RequestId) -> String {
-    format!("/client-tools/calls/{request}")
-}
-
-/// JSON with a link in place of each data URL.
-pub(crate) fn without_data_urls<'a>(json: &'a RawValue, link: &str) -> Cow<'a, RawValue> {
-    let text = json.get();
-    // An escape could hide the scheme; then it is looked at closely as well. The scheme is in any case.
-    let suspicious = text.contains("\\u") || text.as_bytes().windows(5).any(|five| five.eq_ignore_ascii_case(b"data:"));
-    if suspicious && let Ok(mut value) = serde_json::from_str(text) {
-        replace_data_urls(&mut value, link);
-        if let Ok(changed) = to_raw_value(&value) {
-            return Cow::Owned(changed);
-        }
-    }
-    Cow::Borrowed(json)
-}
-
-fn replace_data_urls(value: &mut Value, link: &str) {
-    match value {
-        Value::String(text) if is_data_url(text) => link.clone_into(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| replace_data_urls(item, link)),
-        Value::Object(fields) => fields.values_mut().for_each(|item| replace_data_urls(item, link)),
-        _ => {}
-    }
-}
-
-fn is_data_url(text: &str) -> bool {
-    let text = text.trim_start();
-    text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) && text.contains(',')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_urls_are_replaced_wherever_they_are() {
-        let value = serde_json::json!({
-            "image": "data:image/png;base64,AAAA", "deep": [{"file": "DATA:,x"}], "text": "the data: field", "n": 1,
-        });
-        let expected =
-            serde_json::json!({ "image": "/link", "deep": [{"file": "/link"}], "text": "the data: field", "n": 1 });
-        let raw = to_raw_value(&value).unwrap();
-        let changed = without_data_urls(&raw, "/link").into_owned();
-        assert_eq!(serde_json::from_str::<Value>(changed.get()).unwrap(), expected);
-    }
-
-    #[test]
-    fn json_without_data_urls_is_passed_on_as_it_is() {
-        let raw = RawValue::from_string(r#"{"b": 1.0,  "a": "text"}"#.to_owned()).unwrap();
-        assert!(matches!(without_data_urls(&raw, "/link"), Cow::Borrowed(_)));
     }
 }

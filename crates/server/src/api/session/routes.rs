@@ -94,6 +94,14 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
+/// Which messages to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct MessagesQuery {
+    /// At most so many, the newest; all when absent.
+    limit: Option<usize>,
+}
+
 /// List sessions, those used last first
 #[utoipa::path(get, path = "/session", tag = "sessions", params(ListQuery),
     responses((status = 200, body = Vec<wire::Session>), (status = 400, description = "Bad query", body = wire::TurnError)))]
@@ -227,18 +235,18 @@ async fn begin(
     if let Some(client) = &prompt.client {
         principal.must_be_client(client)?;
     }
-    Ok(app.sessions().prompt(&session.id, prompt).await?)
+    Ok(app.sessions().prompt(&session, prompt).await?)
 }
 
 /// List the messages of a session
 #[utoipa::path(get, path = "/session/{sessionID}/message", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session"), ListQuery),
+    params(("sessionID" = String, Path, description = "The session"), MessagesQuery),
     responses((status = 200, body = Vec<wire::MessageWithParts>), (status = 404, description = "No such session", body = wire::TurnError)))]
 async fn messages(
     State(app): State<App>,
     principal: Principal,
     PathValue(id): PathValue,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<MessagesQuery>,
 ) -> Result<Answer<Vec<wire::MessageWithParts>>, Problem> {
     let session = find(&app, &principal, &id).await?;
     let messages = app.sessions().messages(&session.id).await?;
@@ -296,10 +304,10 @@ async fn respond(
 ) -> Result<Answer<bool>, Problem> {
     let session = find(&app, &principal, &session).await?;
     let permission = PermissionId::parse(&permission)?;
-    if !app.hub().asks(Some(&session.id)).iter().any(|ask| ask.id == permission) {
+    if app.hub().ask(&permission).is_none_or(|ask| ask.call.session != session.id) {
         return Err(Problem::not_found(format!("there is no open permission request {permission} in this session")));
     }
-    let answer = decode::answer(request.response, request.input, request.message)?;
+    let answer = decode::answer(request.response, request.input, request.message);
     app.sessions().answer(&permission, &principal.caller(), answer).await?;
     Ok(Answer(true))
 }
@@ -319,7 +327,11 @@ async fn reply(
     Json(request): Json<wire::PermissionReply>,
 ) -> Result<Answer<bool>, Problem> {
     let permission = PermissionId::parse(&permission)?;
-    let answer = decode::answer(request.reply, request.input, request.message)?;
+    if let Some(ask) = app.hub().ask(&permission) {
+        // Whoever answers must be one who may use the session.
+        find(&app, &principal, ask.call.session.as_str()).await?;
+    }
+    let answer = decode::answer(request.reply, request.input, request.message);
     app.sessions().answer(&permission, &principal.caller(), answer).await?;
     Ok(Answer(true))
 }

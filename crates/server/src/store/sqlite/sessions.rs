@@ -62,8 +62,8 @@ pub(super) fn delete(database: &mut Database, session: &SessionId) -> Result<boo
     if deleted {
         // Rows that are gone leave their numbers to others.
         database.saved.forget();
-        calls::delete_of_session(database, session)?;
     }
+    calls::delete_of_session(database, session)?;
     Ok(deleted)
 }
 
