@@ -336,7 +336,7 @@ impl Sessions {
     async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
         let taken = || SessionError::DuplicateMessage(message.clone());
         let claim = self.0.claims.claim(session, message).ok_or_else(taken)?;
-        if self.messages(session).await?.iter().any(|known| known.id == *message) {
+        if self.store().has_message(session, message).await? {
             return Err(taken());
         }
         Ok(claim)

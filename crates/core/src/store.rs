@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::call::{CallHead, FinishedCall};
-use crate::id::{ClientId, RequestId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, SessionId};
 use crate::message::{Message, Session};
 
 pub use memory::{Bounds, MemoryStore};
@@ -70,6 +70,8 @@ pub trait Store: Send + Sync + 'static {
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
+    /// Whether there is a message of that id in a session.
+    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool>;
     /// Ends when every write before it has.
     fn flush(&self) -> StoreFuture<()>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'

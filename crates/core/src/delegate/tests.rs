@@ -525,6 +525,10 @@ impl Store for SlowStore {
         self.kept.messages(session)
     }
 
+    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
+        self.kept.has_message(session, message)
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         self.slowly(self.kept.flush())
     }

@@ -15,7 +15,7 @@ use crate::delegate::{NewCall, Origin, Refusal};
 use crate::id::{CallId, MessageId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
 use crate::policy::Permission;
-use crate::schema::one_line;
+use crate::schema::{depth, one_line};
 use crate::sessions::Sessions;
 use crate::tool::Tool;
 use crate::toolbox::{Before, HookedCall, Invocation, Offered, Place, ServerTool, guarded};
@@ -125,6 +125,11 @@ impl CallContext<'_> {
                 return Err(NotMade { input: empty_object(), reason });
             }
         };
+        let deepest = self.sessions.hub().limits().input_depth;
+        if depth(input.get()) > deepest {
+            let reason = format!("Invalid input: the arguments are nested more than {deepest} deep");
+            return Err(NotMade { input: empty_object(), reason });
+        }
         if refused {
             let reason = "This call was made several times in a row with the same input, and was not made again. \
                           Do something else, or answer with what you have.";

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use super::calls::{Over, ReadyCall};
 use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
@@ -18,6 +20,8 @@ use crate::toolbox::Offered;
 /// showing it costs no more than in proportion to its length.
 const SHOWN_WHOLE: usize = 4_096;
 
+/// Parts of one message; a stream that makes more ends the turn with an error.
+const MOST_PARTS: usize = 4_096;
 /// Room for a text of the usual size, so that it need not move as it grows.
 const USUAL_TEXT: usize = 256;
 
@@ -31,6 +35,8 @@ pub(super) struct Draft {
     calls: Vec<Call>,
     usage: Usage,
     stop: Option<StopReason>,
+    /// The last save, until it has ended.
+    saving: Option<StoreFuture<()>>,
 }
 
 struct Growing {
@@ -78,6 +84,7 @@ impl Draft {
             calls: Vec::new(),
             usage: Usage::default(),
             stop: None,
+            saving: None,
         };
         draft.save();
         draft.tell_message();
@@ -95,10 +102,10 @@ impl Draft {
     /// Takes a piece of what the model says.
     pub(super) fn take(&mut self, piece: ModelEvent) -> Result<(), TurnError> {
         match piece {
-            ModelEvent::Text(delta) => self.grow(Field::Text).text.push_str(&delta),
-            ModelEvent::Reasoning(delta) => self.grow(Field::Reasoning).text.push_str(&delta),
+            ModelEvent::Text(delta) => self.grow(Field::Text)?.text.push_str(&delta),
+            ModelEvent::Reasoning(delta) => self.grow(Field::Reasoning)?.text.push_str(&delta),
             ModelEvent::Signature(signature) => {
-                self.grow(Field::Reasoning).signature.get_or_insert_default().push_str(&signature);
+                self.grow(Field::Reasoning)?.signature.get_or_insert_default().push_str(&signature);
             }
             ModelEvent::CallStarted { index, id, name } => self.start_call(index, id, name)?,
             ModelEvent::Arguments { index, delta } => {
@@ -121,25 +128,31 @@ impl Draft {
         Ok(())
     }
 
-    fn grow(&mut self, field: Field) -> &mut Growing {
+    fn grow(&mut self, field: Field) -> Result<&mut Growing, TurnError> {
         if self.growing.as_ref().is_some_and(|growing| growing.field != field) {
             self.close_text();
         }
+        self.has_room()?;
         let clock = self.sessions.clock();
-        self.growing.get_or_insert_with(|| Growing {
+        Ok(self.growing.get_or_insert_with(|| Growing {
             id: clock.part_id(),
             field,
             text: String::with_capacity(USUAL_TEXT),
             signature: None,
             start: clock.time(),
             told: Told::default(),
-        })
+        }))
+    }
+
+    fn has_room(&self) -> Result<(), TurnError> {
+        if self.message.parts.len() < MOST_PARTS { Ok(()) } else { Err(confused("too many parts in one message")) }
     }
 
     fn start_call(&mut self, index: usize, id: String, name: String) -> Result<(), TurnError> {
         if self.calls.iter().any(|call| call.index == index) {
             return Err(confused("the same call twice"));
         }
+        self.has_room()?;
         self.close_text();
         let call = self.sessions.clock().call_id();
         // Some servers give no id; the answer needs one.
@@ -214,9 +227,12 @@ impl Draft {
         self.tell_part(part, None);
     }
 
-    /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited.
-    pub(super) fn save(&self) {
-        drop(self.sessions.store().save_message(&Arc::new(self.message.clone())));
+    /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited. While an earlier
+    /// save is under way there is no other: a slow store is not given the same parts over and over.
+    pub(super) fn save(&mut self) {
+        if self.saving.as_mut().is_none_or(|saving| saving.now_or_never().is_some()) {
+            self.saving = Some(self.sessions.store().save_message(&Arc::new(self.message.clone())));
+        }
     }
 
     /// The message is complete, or ends here because of an error.

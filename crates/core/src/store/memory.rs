@@ -212,6 +212,12 @@ impl Store for MemoryStore {
         ready(self.sessions().kept.get(session).map(|kept| kept.messages.clone()).unwrap_or_default())
     }
 
+    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
+        let sessions = self.sessions();
+        let known = sessions.kept.get(session);
+        ready(known.is_some_and(|kept| kept.messages.iter().any(|known| known.id == *message)))
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         ready(())
     }

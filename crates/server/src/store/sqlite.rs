@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use handback_core::call::{CallHead, FinishedCall};
-use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::id::{ClientId, MessageId, RequestId, SessionId};
 use handback_core::message::{Message, Session};
 use handback_core::store::{CallFilter, Store, StoreError, StoreFuture, weight};
 use tokio::sync::watch;
@@ -140,7 +140,7 @@ impl Sqlite {
         T: Send + 'static,
         F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
     {
-        self.ask(Kind::Read, SMALL, work)
+        self.ask(Kind::Read, 0, work)
     }
 
     fn write<T, F>(&self, bytes: usize, work: F) -> StoreFuture<T>
@@ -246,6 +246,11 @@ impl Store for Sqlite {
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         let session = session.clone();
         self.read(move |database| messages::list(database, &session))
+    }
+
+    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
+        let (session, message) = (session.clone(), message.clone());
+        self.read(move |database| messages::exists(database, &session, &message))
     }
 
     fn flush(&self) -> StoreFuture<()> {

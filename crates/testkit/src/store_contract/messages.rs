@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
+use handback_core::id::MessageId;
 use handback_core::message::{AssistantMessage, Message, Part, Role, StopReason, Usage, UserMessage};
 use handback_core::store::Store;
 
@@ -146,6 +147,13 @@ pub async fn a_message_without_a_session_is_not_kept(store: Arc<dyn Store>) {
 
 /// The same id in another session is another message.
 pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
+    let has = async |session: &str, message: &str| {
+        store.has_message(&session_id(session), &MessageId::parse(message).unwrap()).await.unwrap()
+    };
+    store.save_session(&Arc::new(session("ses_0"))).await.unwrap();
+    store.save_message(&Arc::new(user("ses_0", "msg_0"))).await.unwrap();
+    assert!(has("ses_0", "msg_0").await);
+    assert!(!has("ses_0", "msg_1").await && !has("ses_1", "msg_0").await);
     with_session(&store, "ses_1").await;
     with_session(&store, "ses_2").await;
     let one = keep(&store, user("ses_1", "msg_1")).await;

@@ -91,3 +91,27 @@ fn long_output_is_cut_with_a_note() {
     assert_eq!(part("short").result_for_model(5), ("short".to_owned(), false));
     assert_eq!(part("äöü").result_for_model(3).0, "ä\n\n[cut: 2 of 6 bytes are shown]");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_makes_parts_without_end_is_stopped() {
+    let mut said = Vec::new();
+    for _ in 0..10_000 {
+        said.push(Said::Event(ModelEvent::Text("a".to_owned())));
+        said.push(Said::Event(ModelEvent::Reasoning("b".to_owned())));
+    }
+    let world = World::new(vec![said]);
+    let session = world.session().await;
+    let answer = world.answer(&session, "go").await;
+    let error = "error The provider's stream makes no sense: too many parts in one message";
+    assert_eq!((answer.parts.len(), brief(&answer).pop().unwrap().as_str()), (4_096, error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_are_nested_too_deep_are_not_kept() {
+    let deep = format!("{{\"n\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    let world = World::new(vec![calls(&[("client_tab_a", &deep)]), text("sorry")]);
+    let session = world.session().await;
+    world.answer(&session, "go").await;
+    let step = &history(&world, &session).await[1];
+    assert_eq!(step[1], "client_tab_a {} ✗ Invalid input: the arguments are nested more than 128 deep");
+}

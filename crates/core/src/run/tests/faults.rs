@@ -80,6 +80,10 @@ impl Store for OddStore {
         self.kept.messages(session)
     }
 
+    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
+        self.kept.has_message(session, message)
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         self.kept.flush()
     }

@@ -34,6 +34,8 @@ const DELETE_PARTS_FROM: &str = "DELETE FROM part WHERE message = ?1 AND place >
 
 const LIST: &str = "SELECT number, session, id, created, role FROM message WHERE session = ?1 ORDER BY number";
 
+const EXISTS: &str = "SELECT 1 FROM message WHERE session = ?1 AND id = ?2";
+
 const UNANSWERED: &str = "SELECT number, session, id, created, role FROM message WHERE unanswered";
 
 const PARTS: &str = "SELECT id, body FROM part WHERE message = ?1 ORDER BY place";
@@ -108,6 +110,11 @@ fn save_parts(database: &mut Database, number: i64, parts: &[Arc<Part>]) -> Resu
 
 pub(super) fn list(database: &mut Database, session: &SessionId) -> Result<Vec<Arc<Message>>, Fault> {
     query(database, LIST, [session.as_str()])
+}
+
+pub(super) fn exists(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<bool, Fault> {
+    let mut statement = database.connection.prepare_cached(EXISTS)?;
+    Ok(statement.exists([session.as_str(), message.as_str()])?)
 }
 
 pub(super) fn unanswered(database: &mut Database) -> Result<Vec<Arc<Message>>, Fault> {

@@ -51,13 +51,13 @@ impl Queue {
     }
 
     /// Adds an operation that holds on to so many bytes. The last one in may exceed the bound: however large an
-    /// operation is, there is a time at which it is taken.
+    /// operation is, there is a time at which it is taken. One that holds on to none, a read, is taken whatever waits.
     pub(super) fn push(&self, bytes: usize, operation: Box<dyn Operation>) -> Result<(), Refused> {
         let mut waiting = self.lock();
         if !waiting.is_open {
             return Err(Refused::Closed);
         }
-        if waiting.operations.len() >= self.most || waiting.bytes >= self.most_bytes {
+        if waiting.operations.len() >= self.most || (bytes > 0 && waiting.bytes >= self.most_bytes) {
             return Err(Refused::Full);
         }
         waiting.operations.push_back((bytes, operation));
