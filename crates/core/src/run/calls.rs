@@ -97,8 +97,14 @@ impl CallContext<'_> {
             }
         }
         draft.save();
-        while let Some(over) = running.next().await {
-            draft.over(over);
+        loop {
+            tokio::select! {
+                over = running.next() => match over {
+                    Some(over) => draft.over(over),
+                    None => break,
+                },
+                () = draft.save_again(), if draft.is_unsaved() => continue,
+            }
             if !running.is_empty() {
                 draft.save();
             }

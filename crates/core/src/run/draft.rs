@@ -37,6 +37,8 @@ pub(super) struct Draft {
     stop: Option<StopReason>,
     /// The last save, until it has ended.
     saving: Option<StoreFuture<()>>,
+    /// Something changed since.
+    is_unsaved: bool,
 }
 
 struct Growing {
@@ -85,6 +87,7 @@ impl Draft {
             usage: Usage::default(),
             stop: None,
             saving: None,
+            is_unsaved: false,
         };
         draft.save();
         draft.tell_message();
@@ -230,9 +233,27 @@ impl Draft {
     /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited. While an earlier
     /// save is under way there is no other: a slow store is not given the same parts over and over.
     pub(super) fn save(&mut self) {
-        if self.saving.as_mut().is_none_or(|saving| saving.now_or_never().is_some()) {
+        self.is_unsaved = self.saving.as_mut().is_some_and(|saving| saving.now_or_never().is_none());
+        if !self.is_unsaved {
             self.saving = Some(self.sessions.store().save_message(&Arc::new(self.message.clone())));
         }
+    }
+
+    /// Whether something changed while the last save was under way.
+    pub(super) fn is_unsaved(&self) -> bool {
+        self.is_unsaved
+    }
+
+    /// Waits for the save that is under way, and saves again. Safe to drop while it waits.
+    pub(super) async fn save_again(&mut self) {
+        if let Some(saving) = &mut self.saving
+            && let Err(error) = saving.await
+        {
+            // The end of the message is saved once more, and then it counts.
+            tracing::warn!(%error, "a message could not be kept while it was written");
+        }
+        self.saving = None;
+        self.save();
     }
 
     /// The message is complete, or ends here because of an error.

@@ -126,6 +126,7 @@ fn defaults() {
         "limits.replay = 256",
         "limits.schemaBytes = 65536",
         "limits.schemaDepth = 32",
+        "limits.sessionsPerTool = 10000",
         "limits.stallTimeout = 10000",
         "limits.steps = 50",
         "limits.storedBytes = 67108864",
@@ -261,7 +262,7 @@ fn unknown_keys() {
         (
             Place::new().toml("[limits]").flag("limits.replays.now", "1", "--replays"),
             "flag --replays: unknown key limits.replays (did you mean replay?); allowed here: callsPerMinute, \
-             executePerMinute, toolsPerClient, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
+             executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
              clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
              userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \

@@ -147,13 +147,6 @@ pub async fn a_message_without_a_session_is_not_kept(store: Arc<dyn Store>) {
 
 /// The same id in another session is another message.
 pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
-    let has = async |session: &str, message: &str| {
-        store.has_message(&session_id(session), &MessageId::parse(message).unwrap()).await.unwrap()
-    };
-    store.save_session(&Arc::new(session("ses_0"))).await.unwrap();
-    store.save_message(&Arc::new(user("ses_0", "msg_0"))).await.unwrap();
-    assert!(has("ses_0", "msg_0").await);
-    assert!(!has("ses_0", "msg_1").await && !has("ses_1", "msg_0").await);
     with_session(&store, "ses_1").await;
     with_session(&store, "ses_2").await;
     let one = keep(&store, user("ses_1", "msg_1")).await;
@@ -164,6 +157,13 @@ pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
     // An answer in one session is none in the other.
     keep(&store, completed(assistant("ses_1", "msg_2", "msg_1"), Some(Time(1)))).await;
     assert_eq!(unanswered(&store).await, ["ses_2/msg_1"]);
+    for (session, message, expected) in
+        [("ses_1", "msg_1", true), ("ses_1", "msg_2", true), ("ses_2", "msg_2", false), ("ses_3", "msg_1", false)]
+    {
+        let message = MessageId::parse(message).unwrap();
+        let has = store.has_message(&session_id(session), &message).await.unwrap();
+        assert_eq!(has, expected, "{session}/{message}");
+    }
 }
 
 /// If it wants one. An answer counts from its first save on, whether complete or not.

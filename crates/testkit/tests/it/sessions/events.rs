@@ -1,10 +1,12 @@
 //! What `/event` tells of sessions: the whole list, in its order, with all fields.
 
+use handback_core::message::StopReason;
 use handback_core::model::ModelEvent;
 use handback_core::policy::Permission;
-use handback_testkit::TestStream;
 use handback_testkit::session::{events_until, permit, tool_part};
 use handback_testkit::tidy::Tidier;
+use handback_testkit::{Answer, TestStream};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{World, id};
@@ -440,7 +442,7 @@ async fn files_in_a_prompt_or_an_input_never_travel_in_events() {
 }
 
 #[tokio::test]
-async fn arguments_are_told_up_to_a_file_in_them() {
+async fn arguments_are_told_with_a_link_in_place_of_a_file_in_them() {
     let world = World::start().await;
     let mut events = world.server.events().await;
     let _prompt = world.server.prompt(&world.session, "go");
@@ -460,6 +462,51 @@ async fn arguments_are_told_up_to_a_file_in_them() {
             }
         }
     }
-    let cut = "{\"n\":1,\"image\":\"";
-    assert_eq!(seen, ["{\"n\":1,", "{\"n\":1,\"image\":\"da", cut, cut, cut]);
+    let linked = format!("{{\"n\":1,\"image\":\"/session/{}/message", world.session);
+    let expected = [
+        "{\"n\":1,",
+        "{\"n\":1,\"image\":\"da",
+        "{\"n\":1,\"image\":\"data:image/png;",
+        &linked,
+        &format!("{linked}\"}}"),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn events_are_one_line_each_and_without_files_whatever_others_wrote() {
+    let world = World::start().await;
+    let mut events = world.server.events().await;
+    // Several lines in the metadata, and in what the model writes as arguments.
+    let body = format!("{{\n\"clientID\": \"tab\",\n\"metadata\": {{\n\"image\":\n\"{PIXEL}\"\n}}}}");
+    let made = Answer::to(world.server.request(Method::POST, "/session").body(body)).await;
+    assert_eq!(made.body["metadata"], json!({ "image": PIXEL }), "{made:?}");
+    let session = made.body["id"].as_str().unwrap();
+    let prompt = json!({
+        "system": format!("You see {PIXEL}."),
+        "parts": [
+            { "type": "text", "text": format!("Look: ![it]({PIXEL})") },
+            { "type": "file", "mime": "image/png", "url": PIXEL },
+        ],
+    });
+    let path = format!("/session/{session}/message");
+    let answering = world.server.request(Method::POST, &path).json(&prompt);
+    let (answer, ()) = tokio::join!(Answer::to(answering), async {
+        let asked = world.model.asked().await;
+        asked.say(ModelEvent::CallStarted { index: 0, id: "x".to_owned(), name: "list_tools".to_owned() });
+        asked.say(ModelEvent::Arguments { index: 0, delta: format!("{{\n\n\"image\": \"{PIXEL}\"\r\n}}") });
+        asked.say(ModelEvent::Stop(StopReason::ToolCalls));
+        world.model.asked().await.answer(&format!("I saw {PIXEL}, I think."));
+    });
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // A frame of several lines would not be JSON, and the stream of the test would say so.
+    let seen = without_files(&mut events).await;
+    let link = format!("/session/{session}/message");
+    let told = |needle: &str| seen.iter().any(|event| event.to_string().contains(needle));
+    for needle in ["Look: ![it](", "You see ", "I saw ", "\"url\":\"", "\\\"image\\\": \\\""] {
+        assert!(told(&format!("{needle}{link}")), "{needle}: {seen:#?}");
+    }
+    // Whoever asks for it gets it whole.
+    let history = world.server.messages(session).await;
+    assert_eq!(history.iter().map(|message| message.to_string().matches("base64").count()).sum::<usize>(), 5);
 }
