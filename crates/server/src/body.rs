@@ -14,6 +14,9 @@ use serde::de::DeserializeOwned;
 use crate::app::App;
 use crate::problem::Problem;
 
+/// Characters of an error about JSON, which quotes what was sent; the rest is cut.
+const MOST_TOLD: usize = 500;
+
 /// A JSON body, whatever its content type says.
 #[derive(Debug)]
 pub struct Json<T>(pub T);
@@ -104,13 +107,24 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
             return Problem::invalid("the body is empty; a JSON object is expected");
         }
         if !error.is_data() {
-            return Problem::invalid(format!("the body is not JSON: {error}"));
+            return invalid(format!("the body is not JSON: {error}"));
         }
         // Read once more, slowly, to learn the path.
         let located: Result<T, _> = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text));
         match located.err().map(|error| error.path().to_string()) {
-            Some(path) if path != "." => Problem::invalid(format!("`{path}`: {error}")),
-            _ => Problem::invalid(error.to_string()),
+            Some(path) if path != "." => invalid(format!("`{path}`: {error}")),
+            _ => invalid(error.to_string()),
         }
     })
 }
+
+fn invalid(mut message: String) -> Problem {
+    if let Some((end, _)) = message.char_indices().nth(MOST_TOLD) {
+        message.truncate(end);
+        message.push('…');
+    }
+    Problem::invalid(message)
+}
+
+#[cfg(test)]
+mod tests;

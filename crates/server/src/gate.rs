@@ -70,13 +70,14 @@ impl Origins {
         if self.usual.iter().any(|usual| usual.as_bytes() == authority) {
             return Ok(());
         }
-        let host = host_of(&String::from_utf8_lossy(authority));
-        if is_loopback_host(&host) || self.hosts.contains(&host) {
+        let authority = String::from_utf8_lossy(authority);
+        let host = host_of(&authority);
+        if host.as_ref().is_some_and(|host| is_loopback_host(host) || self.hosts.contains(host)) {
             return Ok(());
         }
         Err(Problem::forbidden(format!(
             "the host \"{}\" is not allowed; use 127.0.0.1 or localhost, or add it to `allowedHosts`",
-            host.escape_default()
+            host.as_deref().unwrap_or(&authority).escape_default()
         )))
     }
 
@@ -85,9 +86,9 @@ impl Origins {
         let Some(value) = headers.get(header::ORIGIN) else { return Origin::None };
         let origin = value.to_str().unwrap_or_default().to_ascii_lowercase();
         let on_loopback = || {
-            origin
-                .split_once("://")
-                .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && is_loopback_host(&host_of(host)))
+            origin.split_once("://").is_some_and(|(scheme, authority)| {
+                matches!(scheme, "http" | "https") && host_of(authority).is_some_and(|host| is_loopback_host(&host))
+            })
         };
         if self.origins.contains(&origin) || (self.loopback && on_loopback()) {
             Origin::Allowed(value.clone())
@@ -213,14 +214,17 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The host of `host[:port]`, in lower case and without the brackets of IPv6.
-fn host_of(authority: &str) -> String {
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+/// The host of `host[:port]`, in lower case and without the brackets of IPv6. There is none where a user is named:
+/// browsers send no user in these headers, and which side of the `@` is the host is for nobody to guess.
+fn host_of(authority: &str) -> Option<String> {
+    if authority.contains('@') {
+        return None;
+    }
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
         None => authority.split_once(':').map_or(authority, |(host, _)| host),
     };
-    host.to_ascii_lowercase()
+    Some(host.to_ascii_lowercase())
 }
 
 fn is_loopback_host(host: &str) -> bool {

@@ -202,9 +202,9 @@ pub(super) fn excerpt(text: &str, most: usize) -> String {
 
 /// What a turn cost, in a few words; `None` if nobody counted.
 pub(super) fn usage(tokens: Tokens) -> Option<String> {
-    let read = tokens.input + tokens.cache.read + tokens.cache.write;
-    let written = tokens.output + tokens.reasoning;
-    (read + written > 0).then(|| format!("{read} tokens in, {written} out"))
+    let read = tokens.input.saturating_add(tokens.cache.read).saturating_add(tokens.cache.write);
+    let written = tokens.output.saturating_add(tokens.reasoning);
+    (read > 0 || written > 0).then(|| format!("{read} tokens in, {written} out"))
 }
 
 fn seconds(took: Duration) -> String {

@@ -98,15 +98,15 @@ impl Transcript {
         self.answers.last()
     }
 
-    /// What all the answers cost together.
+    /// What all the answers cost together. The numbers are what a provider claims: they saturate.
     pub(super) fn tokens(&self) -> Tokens {
         let mut sum = Tokens::default();
         for tokens in self.answers.iter().filter_map(|answer| answer.tokens) {
-            sum.input += tokens.input;
-            sum.output += tokens.output;
-            sum.reasoning += tokens.reasoning;
-            sum.cache.read += tokens.cache.read;
-            sum.cache.write += tokens.cache.write;
+            sum.input = sum.input.saturating_add(tokens.input);
+            sum.output = sum.output.saturating_add(tokens.output);
+            sum.reasoning = sum.reasoning.saturating_add(tokens.reasoning);
+            sum.cache.read = sum.cache.read.saturating_add(tokens.cache.read);
+            sum.cache.write = sum.cache.write.saturating_add(tokens.cache.write);
         }
         sum
     }

@@ -3,13 +3,32 @@ use super::*;
 #[test]
 fn hosts_are_read_as_browsers_write_them() {
     for (authority, host) in [
-        ("127.0.0.1:4096", "127.0.0.1"),
-        ("LOCALHOST", "localhost"),
-        ("[::1]:80", "::1"),
-        ("user@evil.example:1", "evil.example"),
-        ("", ""),
+        ("127.0.0.1:4096", Some("127.0.0.1")),
+        ("LOCALHOST", Some("localhost")),
+        ("[::1]:80", Some("::1")),
+        ("user@evil.example:1", None),
+        ("evil.example@127.0.0.1", None),
+        ("localhost:1@evil.example", None),
+        ("", Some("")),
     ] {
-        assert_eq!(host_of(authority), host, "{authority}");
+        assert_eq!(host_of(authority).as_deref(), host, "{authority}");
+    }
+}
+
+#[test]
+fn who_names_a_user_is_not_on_loopback() {
+    let origins = Origins::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 4096)));
+    let is_admitted = |host: &str, origin: &str| {
+        let header = |text: &str| HeaderValue::from_str(text).unwrap();
+        let headers = HeaderMap::from_iter([(header::HOST, header(host)), (header::ORIGIN, header(origin))]);
+        origins.check(&Uri::from_static("/"), &headers, &origins.of(&headers)).is_ok()
+    };
+    assert!(is_admitted("127.0.0.1:4096", "http://127.0.0.1:3000"));
+    for user in ["http://evil.example@127.0.0.1", "http://localhost:1@evil.example", "http://a@b.localhost"] {
+        assert!(!is_admitted("127.0.0.1:4096", user), "{user}");
+    }
+    for user in ["evil.example@127.0.0.1:4096", "localhost:1@evil.example", "a@b.localhost"] {
+        assert!(!is_admitted(user, "http://127.0.0.1:3000"), "{user}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
@@ -15,6 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use super::Bounds;
 use super::fault::Fault;
 use super::upstream::{Question, Upstream};
+
+/// So many times [`Bounds::stall`] may pass without an event while other bytes come: comments, as routers send them
+/// while they wait, or pieces of an event. Then the answer ends as a silent one does.
+const STALLS_WITHOUT_EVENT: u32 = 5;
 
 /// How the events of one provider's stream are read. What they mean is added to `said`.
 pub(super) trait Decode: Send + 'static {
@@ -55,41 +60,54 @@ struct Answer<D> {
     unfinished: Arc<AtomicUsize>,
     decoder: D,
     said: VecDeque<ModelEvent>,
+    bounds: Bounds,
+    /// Whether an event has come.
+    begun: bool,
     over: bool,
 }
 
 impl<D: Decode> Answer<D> {
     fn new(body: Body, decoder: D) -> Self {
-        let unfinished = Arc::clone(&body.unfinished);
+        let (unfinished, bounds) = (Arc::clone(&body.unfinished), body.bounds);
         let chunks = stream::try_unfold(body, |mut body| async move {
             let chunk = body.next().await?;
             Ok::<_, Fault>(chunk.map(|chunk| (chunk, body)))
         });
         let frames = Box::pin(SseByteStream::new(chunks));
-        Self { frames, unfinished, decoder, said: VecDeque::new(), over: false }
+        Self { frames, unfinished, decoder, said: VecDeque::new(), bounds, begun: false, over: false }
+    }
+
+    /// How long the next event may take, whatever else comes: comments are no sign that the model lives.
+    fn patience(&self) -> Duration {
+        if self.begun { self.bounds.stall * STALLS_WITHOUT_EVENT } else { self.bounds.first_byte }
     }
 
     async fn next(&mut self) -> Result<Option<ModelEvent>, Fault> {
+        // From now, not from the last event: a slow reader is not the provider's fault.
+        let mut waiting_since = Instant::now();
         while !self.over {
             if let Some(event) = self.said.pop_front() {
                 self.over = matches!(event, ModelEvent::Stop(_));
                 return Ok(Some(event));
             }
-            let fault = match self.frames.next().await {
-                Some(Ok(frame)) => {
+            let patience = self.patience();
+            let fault = match timeout_at(waiting_since + patience, self.frames.next()).await {
+                Ok(Some(Ok(frame))) => {
                     self.unfinished.store(0, Ordering::Relaxed);
                     // The parser also yields blocks without data, which are no events.
                     if let Some(data) = frame.data {
+                        (self.begun, waiting_since) = (true, Instant::now());
                         self.decoder.read(&data, &mut self.said)?;
                     }
                     continue;
                 }
-                Some(Err(sse_stream::Error::Body(error))) => match error.downcast::<Fault>() {
+                Ok(Some(Err(sse_stream::Error::Body(error)))) => match error.downcast::<Fault>() {
                     Ok(fault) => *fault,
                     Err(error) => Fault::cut(Some(&*error)),
                 },
-                Some(Err(error)) => Fault::unreadable(&error),
-                None => Fault::cut(None),
+                Ok(Some(Err(error))) => Fault::unreadable(&error),
+                Ok(None) => Fault::cut(None),
+                Err(_elapsed) => Fault::silent(patience),
             };
             // What is lost after the model was done is not missed.
             self.decoder.end(&mut self.said);

@@ -12,8 +12,8 @@ const TRANSIENT: [u16; 7] = [408, 429, 500, 502, 503, 504, 529];
 /// What providers call errors in a stream after which the same request may succeed.
 const TRANSIENT_KINDS: [&str; 6] =
     ["overloaded_error", "rate_limit_error", "api_error", "timeout_error", "server_error", "rate_limit_exceeded"];
-/// Characters of a provider's own words that are passed on; the rest is cut.
-const MOST_WORDS: usize = 500;
+/// Characters of what is told of a failure; the rest is cut.
+const MOST_TOLD: usize = 500;
 /// Bytes below which a key is taken for a placeholder (local servers want any), which may occur in any text.
 const SHORTEST_KEY: usize = 8;
 
@@ -21,7 +21,7 @@ const SHORTEST_KEY: usize = 8;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct Fault {
-    /// What the provider did, such as "answered 500 Internal Server Error".
+    /// What the provider did, such as "answered 500 Internal Server Error". It may quote what came.
     what: String,
     /// The provider's own words, as they came.
     words: Option<String>,
@@ -139,19 +139,24 @@ impl Fault {
         self.words.as_deref().is_some_and(|words| names.iter().any(|name| words.contains(name)))
     }
 
-    /// All of it, for people: the provider's own words bounded, and without the key.
+    /// All of it, for people: on one line, bounded, and without the key, whatever of it came from the provider.
     pub(super) fn tell(&self, key: Option<&str>) -> String {
-        let Some(words) = &self.words else { return self.what.clone() };
-        let tidy = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        let safe = match key {
+        let whole = match self.words.as_deref().map(str::trim) {
+            Some(words) if !words.is_empty() => format!("{}: {words}", self.what),
+            _ => self.what.clone(),
+        };
+        // Control characters go first: one within the key would hide it.
+        let plain: String = whole.chars().filter(|char| char.is_whitespace() || !char.is_control()).collect();
+        let tidy = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut safe = match key {
             Some(key) if key.len() >= SHORTEST_KEY => tidy.replace(key, "[redacted]"),
             _ => tidy,
         };
-        match safe.char_indices().nth(MOST_WORDS) {
-            Some((end, _)) => format!("{}: {}…", self.what, &safe[..end]),
-            None if safe.is_empty() => self.what.clone(),
-            None => format!("{}: {safe}", self.what),
+        if let Some((end, _)) = safe.char_indices().nth(MOST_TOLD) {
+            safe.truncate(end);
+            safe.push('…');
         }
+        safe
     }
 }
 

@@ -157,6 +157,20 @@ fn the_cost_is_that_of_all_answers_together() {
 }
 
 #[test]
+fn a_cost_that_cannot_be_counted_is_the_most_there_is() {
+    let mut transcript = begun();
+    let most = u64::MAX;
+    let info = json!({"id": "msg_b", "sessionID": "ses_1", "role": "assistant", "parentID": "msg_u",
+                      "agent": "default", "time": {"created": 1},
+                      "tokens": {"input": most, "output": most, "reasoning": most,
+                                 "cache": {"read": most, "write": most}}});
+    transcript.hear(&event(&json!({"type": "message.updated", "properties": {"sessionID": "ses_1", "info": info}})));
+    let tokens = transcript.tokens();
+    let sums = [tokens.input, tokens.output, tokens.reasoning, tokens.cache.read, tokens.cache.write];
+    assert_eq!(sums, [most; 5]);
+}
+
+#[test]
 fn names_are_short_where_they_can_be() {
     let transcript = begun();
     assert_eq!(transcript.short_name("client_laptop_read"), "read");

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use handback_core::message::StopReason;
 
 use super::*;
@@ -63,8 +61,28 @@ async fn bytes_of_any_kind_end_a_silence() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_goes_on_for_ever_is_ended() {
-    let (seen, seconds) = read(&[(50, ": still here\n\n"); 100]).await;
-    assert_eq!((seen, seconds), (vec!["was not done after 3600 s".to_owned()], 3600));
+    let (seen, seconds) = read(&[(58, "data: a\n\n"); 100]).await;
+    let mut expected = vec!["a".to_owned(); 62];
+    expected.push("was not done after 3600 s".to_owned());
+    assert_eq!((seen, seconds), (expected, 3600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn comments_alone_are_waited_for_no_longer_than_for_a_first_event() {
+    let comments = &[(50, ": still here\n\n"); 100];
+    assert_eq!(read(comments).await, (vec!["sent nothing for 300 s".to_owned()], 300));
+    // Nor is one that does not end.
+    assert_eq!(read(&[(50, ":"); 100]).await, (vec!["sent nothing for 300 s".to_owned()], 300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn comments_after_an_event_are_waited_for_five_stalls() {
+    const COMMENT: (u64, &str) = (50, ": still here\n\n");
+    const DATA: (u64, &str) = (49, "data: a\n\n");
+    let (seen, seconds) = read(&[DATA, COMMENT, COMMENT, COMMENT, COMMENT, COMMENT, DATA, COMMENT, COMMENT]).await;
+    assert_eq!((seen, seconds), (vec!["a".to_owned(), "a".to_owned(), "cut its answer short".to_owned()], 448));
+    let (seen, seconds) = read(&[DATA, COMMENT, COMMENT, COMMENT, COMMENT, COMMENT, COMMENT, COMMENT]).await;
+    assert_eq!((seen, seconds), (vec!["a".to_owned(), "sent nothing for 300 s".to_owned()], 349));
 }
 
 #[tokio::test(start_paused = true)]

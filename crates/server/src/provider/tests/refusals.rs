@@ -44,7 +44,7 @@ async fn a_stream_without_a_content_type_is_taken() {
 #[tokio::test]
 async fn a_refusal_is_told_in_the_providers_words() {
     let long = format!(r#"{{"error":{{"message":"{}"}}}}"#, "é".repeat(600));
-    let cut = format!(": {}…", "é".repeat(500));
+    let cut = format!(": {}…", "é".repeat(500 - "answered 400 Bad Request: ".len()));
     let cases = [
         (
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: wrong"}}"#,
@@ -109,10 +109,48 @@ async fn a_refused_key_is_told_with_what_to_do_and_never_shown() {
 async fn a_key_at_the_edge_of_what_is_told_is_not_shown_in_part() {
     let fake = Fake::start().await;
     let model = Wire::OpenAi.model(settings(Wire::OpenAi, &fake));
-    let body = format!("{}{KEY}", "x".repeat(495));
+    let before = "x".repeat(495 - "answered 400 Bad Request: ".len());
+    let body = format!("{before}{KEY}");
     let (error, _) = tokio::join!(failure(ask(&*model)), fake.refuse("400 Bad Request", "", &body));
-    let message = format!("openai/some-model answered 400 Bad Request: {}[reda…", "x".repeat(495));
+    let message = format!("openai/some-model answered 400 Bad Request: {before}[reda…");
     assert_eq!(error, provider_error(&message, Some(400), false));
+}
+
+#[tokio::test]
+async fn a_key_in_the_content_type_is_not_shown() {
+    for wire in BOTH {
+        let fake = Fake::start().await;
+        let model = wire.model(settings(wire, &fake));
+        let headers = format!("Content-Type: x/{KEY}\r\n");
+        let (error, _) = tokio::join!(failure(ask(&*model)), fake.refuse("200 OK", &headers, ""));
+        let message = format!("{}/some-model answered with x/[redacted] in place of an event stream", wire.name());
+        assert_eq!(error, provider_error(&message, None, false));
+    }
+}
+
+#[tokio::test]
+async fn what_an_unreadable_event_quotes_is_bounded_and_without_the_key() {
+    for (wire, begin) in [(Wire::OpenAi, r#"{"choices":"#), (Wire::Anthropic, r#"{"type":"message_start","message":"#)]
+    {
+        let fake = Fake::start().await;
+        let model = wire.model(settings(wire, &fake));
+        let data = format!(r#"{begin}"authorization: Bearer {KEY} {}"}}"#, "A".repeat(300_000));
+        let (error, _) = tokio::join!(failure(ask(&*model)), fake.stream(format!("data: {data}\n\n")));
+        let told = r#"sent an event that cannot be read: invalid type: string "authorization: Bearer [redacted] "#;
+        let message = format!("{}/some-model {told}{}…", wire.name(), "A".repeat(500 - told.len()));
+        assert_eq!(error, provider_error(&message, None, false));
+    }
+}
+
+#[tokio::test]
+async fn control_characters_are_not_told_and_hide_no_key() {
+    let fake = Fake::start().await;
+    let model = Wire::OpenAi.model(settings(Wire::OpenAi, &fake));
+    let (begin, end) = KEY.split_at(5);
+    let body = format!("\u{1b}[31mbad key\u{7}: {begin}\u{9b}{end}\r\nbye");
+    let (error, _) = tokio::join!(failure(ask(&*model)), fake.refuse("400 Bad Request", "", &body));
+    let message = "openai/some-model answered 400 Bad Request: [31mbad key: [redacted] bye";
+    assert_eq!(error, provider_error(message, Some(400), false));
 }
 
 #[tokio::test]
