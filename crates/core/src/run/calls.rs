@@ -74,29 +74,33 @@ impl CallContext<'_> {
     pub(super) async fn make(&self, draft: &mut Draft, calls: Calls, refused: Vec<bool>) {
         let message = draft.id().clone();
         let clock = self.sessions.clock();
-        let mut running = FuturesUnordered::new();
+        let (mut running, mut not_made) = (FuturesUnordered::new(), Vec::new());
         for (ready, refused) in calls.into_iter().zip(refused) {
             let ReadyCall { place, call, alias, tool, arguments } = ready;
             let (start, request) = (clock.time(), clock.request_id());
-            let (input, prepared) = match self.prepare(&alias, tool, arguments, refused) {
-                Ok((tool, input)) => (input.clone(), Ok((tool, input))),
-                Err(NotMade { input, reason }) => (input, Err(reason)),
-            };
-            let runs_on_client = matches!(&prepared, Ok((Offered { place: Place::Client(_), .. }, _)));
-            draft.run(place, runs_on_client.then_some(&request), ToolState::Running { input: input.clone(), start });
-            match prepared {
+            let (input, on_client) = match self.prepare(&alias, tool, arguments, refused) {
                 Ok((tool, input)) => {
+                    let shown = (input.clone(), matches!(tool.place, Place::Client(_)).then(|| request.clone()));
                     let call = Call { context: self, message: &message, call, request };
                     // Boxed: they wait long, and most steps have one.
                     running.push(Box::pin(async move {
                         let (input, result) = call.run(tool, input).await;
                         Over { place, input, start, result }
                     }));
+                    shown
                 }
-                Err(reason) => draft.over(Over { place, input, start, result: ToolResult::Failed(reason) }),
-            }
+                Err(NotMade { input, reason }) => {
+                    let result = ToolResult::Failed(reason);
+                    not_made.push(Over { place, input: input.clone(), start, result });
+                    (input, None)
+                }
+            };
+            draft.run(place, on_client.as_ref(), ToolState::Running { input, start });
         }
-        draft.save();
+        // Kept before any of them is made, and told when it is.
+        draft.keep().await;
+        draft.tell_running();
+        not_made.into_iter().for_each(|over| draft.over(over));
         loop {
             tokio::select! {
                 over = running.next() => match over {

@@ -206,7 +206,7 @@ impl Draft {
         &self.message.id
     }
 
-    /// A call is being run.
+    /// A call is about to be run; told when it is kept.
     pub(super) fn run(&mut self, place: usize, request: Option<&RequestId>, state: ToolState) {
         self.change(place, |part| {
             part.request = request.cloned();
@@ -214,11 +214,23 @@ impl Draft {
         });
     }
 
+    /// Tells the calls that are being run.
+    pub(super) fn tell_running(&self) {
+        let is_running =
+            |part: &&Arc<Part>| matches!(&part.body, PartBody::Tool(ToolPart { state: ToolState::Running { .. }, .. }));
+        for part in self.message.parts.iter().filter(is_running) {
+            self.tell_part(part.clone(), None);
+        }
+    }
+
     /// A call is over.
     pub(super) fn over(&mut self, over: Over) {
         let Over { place, input, start, result } = over;
         let end = self.sessions.clock().time();
         self.change(place, |part| part.state = ToolState::Done { input, start, end, result });
+        if let Some(part) = self.message.parts.get(place) {
+            self.tell_part(part.clone(), None);
+        }
     }
 
     fn change(&mut self, place: usize, change: impl FnOnce(&mut ToolPart)) {
@@ -226,8 +238,6 @@ impl Draft {
         if let PartBody::Tool(tool) = &mut Arc::make_mut(part).body {
             change(tool);
         }
-        let part = part.clone();
-        self.tell_part(part, None);
     }
 
     /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited. While an earlier
@@ -239,13 +249,19 @@ impl Draft {
         }
     }
 
-    /// Whether something changed while the last save was under way.
-    pub(super) fn is_unsaved(&self) -> bool {
-        self.is_unsaved
+    /// Keeps the message as it is now, and waits until it is kept.
+    pub(super) async fn keep(&mut self) {
+        self.save();
+        while self.saving.is_some() {
+            let is_unsaved = self.is_unsaved;
+            self.wait_for_save().await;
+            if is_unsaved {
+                self.save();
+            }
+        }
     }
 
-    /// Waits for the save that is under way, and saves again. Safe to drop while it waits.
-    pub(super) async fn save_again(&mut self) {
+    async fn wait_for_save(&mut self) {
         if let Some(saving) = &mut self.saving
             && let Err(error) = saving.await
         {
@@ -253,6 +269,16 @@ impl Draft {
             tracing::warn!(%error, "a message could not be kept while it was written");
         }
         self.saving = None;
+    }
+
+    /// Whether something changed while the last save was under way.
+    pub(super) fn is_unsaved(&self) -> bool {
+        self.is_unsaved
+    }
+
+    /// Waits for the save that is under way, and saves again. Safe to drop while it waits.
+    pub(super) async fn save_again(&mut self) {
+        self.wait_for_save().await;
         self.save();
     }
 
