@@ -4,7 +4,10 @@ use std::io;
 
 use clap::Args;
 use handback_server::Server;
-use handback_server::config::{Config, LogFormat};
+use handback_server::app::SetupError;
+use handback_server::config::{Config, Loaded, LogFormat};
+use handback_server::serve::StartError;
+use handback_server::store::OpenError;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::SettingsArgs;
@@ -32,24 +35,39 @@ impl ServeArgs {
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let config = args.settings.load()?.config;
-    start_log(&config)?;
-    if config.data.is_none() && !config.ephemeral {
-        let problem = "there is no home directory to keep data in: name a directory with --data, or keep nothing with \
-                       --ephemeral";
-        return Err(Usage(problem.to_owned()).into());
-    }
+    let loaded = args.settings.load()?;
+    start_log(&loaded.config)?;
     // Each connection is an open file, and the usual soft limit is far below the hard one.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-    let server = Server::bind(config).await?;
+    let server = bind(loaded).await?;
     print(&format!("handback listening on http://{}\n", server.local_addr()))?;
     run_until_stopped(|shutdown| async move {
         server.run(shutdown.cancelled_owned()).await;
         Ok(())
     })
     .await
+}
+
+/// Binds as configured. Where nobody has said where to keep data, and the usual place cannot be had (another server has
+/// it, say), it serves all the same and keeps nothing; a place that somebody named must be had.
+async fn bind(loaded: Loaded) -> Result<Server, StartError> {
+    const NOTHING_KEPT: &str = "nothing outlives this server; name a directory with --data, or say --ephemeral";
+    let Loaded { config, sources, .. } = loaded;
+    if config.data.is_none() && !config.ephemeral {
+        tracing::warn!("there is no home directory to keep data in: {NOTHING_KEPT}");
+    }
+    match Server::bind(config.clone()).await {
+        Err(StartError::Setup(SetupError::Database(error)))
+            if !sources.contains_key("data")
+                && matches!(error, OpenError::InUse { .. } | OpenError::Unreachable { .. }) =>
+        {
+            tracing::warn!("{error}: {NOTHING_KEPT}");
+            Server::bind(Config { ephemeral: true, ..config }).await
+        }
+        bound => bound,
+    }
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {

@@ -102,3 +102,24 @@ fn without_a_command_the_options_are_those_of_serve() {
     server.signal(Signal::TERM);
     assert_eq!(server.end().code(), Some(0));
 }
+
+#[test]
+fn a_second_server_keeps_nothing_where_nobody_said_where_and_is_refused_a_place_that_is_taken() {
+    let data = std::env::temp_dir().join(format!("handback-two-servers-{}", std::process::id()));
+    let serve = |arguments: &[&str]| {
+        let mut command = command(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat());
+        command.env("XDG_DATA_HOME", &data).stderr(Stdio::piped());
+        command
+    };
+    let (_first, _) = start(serve(&[]));
+    let (mut second, url) = start(serve(&[]));
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let mut warning = String::new();
+    BufReader::new(second.0.stderr.take().unwrap()).read_line(&mut warning).unwrap();
+    assert!(warning.contains("is in use by another server") && warning.contains("--data"), "{warning}");
+    let taken = data.join("handback");
+    let refused = serve(&["--data", taken.to_str().unwrap()]).output().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && complaint.contains("is in use by another server"), "{complaint}");
+    std::fs::remove_dir_all(data).unwrap();
+}
