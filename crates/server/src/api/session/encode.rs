@@ -192,10 +192,14 @@ fn empty_object() -> Box<RawValue> {
 }
 
 /// A tool that the model is offered.
-pub(super) fn offered(tool: &Offered, agent: &Agent) -> wire::OfferedTool {
+pub(super) fn offered(tool: &Offered, agent: &Agent, session: &Session) -> wire::OfferedTool {
     let (runs, client, permission) = match &tool.place {
         Place::Client(client) => {
-            (wire::Runs::Client, Some(client.client.to_string()), agent.policy.decide(client.id.as_str()))
+            let permission = match agent.policy.decide(client.id.as_str()) {
+                Permission::Ask if session.approved.contains(client.id.as_str()) => Permission::Allow,
+                permission => permission,
+            };
+            (wire::Runs::Client, Some(client.client.to_string()), permission)
         }
         Place::Server(_) => (wire::Runs::Server, None, Permission::Allow),
     };

@@ -284,7 +284,7 @@ async fn tools(
     let session = find(&app, &principal, &id).await?;
     let agent = app.sessions().agent(session.agent.as_deref())?;
     let offered = app.sessions().offered(&session, &BTreeMap::new());
-    Ok(Answer(offered.iter().map(|tool| encode::offered(tool, agent)).collect()))
+    Ok(Answer(offered.iter().map(|tool| encode::offered(tool, agent, &session)).collect()))
 }
 
 /// Answer an ask

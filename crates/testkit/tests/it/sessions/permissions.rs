@@ -103,6 +103,11 @@ async fn always_holds_for_the_tool_in_this_session_and_for_its_other_open_asks()
     let prompt = world.server.prompt(&world.session, "once more");
     assert_eq!(world.answer_next("ok").await["input"], json!({ "n": 4 }));
     prompt.await.unwrap();
+    // What the model is offered says so.
+    let tools = world.server.get(&format!("/session/{}/tools", world.session)).await.body;
+    let rules: Vec<_> = tools.as_array().unwrap().iter().map(|tool| (&tool["id"], &tool["permission"])).collect();
+    assert!(rules.contains(&(&json!("client_tab_a"), &json!("allow"))), "{rules:?}");
+    assert!(rules.contains(&(&json!("client_tab_b"), &json!("ask"))), "{rules:?}");
     // In another session it is asked for again.
     let second = world.server.session_of("tab").await;
     world.model.will_call(&[("client_tab_a", json!({ "n": 5 }))]);
