@@ -39,7 +39,7 @@ lint: need
 ## Handback beside the floor; writes docs/benchmarks.md.
 bench: need
 	$(CARGO) build --release -p handback -p handback-benches
-	$(CARGO) run --release -p handback-benches --bin compare
+	$(or $(CARGO_TARGET_DIR),target)/release/compare
 
 ## Write schemas/openapi.json anew from the routes.
 schemas: need
