@@ -132,6 +132,16 @@ impl Hub {
         result
     }
 
+    /// Does something to its end, whether or not whoever asks for it goes meanwhile.
+    pub(crate) async fn finish<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let task = self.0.tasks.spawn_on(work, &self.0.runtime);
+        task.await.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
+    }
+
     /// Something changed that housekeeping or shutting down waits for.
     pub(crate) fn changed(&self) {
         self.0.changed.notify_waiters();

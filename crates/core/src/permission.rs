@@ -129,8 +129,7 @@ impl Hub {
             }
             journaled
         };
-        let approved = self.0.tasks.spawn_on(approving, &self.0.runtime).await;
-        approved.unwrap_or_else(|error| Err(StoreError(error.to_string())))?;
+        self.finish(approving).await?;
         Ok(ask)
     }
 

@@ -295,7 +295,7 @@ impl Sessions {
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
-            Poll::Pending => self.finish(keeping).await?,
+            Poll::Pending => self.hub().finish(keeping).await?,
         }
         Ok(Prompted { user, answer })
     }
@@ -320,16 +320,6 @@ impl Sessions {
         // Nobody waits for it where no answer is wanted.
         _ = tell_kept.send(kept.is_ok());
         kept
-    }
-
-    /// Does something to its end, whether or not whoever asks for it goes meanwhile.
-    async fn finish<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let task = self.hub().0.tasks.spawn_on(work, &self.hub().0.runtime);
-        task.await.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
     }
 
     /// Claims an id for a message; nobody else may have it, or had it before.
@@ -404,7 +394,7 @@ impl Sessions {
     pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         match answer.reply {
             Reply::Once | Reply::Reject => self.hub().answer(id, caller, answer).await,
-            Reply::Always => self.finish(self.clone().always(id.clone(), caller.clone(), answer)).await,
+            Reply::Always => self.hub().finish(self.clone().always(id.clone(), caller.clone(), answer)).await,
         }
     }
 

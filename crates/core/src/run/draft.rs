@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use super::calls::{Over, ReadyCall};
 use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
-use crate::id::{PartId, RequestId};
+use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
     Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
 };
@@ -202,7 +202,7 @@ impl Draft {
     }
 
     /// The id of the message.
-    pub(super) fn id(&self) -> &crate::id::MessageId {
+    pub(super) fn id(&self) -> &MessageId {
         &self.message.id
     }
 
