@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use handback_wire::client_tools::{
-    Accepted, Call, CallState, CancelRequest, Client, Done, ExecuteRequest, RegisterRequest, Registered, ResultRequest,
-    Tool, ToolResult, UnregisterRequest, Unregistered,
+    Accepted, Call, CallState, CancelRequest, Client, DisconnectRequest, Done, ExecuteRequest, RegisterRequest,
+    Registered, ResultRequest, Tool, ToolResult, UnregisterRequest, Unregistered,
 };
 use handback_wire::error::ErrorBody;
 use handback_wire::session::TurnError;
@@ -109,6 +109,14 @@ impl Api {
     /// See [`Error`].
     pub async fn unregister(&self, request: &UnregisterRequest) -> Result<Unregistered, Error> {
         self.write(Method::DELETE, &["client-tools", "unregister"], request).await
+    }
+
+    /// Closes a connection that will not return: no grace is kept for it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn disconnect(&self, request: &DisconnectRequest) -> Result<Done, Error> {
+        self.write(Method::POST, &["client-tools", "disconnect"], request).await
     }
 
     /// Calls a tool and waits for its result, as long as that takes. A tool that fails is a result.

@@ -54,7 +54,7 @@ pub enum Delivery {
         /// The frame's id.
         id: EventId,
     },
-    /// A newer connection took over: close, and do not come back.
+    /// A newer connection took over, or the client said goodbye: close, and do not come back.
     Superseded,
     /// The server stops: close, and come back.
     GoingAway,
@@ -84,6 +84,17 @@ impl Hub {
         let attached = self.locked(|table| table.attach(attach, Instant::now(), wall));
         let (link, signal) = attached.ok_or(TooManyConnections)?;
         Ok(Connection { hub: self.clone(), client, link, signal })
+    }
+
+    /// Closes the connection of this name, which will not return: no grace is kept for it. If it was its client's last,
+    /// the client's tools are unregistered and its calls end as disconnected. `session`: only a connection that is
+    /// limited to it.
+    pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, session: Option<&SessionId>) {
+        let endings = self.locked(|table| table.say_goodbye(client, name, session, Instant::now()));
+        for ending in endings {
+            Ended::new(self, ending).settle_later();
+        }
+        self.changed();
     }
 }
 

@@ -101,7 +101,7 @@ pub(crate) enum Next {
     },
     /// Nothing now; the connection's signal says when.
     Wait,
-    /// A newer connection took over.
+    /// A newer connection took over, or the client said goodbye.
     Superseded,
     /// The server stops, and everything else was written.
     Closed,
@@ -501,6 +501,29 @@ impl Table {
             }
             None => self.expire(client_id, now),
         }
+    }
+
+    /// Closes a connection that says that it will not return: no grace is kept for it. One that is lost already takes
+    /// its client's grace back when the client has no other. `session`: only a connection that is limited to it.
+    pub(crate) fn say_goodbye(
+        &mut self,
+        client_id: &ClientId,
+        name: &ConnectionName,
+        session: Option<&SessionId>,
+        now: Instant,
+    ) -> Vec<Ending> {
+        let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
+        if client.links.is_empty() && session.is_none() {
+            return self.expire(client_id, now);
+        }
+        let leaves = |link: &&mut Link| {
+            link.name.as_ref() == Some(name) && (session.is_none() || link.session.as_ref() == session)
+        };
+        let Some(link) = client.links.iter_mut().find(leaves) else { return Vec::new() };
+        link.grace = Duration::ZERO;
+        self.wakers.extend(link.outbox.signal().raise());
+        let id = link.id;
+        self.detach(client_id, id, now)
     }
 
     /// A client is gone for good: its tools are unregistered, its calls end.

@@ -90,6 +90,17 @@ pub struct Unregistered {
     pub unregistered: Vec<String>,
 }
 
+/// `POST /client-tools/disconnect`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DisconnectRequest {
+    /// The client whose connection it is.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// The connection's name, as it was given when it was opened.
+    pub connection: String,
+}
+
 /// `POST /client-tools/execute`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

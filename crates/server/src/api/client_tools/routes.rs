@@ -47,6 +47,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(show_call))
         .routes(routes!(pending))
         .routes(routes!(web_socket))
+        .routes(routes!(disconnect))
 }
 
 /// Register a client's tools
@@ -306,6 +307,24 @@ fn connect(
         last_seen,
     };
     Ok(app.hub().connect(opening)?)
+}
+
+/// Say goodbye: close a connection that will not return
+///
+/// No grace is kept for it. If it was the client's last, its tools are unregistered and its calls end, before this
+/// answers. A connection that is not there is gone already, so the same again is fine.
+#[utoipa::path(post, path = "/client-tools/disconnect", tag = "client-tools", request_body = wire::DisconnectRequest,
+    responses((status = 200, body = wire::Done), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+async fn disconnect(
+    State(app): State<App>,
+    principal: Principal,
+    Json(request): Json<wire::DisconnectRequest>,
+) -> Result<Answer<wire::Done>, Problem> {
+    let client = ClientId::parse(&request.client_id)?;
+    principal.must_be_client(&client)?;
+    let name = ConnectionName::parse(&request.connection)?;
+    app.hub().say_goodbye(&client, &name, principal.session(None)?.as_ref());
+    Ok(Answer(wire::Done { success: true, ignored: None }))
 }
 
 /// How long what a principal opens may stay open.

@@ -40,11 +40,15 @@ fn unknown(_: &str) -> Option<Value> {
     Some(json!({ "requestID": "nobody", "status": "success" }))
 }
 
+fn goodbye(_: &str) -> Option<Value> {
+    Some(json!({ "clientID": "tab", "connection": "unknown" }))
+}
+
 fn token_request(_: &str) -> Option<Value> {
     Some(json!({ "clientID": "tab" }))
 }
 
-const TABLE: [Row; 27] = [
+const TABLE: [Row; 28] = [
     ("POST", "/client-tools/register", registration, [401, 401, 401, 403, 403, 200, 200]),
     ("DELETE", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200]),
     ("POST", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200]),
@@ -63,6 +67,7 @@ const TABLE: [Row; 27] = [
     ("GET", "/client-tools/pending/tab", nothing, [401, 401, 401, 403, 200, 200, 200]),
     ("HEAD", "/client-tools/pending/tab", nothing, [401, 401, 401, 405, 405, 405, 405]),
     ("GET", "/client-tools/ws/tab", nothing, [401, 401, 401, 403, 426, 426, 426]),
+    ("POST", "/client-tools/disconnect", goodbye, [401, 401, 401, 403, 200, 200, 200]),
     ("GET", "/event", nothing, [401, 401, 401, 200, 200, 200, 200]),
     ("POST", "/auth/client-token", token_request, [401, 401, 401, 403, 403, 403, 200]),
     ("GET", "/metrics", nothing, [401, 401, 401, 403, 403, 403, 200]),

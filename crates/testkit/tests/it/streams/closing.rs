@@ -133,3 +133,53 @@ async fn a_client_that_connects_without_tools_may_register_later() {
     drop(stream);
     server.until("nothing is left", |counts| counts.clients == 0).await;
 }
+
+async fn say_goodbye(server: &TestServer, connection: &str) {
+    let goodbye = json!({ "clientID": "tab", "connection": connection });
+    server.post("/client-tools/disconnect", goodbye).await.must_be(200, &json!({ "success": true }));
+}
+
+#[tokio::test]
+async fn a_goodbye_ends_the_client_at_once_whatever_grace_it_had_asked_for() {
+    let server = TestServer::start().await;
+    let ids = server.register("tab", &["t"]).await;
+    let mut stream = server.stream("tab?connection=main&grace=300000").await;
+    let call = server.execute(json!({ "toolID": ids[0], "requestID": "r" }));
+    stream.expect_call("r").await;
+    say_goodbye(&server, "main").await;
+    server.get("/client-tools/clients").await.must_be(200, &json!([]));
+    server.get("/client-tools/tools").await.must_be(200, &json!({}));
+    assert_eq!(call.await.unwrap().must_fail(502, "CLIENT_DISCONNECTED"), "Client disconnected");
+    assert_eq!(stream.end().await.1, End::Clean);
+    // The same again, as a network may deliver it, is fine.
+    say_goodbye(&server, "main").await;
+}
+
+#[tokio::test]
+async fn a_goodbye_leaves_what_another_connection_of_the_client_keeps() {
+    let server = TestServer::start().await;
+    let ids = server.register("tab", &["t"]).await;
+    let mut other = server.stream("tab?connection=other&grace=1000").await;
+    let mut leaving = server.stream("tab?connection=leaving&grace=300000").await;
+    let call = server.execute(json!({ "toolID": ids[0], "requestID": "r" }));
+    leaving.expect_call("r").await;
+    say_goodbye(&server, "unknown").await;
+    assert_eq!(server.call("r").await["attempt"], 1);
+    say_goodbye(&server, "leaving").await;
+    other.expect_call("r").await;
+    assert_eq!(server.call("r").await["attempt"], 2);
+    server.answer("r", "done by the other").await;
+    assert_eq!(call.await.unwrap().body["output"], "done by the other");
+    assert_eq!(server.get("/client-tools/tools/tab").await.body[0]["id"], "client_tab_t");
+}
+
+#[tokio::test]
+async fn a_goodbye_after_the_connection_was_lost_takes_the_grace_back() {
+    let server = TestServer::start().await;
+    server.register("tab", &["t"]).await;
+    drop(server.stream("tab?connection=main&grace=300000").await);
+    server.until("the connection is gone", |counts| counts.connections == 0).await;
+    assert_eq!(server.get("/client-tools/tools/tab").await.body[0]["id"], "client_tab_t");
+    say_goodbye(&server, "main").await;
+    server.get("/client-tools/tools/tab").await.must_be(200, &json!([]));
+}
