@@ -4,35 +4,41 @@
 //! | --- | --- |
 //! | [`api`] | typed requests to the server's HTTP API |
 //! | [`events`] | all that happens on the server, as it happens |
-//! | [`attach`] | a connection that offers tools, runs their calls and comes back when it is lost |
+//! | [`tools`] | the tools of a client: a connection that offers them, runs their calls and comes back when it is lost |
 //! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
 //! | [`error`] | what can go wrong between the SDK and the server |
 //!
 //! ```no_run
-//! use handback_client::{Api, Attach, CancellationToken, Success, Tool};
+//! use handback_client::{Api, ClientTools, Effect, JsonSchema, Options, Tool};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Greeting { name: String }
 //!
 //! # async fn example() -> Result<(), handback_client::Error> {
-//! let api = Api::new("http://127.0.0.1:4096", None)?;
-//! let greet = Tool::new("greet", |call| async move {
-//!     Ok(Success { output: format!("you sent {}", call.request.input), ..Success::default() })
+//! let tools = ClientTools::new(Api::new("http://127.0.0.1:4096", None)?, "laptop", Options::default());
+//! let greet = Tool::typed("greet", "Greets somebody", |greeting: Greeting, _call| async move {
+//!     Ok(format!("Hello, {}!", greeting.name))
 //! });
-//! Attach::new(api, "laptop").tool(greet).run(CancellationToken::new()).await
+//! tools.register(greet.effect(Effect::Read)).await?;
+//! tools.connect(None).await
 //! # }
 //! ```
 
 pub mod api;
-pub mod attach;
 mod backoff;
 pub mod error;
 pub mod events;
 mod reconnect;
 mod sse;
 pub mod tool;
+pub mod tools;
 
 pub use api::{Api, CallFilter};
-pub use attach::{Attach, Status};
 pub use error::Error;
 pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
+pub use schemars::{self, JsonSchema};
 pub use tokio_util::sync::CancellationToken;
-pub use tool::{Handler, Invocation, Tool};
+pub use tool::{Handler, Invocation, Tool, ToolError};
+pub use tools::{ClientTools, Journal, Options, State, Status, Transport};

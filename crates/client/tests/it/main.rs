@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod api;
-mod attach;
 mod events;
 mod sessions;
 mod stub;
+mod tools;
