@@ -9,7 +9,8 @@
 //! | [`error`] | what can go wrong between the SDK and the server |
 //!
 //! ```no_run
-//! use handback_client::{Api, ClientTools, Effect, JsonSchema, Options, Tool};
+//! use handback_client::{Api, ClientTools, Effect, Options, Tool};
+//! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //!
 //! #[derive(Deserialize, JsonSchema)]
@@ -38,7 +39,7 @@ pub use api::{Api, CallFilter};
 pub use error::Error;
 pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
-pub use schemars::{self, JsonSchema};
+pub use schemars;
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Handler, Invocation, Tool, ToolError};
 pub use tools::{ClientTools, Journal, Options, State, Status, Transport};
