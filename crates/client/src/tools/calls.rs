@@ -87,7 +87,7 @@ impl Calls {
     pub(super) fn cancel(&self, cancel: ToolCancel) {
         let running = self.desk.shared.runs().cancel(&cancel.request_id);
         if running {
-            self.desk.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
+            self.desk.shared.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
         }
     }
 
@@ -113,10 +113,6 @@ impl Calls {
 }
 
 impl Desk {
-    fn tell(&self, status: Status) {
-        (self.shared.options.observer)(status);
-    }
-
     /// Runs a call that this process has not run, unless the journal speaks against it.
     async fn begin(&self, handler: Handler, invocation: Invocation) {
         let request = &invocation.request;
@@ -147,7 +143,7 @@ impl Desk {
         let Invocation { request, deadline, cancellation } = invocation.clone();
         let request_id = request.request_id;
         let attempt = request.attempt;
-        self.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
+        self.shared.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
         let began = Instant::now();
         let mut handling = pin!(AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind());
         let ended = tokio::select! {
@@ -155,7 +151,7 @@ impl Desk {
             () = cancellation.cancelled() => None,
             () = sleep_until(deadline) => {
                 cancellation.cancel();
-                self.tell(Status::Cancelled { request_id: request_id.clone(), reason: "the call expired".to_owned() });
+                self.shared.tell(Status::Cancelled { request_id: request_id.clone(), reason: "the call expired".to_owned() });
                 None
             }
         };
@@ -178,7 +174,7 @@ impl Desk {
                 ToolResult::Success(_) => None,
                 ToolResult::Error { error } => Some(error.clone()),
             };
-            self.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
+            self.shared.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
             self.deliver(request_id, result, deadline).await;
         }
     }
@@ -203,7 +199,7 @@ impl Desk {
         };
         if let Some(error) = error {
             tracing::warn!(request_id, %error, "a result was not accepted");
-            self.tell(Status::Undelivered { request_id, reason: error.to_string() });
+            self.shared.tell(Status::Undelivered { request_id, reason: error.to_string() });
         }
     }
 
