@@ -119,12 +119,12 @@ impl Desk {
         let remaining = invocation.deadline.saturating_duration_since(Instant::now());
         let begun = self.shared.options.journal.begin(&self.shared.client_id, &request.request_id, remaining).await;
         let known = match begun {
-            Beginning::Done(Some(result)) => Some(Arc::new(result)),
+            Beginning::Done(Some(result)) => Some(result),
             // What can be run twice is simply run again.
             _ if request.effect != Effect::Write => None,
-            Beginning::First => None,
-            Beginning::NotKept if request.attempt == 1 => None,
-            Beginning::NotKept | Beginning::Begun => Some(outcome_unknown(request)),
+            Beginning::First { has_forgotten: false } => None,
+            Beginning::NotKept | Beginning::First { .. } if request.attempt == 1 => None,
+            Beginning::NotKept | Beginning::First { .. } | Beginning::Begun => Some(outcome_unknown(request)),
             Beginning::Done(None) => Some(result_not_kept()),
             Beginning::Failed(error) => {
                 Some(failure(format!("the tool was not run: its client cannot write its journal of calls ({error})")))
