@@ -360,18 +360,15 @@ impl Inner {
     /// Sees to it that there is a connection that offers the tools in this session.
     fn connecting(&self, session: &Option<String>) -> Connecting {
         let mut running = self.running();
-        match &*running {
-            Some(earlier) => match earlier.commands() {
-                Some(commands) if !self.shared.offered().sessions.contains(session) => {
-                    return Connecting::Joining(commands);
-                }
-                Some(_) => return Connecting::Started,
+        if let Some(earlier) = &*running {
+            match earlier.commands() {
+                Some(_) if self.shared.offered().sessions.contains(session) => return Connecting::Started,
+                Some(commands) => return Connecting::Joining(commands),
                 None if !earlier.finished.is_cancelled() => {
                     return Connecting::AfterGoodbye(earlier.finished.clone());
                 }
                 None => {}
-            },
-            None => {}
+            }
         }
         self.shared.offered().sessions = vec![session.clone()];
         *running = Some(self.start());
