@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::session::MessageWithParts;
 
 /// A request that got no answer, or not the one it asked for.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,23 @@ pub enum Error {
         url: String,
         /// What is wrong with the answer.
         reason: String,
+    },
+    /// A turn ended early: its last message, whose `info.error` says why.
+    #[error("{}", .0.info.error.as_ref().map_or("the turn ended early", |error| error.reason()))]
+    TurnFailed(Box<MessageWithParts>),
+    /// A turn is over, and nothing answers what was said.
+    #[error("{reason}")]
+    NoAnswer {
+        /// Why.
+        reason: String,
+    },
+    /// The server was gone for too long. What was asked of it may be done, or going on.
+    #[error("{reason}; given up after {} s", .after.as_secs())]
+    GivenUp {
+        /// What happened last.
+        reason: String,
+        /// How long it was tried.
+        after: Duration,
     },
 }
 
@@ -99,7 +117,12 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),
-            Self::InvalidUrl { .. } | Self::InvalidToken | Self::Unexpected { .. } => false,
+            Self::InvalidUrl { .. }
+            | Self::InvalidToken
+            | Self::Unexpected { .. }
+            | Self::TurnFailed(_)
+            | Self::NoAnswer { .. }
+            | Self::GivenUp { .. } => false,
         }
     }
 }

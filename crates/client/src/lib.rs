@@ -25,7 +25,9 @@ pub mod attach;
 mod backoff;
 pub mod error;
 pub mod events;
+mod patience;
 mod reconnect;
+pub mod session;
 mod sse;
 pub mod tool;
 
@@ -34,5 +36,6 @@ pub use attach::{Attach, Status};
 pub use error::Error;
 pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
+pub use session::{Ask, SessionHandle, Turn, TurnEvent};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Handler, Invocation, Tool};
