@@ -47,6 +47,14 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// The server's binary could not be started.
+    #[error("{binary} could not be started: {reason}")]
+    NotStarted {
+        /// The binary.
+        binary: String,
+        /// What happened, and what it said on standard error.
+        reason: String,
+    },
     /// A turn ended early: its last message, whose `info.error` says why.
     #[error("{}", .0.info.error.as_ref().map_or("the turn ended early", |error| error.reason()))]
     TurnFailed(Box<MessageWithParts>),
@@ -120,6 +128,7 @@ impl Error {
             Self::InvalidUrl { .. }
             | Self::InvalidToken
             | Self::Unexpected { .. }
+            | Self::NotStarted { .. }
             | Self::TurnFailed(_)
             | Self::NoAnswer { .. }
             | Self::GivenUp { .. } => false,

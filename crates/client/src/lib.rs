@@ -23,19 +23,25 @@
 pub mod api;
 pub mod attach;
 mod backoff;
+pub mod client;
 pub mod error;
 pub mod events;
+pub mod local;
 mod patience;
 mod reconnect;
 pub mod session;
 mod sse;
 pub mod tool;
+pub mod tools;
 
 pub use api::{Api, CallFilter};
 pub use attach::{Attach, Status};
+pub use client::{Client, ClientOptions, StartSession};
 pub use error::Error;
 pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
+pub use local::{Handback, LocalOptions};
 pub use session::{Ask, SessionHandle, Turn, TurnEvent};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Handler, Invocation, Tool};
+pub use tools::{ClientTools, Options, State};

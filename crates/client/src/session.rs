@@ -13,6 +13,7 @@ mod turn;
 use handback_wire::session::{MessageWithParts, Prompt, Session};
 
 use crate::api::Api;
+use crate::client::ToolsLease;
 use crate::error::Error;
 
 pub use self::ask::Ask;
@@ -31,9 +32,15 @@ impl Api {
 pub struct SessionHandle {
     api: Api,
     session: Session,
+    /// The tools, if they were connected for sessions.
+    tools: Option<ToolsLease>,
 }
 
 impl SessionHandle {
+    pub(crate) fn new(api: Api, session: Session, tools: Option<ToolsLease>) -> Self {
+        Self { api, session, tools }
+    }
+
     /// The session as it was when it was started.
     pub fn session(&self) -> &Session {
         &self.session
@@ -62,5 +69,12 @@ impl SessionHandle {
     /// As [`Turn::abort`].
     pub async fn abort(&self) -> Result<(), Error> {
         turn::abort(&self.api, &self.session.id).await
+    }
+    /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
+    /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
+    pub async fn close(self) {
+        if let Some(tools) = self.tools {
+            tools.end().await;
+        }
     }
 }

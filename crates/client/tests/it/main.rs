@@ -1,9 +1,12 @@
 //! The SDK against a server that misbehaves as the tests want it.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod api;
 mod attach;
 mod events;
+#[cfg(unix)]
+mod local;
 mod sessions;
 mod stub;
+mod turns;

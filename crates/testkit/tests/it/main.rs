@@ -6,6 +6,7 @@ mod bad_input;
 mod endpoints;
 mod events;
 mod schema;
+mod sdk;
 mod sessions;
 mod shutdown;
 mod slow;
