@@ -4,11 +4,12 @@ mod command;
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use handback_client::{Attach, Effect, Status, Tool};
+use handback_client::{ClientTools, Effect, Journal, Options, Status, Tool, ToolError, Transport};
 use serde_json::value::RawValue;
 
 use crate::connection::ServerArgs;
@@ -50,6 +51,12 @@ pub(crate) struct AttachArgs {
     /// Offer the tool in this session only.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Keep what is known of calls in this directory, so that none is run twice although this command is started anew.
+    #[arg(long, value_name = "DIRECTORY")]
+    journal: Option<PathBuf>,
+    /// Get the calls on a WebSocket, not on a stream of events.
+    #[arg(long)]
+    websocket: bool,
     #[command(flatten)]
     server: ServerArgs,
     /// The command and its arguments.
@@ -76,27 +83,30 @@ impl From<EffectArg> for Effect {
 
 pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
     let api = args.server.api()?;
-    let mut tool = command_tool(args.tool, args.command)
-        .description(args.description.unwrap_or_default())
-        .effect(args.effect.into());
+    let mut tool =
+        command_tool(args.tool, args.description.unwrap_or_default(), args.command).effect(args.effect.into());
     tool.definition.parameters = args.schema.map(read_schema).transpose()?;
     tool.definition.timeout = args.timeout.map(f64::from);
 
+    let journal = match args.journal {
+        Some(path) => Journal::directory(&path)
+            .with_context(|| format!("the journal of calls cannot be kept in {}", path.display()))?,
+        None => Journal::memory(),
+    };
+    let transport = if args.websocket { Transport::WebSocket } else { Transport::Sse };
     let introduction = format!("connected to {} as {}", api.url(), args.client);
-    let mut attach =
-        Attach::new(api, args.client).tool(tool).observe(move |status| remark(&describe(&introduction, status)));
-    if let Some(session) = args.session {
-        attach = attach.session(session);
-    }
-    run_until_stopped(|shutdown| async { Ok(attach.run(shutdown).await?) }).await
+    let observer = Arc::new(move |status| remark(&describe(&introduction, status)));
+    let tools = ClientTools::new(api, args.client, Options { journal, transport, observer, ..Options::default() });
+    tools.register(tool).await?;
+    run_until_stopped(|shutdown| async { Ok(tools.run(args.session.as_deref(), shutdown).await?) }).await
 }
 
 /// A tool that runs a command for each call.
-pub(crate) fn command_tool(name: String, command: Vec<OsString>) -> Tool {
+pub(crate) fn command_tool(name: String, description: String, command: Vec<OsString>) -> Tool {
     let command: Arc<[OsString]> = command.into();
-    Tool::new(name, move |invocation| {
+    Tool::new(name, description, move |invocation| {
         let command = Arc::clone(&command);
-        async move { command::run(&command, invocation).await }
+        async move { command::run(&command, invocation).await.map_err(ToolError::new) }
     })
 }
 

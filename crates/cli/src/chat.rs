@@ -138,9 +138,9 @@ impl Chat {
     /// Talks, and offers local commands as tools meanwhile.
     async fn with_tools(mut self, signals: &mut Signals) -> anyhow::Result<()> {
         let client = self.client.get_or_insert_with(|| format!("chat-{:08x}", fastrand::u32(..)));
-        let (attach, mut link) = attached::client(&self.api, client, &self.args.attach);
+        let (tools, mut link) = attached::client(&self.api, client, &self.args.attach).await?;
         let shutdown = CancellationToken::new();
-        let mut attached = pin!(attach.run(shutdown.clone()));
+        let mut attached = pin!(tools.run(None, shutdown.clone()));
         let chat = async {
             tokio::select! {
                 ready = attached::ready(&mut link) => ready?,

@@ -13,18 +13,25 @@ use handback_wire::client_tools::{
 };
 use handback_wire::error::ErrorBody;
 use handback_wire::session::TurnError;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use reqwest::redirect::Policy;
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Upgraded, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::error::{Error, Refusal};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How large one event or message may be. A larger one ends the connection: the server sends inputs of at most 4 MiB.
+pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 /// How long an answer may take that does not wait for a tool.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server, and the credentials to speak to it. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -51,6 +58,12 @@ pub(crate) struct StreamRequest<'a> {
     pub(crate) connection: &'a str,
     pub(crate) grace: Duration,
     pub(crate) last_event_id: Option<&'a str>,
+}
+
+impl StreamRequest<'_> {
+    fn query(&self) -> [(&'static str, Option<String>); 2] {
+        [("grace", Some(self.grace.as_millis().to_string())), ("connection", Some(self.connection.to_owned()))]
+    }
 }
 
 impl Api {
@@ -202,29 +215,54 @@ impl Api {
 
     /// Opens the stream of a client's calls.
     pub(crate) async fn open_stream(&self, stream: StreamRequest<'_>) -> Result<Response, Error> {
-        let query =
-            [("grace", Some(stream.grace.as_millis().to_string())), ("connection", Some(stream.connection.to_owned()))];
-        let mut request = self.get(&["client-tools", "pending", stream.client_id], &query);
+        let mut request = self.get(&["client-tools", "pending", stream.client_id], &stream.query());
         if let Some(id) = stream.last_event_id {
             request = request.header(HeaderName::from_static("last-event-id"), id);
         }
         self.open(request).await
     }
 
+    /// Opens the WebSocket of a client; gives the `Date` of the server's answer too. It is an ordinary request that is
+    /// upgraded, so that it goes the way of all others: with the same TLS, the same proxy, the same credentials.
+    pub(crate) async fn open_socket(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
+        let key = generate_key();
+        let request = self
+            .get(&["client-tools", "ws", stream.client_id], &stream.query())
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key);
+        let response = self.answer_to(request).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let status = response.status();
+            self.accepted(response).await?;
+            return Err(self.unexpected(format!("{status} in place of a WebSocket")));
+        }
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if header(SEC_WEBSOCKET_ACCEPT) != Some(derive_accept_key(key.as_bytes())) {
+            return Err(self.unexpected("the WebSocket's key is not confirmed".to_owned()));
+        }
+        let date = header(DATE);
+        Ok((response.upgrade().await.map_err(|error| self.failed(&error))?, date))
+    }
+
     /// Opens a stream of events.
     async fn open(&self, request: RequestBuilder) -> Result<Response, Error> {
-        let request = request.header(ACCEPT, "text/event-stream");
-        // Not the request's own timeout: that one would also end the stream.
-        let response = tokio::time::timeout(ANSWER_TIMEOUT, request.send())
-            .await
-            .map_err(|_| self.interrupted("no answer came in time".to_owned()))?
-            .map_err(|error| self.failed(&error))?;
+        let response = self.answer_to(request.header(ACCEPT, "text/event-stream")).await?;
         let response = self.accepted(response).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
             return Err(self.unexpected(format!("\"{kind}\" is not an event stream")));
         }
         Ok(response)
+    }
+
+    /// The head of an answer whose body may take for ever. The request's own timeout would end the body as well.
+    async fn answer_to(&self, request: RequestBuilder) -> Result<Response, Error> {
+        tokio::time::timeout(ANSWER_TIMEOUT, request.send())
+            .await
+            .map_err(|_| self.interrupted("no answer came in time".to_owned()))?
+            .map_err(|error| self.failed(&error))
     }
 
     /// The error for a connection that broke while it was read.

@@ -6,7 +6,7 @@ use handback_wire::error::{ErrorBody, ErrorCode};
 use handback_wire::session::MessageWithParts;
 
 /// A request that got no answer, or not the one it asked for.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The base URL cannot be one of a Handback server.
@@ -39,6 +39,20 @@ pub enum Error {
     /// The server answered with a failure.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
+    /// The connection is closed for good: this client was disconnected, or the server does not want it back.
+    #[error("not connected to {url}: {reason}")]
+    Closed {
+        /// The server's base URL.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// A newer connection took over from this one.
+    #[error("a newer connection to {url} took over from this one")]
+    Superseded {
+        /// The server's base URL.
+        url: String,
+    },
     /// The answer is not one that Handback gives: something else listens there.
     #[error("the answer from {url} is not one of a Handback server: {reason}")]
     Unexpected {
@@ -123,10 +137,11 @@ impl Error {
     /// Whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Interrupted { .. } => true,
+            Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Superseded { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),
             Self::InvalidUrl { .. }
             | Self::InvalidToken
+            | Self::Closed { .. }
             | Self::Unexpected { .. }
             | Self::NotStarted { .. }
             | Self::TurnFailed(_)

@@ -18,6 +18,9 @@ use crate::sse::EventReader;
 /// The delays between the tries to connect: they double from the first to the second.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
+/// A connection that is silent for this long is dead: the server says something every 30 s.
+const SILENCE: Duration = Duration::from_secs(90);
+
 /// Events, and what became of the connection that they come on.
 ///
 /// Every connection begins with [`Event::Connected`]; what happened before it is not told again. An error is one that no
@@ -49,7 +52,7 @@ impl Api {
             api: self.clone(),
             reader: None,
             delay: Duration::ZERO,
-            reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1)),
+            reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1), None),
         };
         stream::unfold(Some(listener), |listener| async move { Some(listener?.next().await) }).boxed()
     }
@@ -88,7 +91,7 @@ impl Listener {
             sleep(self.delay).await;
             let response = self.api.open_events().await?;
             self.reconnect.connected();
-            self.reader = Some(EventReader::new(response.bytes_stream()));
+            self.reader = Some(EventReader::new(response.bytes_stream(), SILENCE));
             return Ok(None);
         };
         let block = reader.next().await.map_err(|reason| self.api.interrupted(reason))?;

@@ -10,12 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::timeout;
 
-use crate::api::root_cause;
-
-/// How large one event may be. A larger one ends the connection: the server sends inputs of at most 4 MiB.
-const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
-/// A connection that is silent for this long is dead: the server says something every 30 s.
-const SILENCE: Duration = Duration::from_secs(90);
+use crate::api::{MAX_EVENT_BYTES, root_cause};
 
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
@@ -35,14 +30,18 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    pub(crate) fn new(bytes: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static) -> Self {
+    /// A connection that is silent for longer than `silence` is dead.
+    pub(crate) fn new(
+        bytes: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
+        silence: Duration,
+    ) -> Self {
         let unfinished = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&unfinished);
         // Bytes are watched before the parser sees them: it has no bound of its own, and does not tell of comments.
         let watched = stream::unfold(Box::pin(bytes), move |mut bytes| {
             let counter = Arc::clone(&counter);
             async move {
-                let chunk = match timeout(SILENCE, bytes.next()).await {
+                let chunk = match timeout(silence, bytes.next()).await {
                     Ok(None) => return None,
                     Ok(Some(Err(error))) => Err(ReadError::Body(error)),
                     Err(_elapsed) => Err(ReadError::Silent),
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     fn reader(chunks: Vec<Bytes>) -> EventReader {
-        EventReader::new(stream::iter(chunks.into_iter().map(Ok)))
+        EventReader::new(stream::iter(chunks.into_iter().map(Ok)), Duration::from_secs(90))
     }
 
     #[tokio::test]
@@ -113,7 +112,7 @@ mod tests {
             Ok(Bytes::from_static(b": keep-alive\n\n"))
         });
         let began = tokio::time::Instant::now();
-        let mut reader = EventReader::new(comments.chain(stream::pending()));
+        let mut reader = EventReader::new(comments.chain(stream::pending()), Duration::from_secs(90));
         assert_eq!(reader.next().await.err(), Some("the server is silent".to_owned()));
         assert_eq!(began.elapsed(), Duration::from_secs(3 * 60 + 90));
     }

@@ -3,15 +3,19 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use handback_wire::client_tools::{self, Effect, Success, ToolRequest};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The code of a tool. The error is a text that the model reads.
-pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<'static, Result<Success, String>> + Send + Sync>;
+/// The code of a tool.
+pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<'static, Result<Success, ToolError>> + Send + Sync>;
 
 /// A tool that this process offers.
 #[derive(Clone)]
@@ -23,28 +27,56 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool of this name that takes any object and whose effect is `write`.
-    pub fn new<F, R>(name: impl Into<String>, handler: F) -> Self
+    /// A tool whose input is read as `I`, and whose schema is that of `I`. Its effect is [`Effect::Write`] unless said
+    /// otherwise.
+    ///
+    /// ```
+    /// use handback_client::{Effect, JsonSchema, Tool};
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Greeting {
+    ///     /// Who is greeted.
+    ///     name: String,
+    /// }
+    ///
+    /// let greet = Tool::typed("greet", "Greets somebody", |greeting: Greeting, _call| async move {
+    ///     Ok(format!("Hello, {}!", greeting.name))
+    /// });
+    /// assert_eq!(
+    ///     greet.effect(Effect::Read).definition.parameters.unwrap().get(),
+    ///     r#"{"type":"object","properties":{"name":{"description":"Who is greeted.","type":"string"}},"required":["name"]}"#,
+    /// );
+    /// ```
+    pub fn typed<I, O, F, R>(name: impl Into<String>, description: impl Into<String>, handler: F) -> Self
     where
-        F: Fn(Invocation) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Success, String>> + Send + 'static,
+        I: DeserializeOwned + JsonSchema,
+        O: Into<Success>,
+        F: Fn(I, Invocation) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, ToolError>> + Send + 'static,
     {
-        let definition = client_tools::Tool {
-            id: name.into(),
-            description: String::new(),
-            parameters: None,
-            timeout: None,
-            effect: None,
-            version: None,
-        };
-        Self { definition, handler: Arc::new(move |invocation| Box::pin(handler(invocation))) }
+        let handler: Handler = Arc::new(move |invocation: Invocation| match invocation.input::<I>() {
+            Ok(input) => {
+                let handling = handler(input, invocation);
+                Box::pin(async move { handling.await.map(Into::into) })
+            }
+            Err(error) => Box::pin(async { Err(error) }),
+        });
+        Self { definition: definition(name.into(), description.into(), schema_of::<I>()), handler }
     }
 
-    /// What the tool does, for the model.
-    #[must_use]
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.definition.description = description.into();
-        self
+    /// A tool that takes any object, as JSON.
+    pub fn new<O, F, R>(name: impl Into<String>, description: impl Into<String>, handler: F) -> Self
+    where
+        O: Into<Success>,
+        F: Fn(Invocation) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        let handler: Handler = Arc::new(move |invocation| {
+            let handling = handler(invocation);
+            Box::pin(async move { handling.await.map(Into::into) })
+        });
+        Self { definition: definition(name.into(), description.into(), None), handler }
     }
 
     /// What running the tool does to the world, and so whether it may be run again.
@@ -53,6 +85,36 @@ impl Tool {
         self.definition.effect = Some(effect);
         self
     }
+
+    /// How long a call may take; the server has a default (30 s).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.definition.timeout = Some(timeout.as_secs_f64() * 1_000.0);
+        self
+    }
+
+    /// The JSON Schema of the input, where the tool's own type does not say it.
+    #[must_use]
+    pub fn parameters(mut self, schema: Box<RawValue>) -> Self {
+        self.definition.parameters = Some(schema);
+        self
+    }
+}
+
+fn definition(id: String, description: String, parameters: Option<Box<RawValue>>) -> client_tools::Tool {
+    client_tools::Tool { id, description, parameters, timeout: None, effect: None, version: None }
+}
+
+/// The schema of a type, as a model reads it best: in one piece, and without the names that the type has here.
+fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    // A schema is a JSON value, which can always be written.
+    to_raw_value(&schema).ok()
 }
 
 impl fmt::Debug for Tool {
@@ -61,10 +123,43 @@ impl fmt::Debug for Tool {
     }
 }
 
+/// Why a tool failed, for the model to read. Every error becomes one by `?`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolError(String);
+
+impl ToolError {
+    /// A failure in words.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// What the model reads.
+    pub fn message(&self) -> &str {
+        &self.0
+    }
+}
+
+// It is no error itself: then it could not be made of every error.
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some repeat their cause in their own words.
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = error.source();
+        }
+        Self(message)
+    }
+}
+
 /// One call of a tool.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// The call, as the server sent it.
+    /// The call, as the server sent it: its ids, its input, which attempt it is.
     pub request: ToolRequest,
     /// When the call expires. Nobody reads a result that comes later.
     pub deadline: Instant,
@@ -77,8 +172,52 @@ impl Invocation {
     /// The input, read as a type of the tool's own.
     ///
     /// # Errors
-    /// A text that says what does not fit, for the model.
-    pub fn input<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_str(self.request.input.get()).map_err(|error| format!("the input does not fit: {error}"))
+    /// What does not fit, for the model.
+    pub fn input<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        serde_json::from_str(self.request.input.get())
+            .map_err(|error| ToolError::new(format!("the input does not fit: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open it")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn an_error_is_told_with_its_causes_each_once() {
+        let cause = || std::io::Error::other("disk on fire");
+        assert_eq!(ToolError::from(Outer(cause())).message(), "cannot open it: disk on fire");
+        assert_eq!(ToolError::from(cause()).message(), "disk on fire");
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is wanted")]
+    struct Nested {
+        inner: Vec<Inner>,
+        text: Option<String>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is wanted")]
+    struct Inner {
+        count: u8,
+    }
+
+    #[test]
+    fn a_schema_is_in_one_piece() {
+        let schema: serde_json::Value = serde_json::from_str(schema_of::<Nested>().unwrap().get()).unwrap();
+        let inner = serde_json::json!({
+            "type": "object", "required": ["count"],
+            "properties": {"count": {"type": "integer", "format": "uint8", "minimum": 0, "maximum": 255}},
+        });
+        let expected = serde_json::json!({
+            "type": "object", "required": ["inner"],
+            "properties": {"inner": {"type": "array", "items": inner}, "text": {"type": ["string", "null"]}},
+        });
+        assert_eq!(schema, expected);
     }
 }

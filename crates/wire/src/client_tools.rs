@@ -174,6 +174,18 @@ pub struct Success {
     pub attachments: Option<Vec<Attachment>>,
 }
 
+impl From<String> for Success {
+    fn from(output: String) -> Self {
+        Self { output, ..Self::default() }
+    }
+}
+
+impl From<&str> for Success {
+    fn from(output: &str) -> Self {
+        output.to_owned().into()
+    }
+}
+
 /// A file that belongs to an output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::client_tools::ToolRequest;
+use crate::client_tools::{Tool, ToolRequest, ToolResult};
 use crate::error::ErrorCode;
 
 /// Server to client, without the `ref` that an answer echoes.
@@ -107,6 +107,48 @@ pub struct Answer<'a> {
     /// What the client had put there.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<&'a RawValue>,
+}
+
+/// Client to server.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum ClientMessage<'a> {
+    /// Registers tools; all of them or none.
+    Register {
+        /// The tools.
+        tools: &'a [Tool],
+        /// Offer them in this session only.
+        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
+        session_id: Option<&'a str>,
+    },
+    /// Takes tools back.
+    Unregister {
+        /// Names or full ids; absent: all of the client's tools.
+        #[serde(rename = "toolIDs", skip_serializing_if = "Option::is_none")]
+        tool_ids: Option<&'a [String]>,
+        /// Take them out of this session only.
+        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
+        session_id: Option<&'a str>,
+    },
+    /// Answers a call.
+    Result {
+        /// The call.
+        #[serde(rename = "requestID")]
+        request_id: &'a str,
+        /// The result.
+        result: &'a ToolResult,
+    },
+}
+
+/// A [`ClientMessage`] with a `ref` by which its answer is known.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Numbered<'a> {
+    /// The message.
+    #[serde(flatten)]
+    pub message: ClientMessage<'a>,
+    /// The answer has the same.
+    #[serde(rename = "ref")]
+    pub reference: u64,
 }
 
 /// Why the server closed a WebSocket, and whether to come back.

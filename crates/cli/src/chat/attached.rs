@@ -1,10 +1,11 @@
 //! Local commands that a chat offers as tools, as long as it lasts.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use handback_client::{Api, Attach, Status, Tool};
+use handback_client::{Api, ClientTools, Options, Status, Tool};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -39,7 +40,7 @@ impl LocalTool {
         let words = shell.into_iter().chain([self.command.as_str()]).map(OsString::from);
         let description =
             format!("Runs `{}` on the user's computer; its standard input is the input as JSON", self.command);
-        command_tool(self.name.clone(), words.collect()).description(description)
+        command_tool(self.name.clone(), description, words.collect())
     }
 }
 
@@ -55,15 +56,23 @@ pub(super) enum Link {
 }
 
 /// The client that offers the tools, and how its connection stands.
-pub(super) fn client(api: &Api, client: &str, tools: &[LocalTool]) -> (Attach, watch::Receiver<Link>) {
+pub(super) async fn client(
+    api: &Api,
+    client: &str,
+    tools: &[LocalTool],
+) -> anyhow::Result<(ClientTools, watch::Receiver<Link>)> {
     let (sender, link) = watch::channel(Link::Opening);
-    let attach =
-        Attach::new(api.clone(), client).reconnect(RECONNECT.0, RECONNECT.1).observe(move |status| match status {
-            Status::Connected { .. } => _ = sender.send_replace(Link::Open),
-            Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
-            _ => {}
-        });
-    (tools.iter().map(LocalTool::tool).fold(attach, Attach::tool), link)
+    let observer = Arc::new(move |status| match status {
+        Status::Connected { .. } => _ = sender.send_replace(Link::Open),
+        Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
+        _ => {}
+    });
+    let offered =
+        ClientTools::new(api.clone(), client, Options { reconnect: RECONNECT, observer, ..Options::default() });
+    for tool in tools {
+        offered.register(tool.tool()).await?;
+    }
+    Ok((offered, link))
 }
 
 /// Waits until the tools are there.

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod api;
-mod attach;
 mod events;
 #[cfg(unix)]
 mod local;
 mod sessions;
 mod stub;
+mod tools;
 mod turns;

@@ -64,6 +64,11 @@ impl Connection {
         self.frames.send(Err(io::Error::other("cut"))).expect("the stream is open");
     }
 
+    /// Waits until the client has let go of it.
+    pub(crate) async fn closed(self) {
+        self.frames.closed().await;
+    }
+
     fn send(&self, frame: String) {
         self.frames.send(Ok(Bytes::from(frame))).expect("the stream is open");
     }
@@ -74,6 +79,7 @@ struct Shared {
     connections: UnboundedSender<Connection>,
     listeners: UnboundedSender<Connection>,
     registrations: UnboundedSender<Value>,
+    unregistrations: UnboundedSender<Value>,
     goodbyes: UnboundedSender<Value>,
     results: UnboundedSender<Value>,
     /// Answers to give instead of a success, by endpoint.
@@ -93,6 +99,7 @@ pub(crate) struct Stub {
     pub(crate) connections: UnboundedReceiver<Connection>,
     pub(crate) listeners: UnboundedReceiver<Connection>,
     pub(crate) registrations: UnboundedReceiver<Value>,
+    pub(crate) unregistrations: UnboundedReceiver<Value>,
     pub(crate) goodbyes: UnboundedReceiver<Value>,
     pub(crate) results: UnboundedReceiver<Value>,
     refusals: Arc<Mutex<HashMap<&'static str, VecDeque<u16>>>>,
@@ -104,12 +111,14 @@ impl Stub {
         let (connections_sender, connections) = unbounded_channel();
         let (listeners_sender, listeners) = unbounded_channel();
         let (registrations_sender, registrations) = unbounded_channel();
+        let (unregistrations_sender, unregistrations) = unbounded_channel();
         let (goodbyes_sender, goodbyes) = unbounded_channel();
         let (results_sender, results) = unbounded_channel();
         let shared = Shared {
             connections: connections_sender,
             listeners: listeners_sender,
             registrations: registrations_sender,
+            unregistrations: unregistrations_sender,
             goodbyes: goodbyes_sender,
             results: results_sender,
             refusals: Arc::default(),
@@ -118,6 +127,7 @@ impl Stub {
         let app = axum::Router::new()
             .route("/client-tools/register", post(register))
             .route("/client-tools/unregister", axum::routing::delete(unregister))
+            .route("/client-tools/disconnect", post(disconnect))
             .route("/client-tools/result", post(result))
             .route("/client-tools/pending/{client_id}", get(pending))
             .route("/client-tools/clients", get(clients))
@@ -127,7 +137,17 @@ impl Stub {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await });
-        Self { url, connections, listeners, registrations, goodbyes, results, refusals, _server: server }
+        Self {
+            url,
+            connections,
+            listeners,
+            registrations,
+            unregistrations,
+            goodbyes,
+            results,
+            refusals,
+            _server: server,
+        }
     }
 
     /// Answers the next requests to `endpoint` with these statuses.
@@ -158,8 +178,16 @@ async fn register(State(shared): State<Shared>, body: String) -> Response {
 }
 
 async fn unregister(State(shared): State<Shared>, body: String) -> Response {
-    shared.goodbyes.send(serde_json::from_str(&body).unwrap()).ok();
+    if let Some(refusal) = shared.refusal("unregister") {
+        return refusal;
+    }
+    shared.unregistrations.send(serde_json::from_str(&body).unwrap()).ok();
     json!({"success": true, "unregistered": []}).to_string().into_response()
+}
+
+async fn disconnect(State(shared): State<Shared>, body: String) -> Response {
+    shared.goodbyes.send(serde_json::from_str(&body).unwrap()).ok();
+    json!({"success": true}).to_string().into_response()
 }
 
 async fn result(State(shared): State<Shared>, body: String) -> Response {

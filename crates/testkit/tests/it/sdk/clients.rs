@@ -1,6 +1,6 @@
 //! Clients whose tools a model calls.
 
-use handback_client::{Client, ClientOptions, StartSession, Success, Tool, TurnEvent};
+use handback_client::{Client, ClientOptions, StartSession, Tool, TurnEvent};
 use handback_core::policy::Permission;
 use handback_testkit::TestServer;
 use handback_testkit::session::permit;
@@ -8,9 +8,7 @@ use handback_testkit::session::permit;
 /// A client with a tool that says what it was given.
 async fn client(server: &TestServer) -> Client {
     let client = Client::new(&server.url, ClientOptions::default()).unwrap();
-    let echo = Tool::new("echo", |call| async move {
-        Ok(Success { output: call.request.input.get().to_owned(), ..Success::default() })
-    });
+    let echo = Tool::new("echo", "Says it again", |call| async move { Ok(call.request.input.get().to_owned()) });
     client.tools().register(echo).await.unwrap();
     client
 }

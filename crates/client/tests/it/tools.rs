@@ -1,12 +1,19 @@
+//! Calls that come to a client, and what it makes of them.
+
+mod changes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use handback_client::{Api, Attach, CancellationToken, Effect, Error, Status, Success, Tool};
+use handback_client::{
+    Api, CancellationToken, ClientTools, Effect, Error, Options, State, Status, Success, Tool, ToolError,
+};
+use handback_wire::client_tools;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -17,28 +24,48 @@ use crate::stub::{Stub, end, next};
 struct Running {
     task: JoinHandle<Result<(), Error>>,
     shutdown: CancellationToken,
+    tools: ClientTools,
 }
 
 fn start(stub: &Stub, tool: Tool) -> Running {
-    run(Attach::new(Api::new(&stub.url, Some("secret")).unwrap(), "laptop").tool(tool))
+    run(stub, Some(tool), Options::default())
 }
 
-fn run(attach: Attach) -> Running {
-    let shutdown = CancellationToken::new();
-    let attach = attach.reconnect(Duration::from_millis(10), Duration::from_millis(20));
-    Running { task: TaskTracker::new().spawn(attach.run(shutdown.clone())), shutdown }
+fn run(stub: &Stub, tool: Option<Tool>, options: Options) -> Running {
+    run_at(&stub.url, tool, options)
+}
+
+fn run_at(url: &str, tool: Option<Tool>, options: Options) -> Running {
+    let options = Options { reconnect: (Duration::from_millis(10), Duration::from_millis(20)), ..options };
+    let tools = ClientTools::new(Api::new(url, Some("secret")).unwrap(), "laptop", options);
+    let (shutdown, running) = (CancellationToken::new(), tools.clone());
+    let stop = shutdown.clone();
+    let task = TaskTracker::new().spawn(async move {
+        if let Some(tool) = tool {
+            running.register(tool).await?;
+        }
+        running.run(None, stop).await
+    });
+    Running { task, shutdown, tools }
+}
+
+/// Options whose observer tells the test.
+fn observed() -> (Options, UnboundedReceiver<Status>) {
+    let (statuses, seen) = unbounded_channel();
+    let observer = Arc::new(move |status| drop(statuses.send(status)));
+    (Options { observer, ..Options::default() }, seen)
 }
 
 /// Answers with its input.
 fn echo() -> Tool {
-    Tool::new("tool", |call| async move { Ok(output(call.request.input.get())) })
+    Tool::new("tool", "", |call| async move { Ok(output(call.request.input.get())) })
 }
 
 /// Waits for a permit, then answers with how often it was run.
 fn gated(gate: &Arc<Semaphore>) -> Tool {
     let gate = Arc::clone(gate);
     let runs = Arc::new(AtomicUsize::new(0));
-    Tool::new("tool", move |_| {
+    Tool::new("tool", "", move |_| {
         let (gate, runs) = (Arc::clone(&gate), Arc::clone(&runs));
         async move {
             let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
@@ -71,7 +98,8 @@ fn error(id: &str, error: &str) -> Value {
 #[tokio::test]
 async fn a_call_is_delivered_and_answered() {
     let mut stub = Stub::start().await;
-    start(&stub, echo().description("Says it again.").effect(Effect::Read));
+    let described = client_tools::Tool { description: "Says it again.".to_owned(), ..echo().definition };
+    let _running = start(&stub, Tool { definition: described, ..echo() }.effect(Effect::Read));
     let connection = next(&mut stub.connections).await;
     assert_eq!(connection.client_id, "laptop");
     assert_eq!(connection.query["grace"], "30000");
@@ -87,7 +115,7 @@ async fn a_call_is_delivered_and_answered() {
 #[tokio::test]
 async fn a_client_whose_stream_is_cut_returns_where_it_was() {
     let mut stub = Stub::start().await;
-    start(&stub, echo());
+    let _running = start(&stub, echo());
     let first = stub.connected().await;
     let name = first.query["connection"].clone();
     first.request("e-1", &request("a", "write", 1));
@@ -106,7 +134,7 @@ async fn a_client_whose_stream_is_cut_returns_where_it_was() {
 async fn the_same_call_twice_runs_once() {
     let mut stub = Stub::start().await;
     let gate = Arc::new(Semaphore::new(0));
-    start(&stub, gated(&gate));
+    let _running = start(&stub, gated(&gate));
     let connection = stub.connected().await;
     connection.request("e-1", &request("a", "read", 1));
     connection.request("e-2", &request("a", "read", 2));
@@ -125,7 +153,7 @@ async fn the_same_call_twice_runs_once() {
 #[tokio::test]
 async fn a_write_that_may_have_run_elsewhere_is_not_run_again() {
     let mut stub = Stub::start().await;
-    start(&stub, echo());
+    let _running = start(&stub, echo());
     let connection = stub.connected().await;
     connection.request("e-1", &request("a", "write", 2));
     let result = next(&mut stub.results).await;
@@ -139,9 +167,9 @@ async fn a_write_that_may_have_run_elsewhere_is_not_run_again() {
 async fn calls_run_at_the_same_time() {
     let mut stub = Stub::start().await;
     let meeting = Arc::new(tokio::sync::Barrier::new(2));
-    start(
+    let _running = start(
         &stub,
-        Tool::new("tool", move |_| {
+        Tool::new("tool", "", move |_| {
             let meeting = Arc::clone(&meeting);
             async move {
                 meeting.wait().await;
@@ -159,7 +187,7 @@ async fn calls_run_at_the_same_time() {
 #[tokio::test]
 async fn a_result_is_sent_again_until_the_server_takes_it() {
     let mut stub = Stub::start().await;
-    start(&stub, echo());
+    let _running = start(&stub, echo());
     let connection = stub.connected().await;
     stub.refuse("result", &[503, 429]);
     connection.request("e-1", &request("a", "write", 1));
@@ -170,9 +198,8 @@ async fn a_result_is_sent_again_until_the_server_takes_it() {
 #[tokio::test]
 async fn a_refused_result_is_final_and_reported() {
     let mut stub = Stub::start().await;
-    let (statuses, mut seen) = unbounded_channel();
-    let api = Api::new(&stub.url, None).unwrap();
-    run(Attach::new(api, "laptop").tool(echo()).observe(move |status| drop(statuses.send(status))));
+    let (options, mut seen) = observed();
+    let _running = run(&stub, Some(echo()), options);
     let connection = stub.connected().await;
     stub.refuse("result", &[410]);
     connection.request("e-1", &request("a", "write", 1));
@@ -190,7 +217,7 @@ async fn a_refused_result_is_final_and_reported() {
 #[tokio::test]
 async fn a_result_that_the_server_cannot_take_becomes_an_error() {
     let mut stub = Stub::start().await;
-    start(&stub, echo());
+    let _running = start(&stub, echo());
     let connection = stub.connected().await;
     stub.refuse("result", &[413]);
     connection.request("e-1", &request("a", "write", 1));
@@ -203,9 +230,9 @@ async fn a_result_that_the_server_cannot_take_becomes_an_error() {
 async fn a_cancelled_call_stops_its_handler_and_sends_nothing() {
     let mut stub = Stub::start().await;
     let (stopped, mut stops) = unbounded_channel();
-    start(
+    let _running = start(
         &stub,
-        Tool::new("tool", move |call| {
+        Tool::new("tool", "", move |call| {
             let stopped = stopped.clone();
             async move {
                 if call.request.request_id == "a" {
@@ -228,9 +255,9 @@ async fn a_cancelled_call_stops_its_handler_and_sends_nothing() {
 async fn an_expired_call_stops_its_handler() {
     let mut stub = Stub::start().await;
     let (stopped, mut stops) = unbounded_channel();
-    start(
+    let _running = start(
         &stub,
-        Tool::new("tool", move |call| {
+        Tool::new("tool", "", move |call| {
             let stopped = stopped.clone();
             async move {
                 call.cancellation.cancelled().await;
@@ -249,7 +276,13 @@ async fn an_expired_call_stops_its_handler() {
 #[tokio::test]
 async fn a_call_that_cannot_be_run_is_answered_all_the_same() {
     let mut stub = Stub::start().await;
-    start(&stub, Tool::new("tool", |_| async move { panic!("a bug in a tool") }));
+    let _running = start(
+        &stub,
+        Tool::new("tool", "", |_| async move {
+            let bug: Option<Result<Success, ToolError>> = std::hint::black_box(None);
+            bug.expect("a bug in a tool")
+        }),
+    );
     let connection = stub.connected().await;
     connection.request("e-1", &request("a", "write", 1));
     assert_eq!(next(&mut stub.results).await, error("a", "the tool panicked"));
@@ -289,9 +322,9 @@ async fn a_client_that_stops_says_goodbye_and_answers_for_its_calls() {
     let mut stub = Stub::start().await;
     let running = start(
         &stub,
-        Tool::new("tool", |call| async move {
+        Tool::new("tool", "", |call| async move {
             call.cancellation.cancelled().await;
-            Err("stopped halfway".to_owned())
+            Err::<Success, _>(ToolError::new("stopped halfway"))
         }),
     );
     let connection = stub.connected().await;
@@ -302,9 +335,11 @@ async fn a_client_that_stops_says_goodbye_and_answers_for_its_calls() {
     connection.request("e-2", &unknown);
     next(&mut stub.results).await;
     running.shutdown.cancel();
-    assert_eq!(next(&mut stub.goodbyes).await, json!({"clientID": "laptop", "toolIDs": ["client_laptop_tool"]}));
     assert_eq!(next(&mut stub.results).await, error("a", "stopped halfway"));
+    let goodbye = json!({"clientID": "laptop", "connection": connection.query["connection"]});
+    assert_eq!(next(&mut stub.goodbyes).await, goodbye);
     end(running.task).await.unwrap();
+    assert!(matches!(&*running.tools.state().borrow(), State::Closed(None)));
 }
 
 #[tokio::test]
@@ -312,10 +347,8 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let (statuses, mut seen) = unbounded_channel();
-    let attach =
-        Attach::new(Api::new(&url, None).unwrap(), "laptop").observe(move |status| drop(statuses.send(status)));
-    let running = run(attach);
+    let (options, mut seen) = observed();
+    let running = run_at(&url, None, options);
     for _ in 0..3 {
         assert!(matches!(next(&mut seen).await, Status::Disconnected { .. }));
     }

@@ -1,20 +1,21 @@
 //! The calls that this process runs: one task each, from its arrival to the delivery of its result.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use handback_wire::client_tools::{ResultRequest, ToolCancel, ToolRequest, ToolResult};
+use handback_wire::client_tools::{Effect, ResultRequest, ToolCancel, ToolRequest, ToolResult};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::journal::{Admission, Journal};
-use super::{Observer, Status};
-use crate::api::Api;
+use super::connection::Speaker;
+use super::journal::Beginning;
+use super::runs::Admission;
+use super::{Shared, Status};
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::tool::{Handler, Invocation};
@@ -28,31 +29,28 @@ const DELIVERY: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 /// At most this long a server that asks for patience is left alone.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// All calls of one client. Dropping it drops their handlers.
+/// The calls of a connected client. Dropping it drops their handlers.
 pub(super) struct Calls {
-    shared: Arc<Shared>,
+    desk: Arc<Desk>,
     tracker: TaskTracker,
     abandon: CancellationToken,
     _abandon_on_drop: DropGuard,
 }
 
-struct Shared {
-    api: Api,
-    /// By the tool's full id.
-    handlers: HashMap<String, Handler>,
-    journal: Mutex<Journal>,
-    observer: Observer,
+/// What every call needs.
+struct Desk {
+    shared: Arc<Shared>,
+    /// Where results go, when there is a connection.
+    speaker: watch::Receiver<Option<Speaker>>,
     /// Fires when this client stops: the parent of every call's cancellation.
     stop: CancellationToken,
 }
 
 impl Calls {
-    pub(super) fn new(api: Api, handlers: HashMap<String, Handler>, observer: Observer) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, speaker: watch::Receiver<Option<Speaker>>) -> Self {
         let abandon = CancellationToken::new();
-        let stop = CancellationToken::new();
-        let shared = Shared { api, handlers, journal: Mutex::default(), observer, stop };
         Self {
-            shared: Arc::new(shared),
+            desk: Arc::new(Desk { shared, speaker, stop: CancellationToken::new() }),
             tracker: TaskTracker::new(),
             _abandon_on_drop: abandon.clone().drop_guard(),
             abandon,
@@ -63,48 +61,39 @@ impl Calls {
     pub(super) fn take(&self, request: ToolRequest, deadline: Option<Instant>) {
         let Some(deadline) = deadline else {
             let text = "the call reached the client after its deadline".to_owned();
-            return self.answer(request.request_id, Arc::new(ToolResult::Error { error: text }), Instant::now());
+            return self.answer(request.request_id, failure(text), Instant::now());
         };
-        let Some(handler) = self.shared.handlers.get(&request.tool).cloned() else {
+        let Some(handler) = self.desk.shared.handler(&request.tool) else {
             let text = format!("this client does not offer {}", request.tool);
-            return self.answer(request.request_id, Arc::new(ToolResult::Error { error: text }), deadline);
+            return self.answer(request.request_id, failure(text), deadline);
         };
-        let admission = self.shared.journal().admit(&request, &self.shared.stop);
+        let admission = self.desk.shared.runs().admit(&request.request_id, &self.desk.stop);
         match admission {
-            Admission::Run(cancellation) => {
-                let shared = Arc::clone(&self.shared);
-                self.spawn(async move { shared.run(handler, Invocation { request, deadline, cancellation }).await });
+            Admission::New(cancellation) => {
+                let desk = Arc::clone(&self.desk);
+                self.spawn(async move { desk.begin(handler, Invocation { request, deadline, cancellation }).await });
             }
             Admission::Running => tracing::debug!(request_id = request.request_id, "the call is running already"),
-            Admission::Known(result) => self.answer(request.request_id, result, deadline),
-            Admission::OutcomeUnknown => {
-                let error = format!(
-                    "the outcome is unknown: the call was given to this client before (attempt {}), which does not \
-                     remember it; it may have taken effect, and was not run again",
-                    request.attempt
-                );
-                let result = Arc::new(ToolResult::Error { error });
-                self.shared.journal().finish(&request.request_id, Arc::clone(&result));
-                self.answer(request.request_id, result, deadline);
-            }
+            Admission::Done(Some(result)) => self.answer(request.request_id, result, deadline),
+            Admission::Done(None) => self.answer(request.request_id, result_not_kept(), deadline),
             Admission::Full => {
                 let error = "this client runs too many calls already".to_owned();
-                self.answer(request.request_id, Arc::new(ToolResult::Error { error }), deadline);
+                self.answer(request.request_id, failure(error), deadline);
             }
         }
     }
 
     /// Tells a running handler that its call is over.
     pub(super) fn cancel(&self, cancel: ToolCancel) {
-        let running = self.shared.journal().cancel(&cancel.request_id);
+        let running = self.desk.shared.runs().cancel(&cancel.request_id);
         if running {
-            (self.shared.observer)(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
+            self.desk.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
         }
     }
 
     /// Cancels every handler, lets them clean up, and delivers what they still say.
     pub(super) async fn stop(&self) {
-        self.shared.stop.cancel();
+        self.desk.stop.cancel();
         self.tracker.close();
         if timeout(STOP, self.tracker.wait()).await.is_err() {
             self.abandon.cancel();
@@ -113,8 +102,8 @@ impl Calls {
     }
 
     fn answer(&self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
-        let shared = Arc::clone(&self.shared);
-        self.spawn(async move { shared.deliver(request_id, result, deadline).await });
+        let desk = Arc::clone(&self.desk);
+        self.spawn(async move { desk.deliver(request_id, result, deadline).await });
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -123,18 +112,42 @@ impl Calls {
     }
 }
 
-impl Shared {
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+impl Desk {
+    fn tell(&self, status: Status) {
+        (self.shared.options.observer)(status);
+    }
+
+    /// Runs a call that this process has not run, unless the journal speaks against it.
+    async fn begin(&self, handler: Handler, invocation: Invocation) {
+        let request = &invocation.request;
+        let remaining = invocation.deadline.saturating_duration_since(Instant::now());
+        let begun = self.shared.options.journal.begin(&self.shared.client_id, &request.request_id, remaining).await;
+        let known = match begun {
+            Beginning::Done(Some(result)) => Some(Arc::new(result)),
+            // What can be run twice is simply run again.
+            _ if request.effect != Effect::Write => None,
+            Beginning::First => None,
+            Beginning::NotKept if request.attempt == 1 => None,
+            Beginning::NotKept | Beginning::Begun => Some(outcome_unknown(request)),
+            Beginning::Done(None) => Some(result_not_kept()),
+            Beginning::Failed(error) => {
+                Some(failure(format!("the tool was not run: its client cannot write its journal of calls ({error})")))
+            }
+        };
+        match known {
+            None => self.run(handler, invocation).await,
+            Some(result) => {
+                self.shared.runs().finish(&request.request_id, Arc::clone(&result));
+                self.deliver(request.request_id.clone(), result, invocation.deadline).await;
+            }
+        }
     }
 
     async fn run(&self, handler: Handler, invocation: Invocation) {
         let Invocation { request, deadline, cancellation } = invocation.clone();
-        (self.observer)(Status::Started {
-            request_id: request.request_id.clone(),
-            tool: request.tool,
-            attempt: request.attempt,
-        });
+        let request_id = request.request_id;
+        let attempt = request.attempt;
+        self.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
         let began = Instant::now();
         let mut handling = pin!(AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind());
         let ended = tokio::select! {
@@ -142,8 +155,7 @@ impl Shared {
             () = cancellation.cancelled() => None,
             () = sleep_until(deadline) => {
                 cancellation.cancel();
-                let reason = "the call expired".to_owned();
-                (self.observer)(Status::Cancelled { request_id: request.request_id.clone(), reason });
+                self.tell(Status::Cancelled { request_id: request_id.clone(), reason: "the call expired".to_owned() });
                 None
             }
         };
@@ -155,21 +167,26 @@ impl Shared {
         };
         let result = Arc::new(match ended {
             Some(Ok(Ok(success))) => ToolResult::Success(success),
-            Some(Ok(Err(error))) => ToolResult::Error { error },
+            Some(Ok(Err(error))) => ToolResult::Error { error: error.message().to_owned() },
             Some(Err(_panic)) => ToolResult::Error { error: "the tool panicked".to_owned() },
             None => ToolResult::Error { error: "the tool was cancelled before it was done".to_owned() },
         });
-        self.journal().finish(&request.request_id, Arc::clone(&result));
+        self.finish(&request_id, &result).await;
         // Nobody waits for the result of a call that the server has ended. When this client stops, somebody does.
         if !over || self.stop.is_cancelled() {
             let error = match &*result {
                 ToolResult::Success(_) => None,
                 ToolResult::Error { error } => Some(error.clone()),
             };
-            let request_id = request.request_id.clone();
-            (self.observer)(Status::Finished { request_id, elapsed: began.elapsed(), error });
-            self.deliver(request.request_id, result, deadline).await;
+            self.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
+            self.deliver(request_id, result, deadline).await;
         }
+    }
+
+    /// Takes note of a result, before anybody is told of it.
+    async fn finish(&self, request_id: &str, result: &Arc<ToolResult>) {
+        self.shared.options.journal.finish(&self.shared.client_id, request_id, result).await;
+        self.shared.runs().finish(request_id, Arc::clone(result));
     }
 
     /// Sends a result until the server has taken or refused it, at most until the call's deadline.
@@ -177,9 +194,8 @@ impl Shared {
         let error = match self.send(&request_id, &result, deadline).await {
             // Only a result that the server cannot take can be mended: its caller gets to know why.
             Err(error) if matches!(error.status(), Some(400 | 413)) && matches!(*result, ToolResult::Success(_)) => {
-                let text = format!("the tool ran, but its result was not accepted: {error}");
-                let result = Arc::new(ToolResult::Error { error: text });
-                self.journal().finish(&request_id, Arc::clone(&result));
+                let result = failure(format!("the tool ran, but its result was not accepted: {error}"));
+                self.finish(&request_id, &result).await;
                 self.send(&request_id, &result, deadline).await.err().or(Some(error))
             }
             Err(error) => Some(error),
@@ -187,7 +203,7 @@ impl Shared {
         };
         if let Some(error) = error {
             tracing::warn!(request_id, %error, "a result was not accepted");
-            (self.observer)(Status::Undelivered { request_id, reason: error.to_string() });
+            self.tell(Status::Undelivered { request_id, reason: error.to_string() });
         }
     }
 
@@ -197,10 +213,10 @@ impl Shared {
         loop {
             // One try is made in any case: whether the call has expired is the server's to say.
             let limit = deadline.max(Instant::now() + CLEANUP);
-            let error = match timeout_at(limit, self.api.result(&request)).await {
-                Ok(Ok(_done)) => return Ok(()),
+            let error = match timeout_at(limit, self.send_once(&request)).await {
+                Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => error,
-                Err(_elapsed) => return Err(self.api.interrupted("no answer came in time".to_owned())),
+                Err(_elapsed) => return Err(self.shared.api.interrupted("no answer came in time".to_owned())),
             };
             let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
             let delay = backoff.next(fastrand::f64()).max(patience);
@@ -214,4 +230,31 @@ impl Shared {
             }
         }
     }
+
+    /// Sends a result by the connection that is open, or the next one.
+    async fn send_once(&self, request: &ResultRequest) -> Result<(), Error> {
+        let mut speaker = self.speaker.clone();
+        // There is none any more only when the client is gone altogether, and this task with it.
+        let open = speaker.wait_for(Option::is_some).await.ok().and_then(|speaker| speaker.clone());
+        match open {
+            Some(speaker) => speaker.result(request).await,
+            None => Err(self.shared.disconnected()),
+        }
+    }
+}
+
+fn failure(error: String) -> Arc<ToolResult> {
+    Arc::new(ToolResult::Error { error })
+}
+
+fn outcome_unknown(request: &ToolRequest) -> Arc<ToolResult> {
+    failure(format!(
+        "the outcome is unknown: the call was given to this client before (attempt {} now) and may have taken effect; \
+         it was not run again",
+        request.attempt
+    ))
+}
+
+fn result_not_kept() -> Arc<ToolResult> {
+    failure("the outcome is unknown: the call was run, but its result is not kept; it was not run again".to_owned())
 }

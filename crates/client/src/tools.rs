@@ -1,0 +1,438 @@
+//! The tools of a client: a connection that offers them, runs their calls and comes back when it is lost.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | `link` | one connection after the other, and what is registered on each |
+//! | `connection` | one connection, whatever carries it |
+//! | `socket`, `stream` | what carries it: a WebSocket; server-sent events and requests |
+//! | `calls` | the calls that run: one task each, from its arrival to the delivery of its result |
+//! | `runs`, `journal` | what this process knows of calls, and what is kept beyond it, so that none is run twice |
+//! | `clock` | deadlines, on this machine's clock |
+
+mod calls;
+mod clock;
+mod connection;
+mod journal;
+mod link;
+mod runs;
+mod socket;
+mod stream;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use handback_wire::client_tools::Tool as Definition;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::api::Api;
+use crate::error::Error;
+use crate::tool::{Handler, Tool};
+pub use journal::Journal;
+use link::{Change, Command, Link};
+use runs::Runs;
+
+/// Changes that wait for the connection; one more waits for room.
+const MAX_WAITING_CHANGES: usize = 64;
+
+/// Is called with all that happens. It must not block.
+pub type Observer = Arc<dyn Fn(Status) + Send + Sync>;
+
+/// What carries the calls to this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// A stream of server-sent events, and a request for each result. It passes wherever HTTP does.
+    #[default]
+    Sse,
+    /// A WebSocket for both: less work for each call.
+    WebSocket,
+}
+
+/// How a client behaves; the defaults are good.
+#[derive(Clone)]
+pub struct Options {
+    /// What carries the calls.
+    pub transport: Transport,
+    /// How long a call may take, for tools that do not say; the server has a default (30 s).
+    pub timeout: Option<Duration>,
+    /// How long the server keeps tools and calls when the connection is lost; 30 s, and 5 minutes at most.
+    pub grace: Duration,
+    /// What is remembered of calls; in memory.
+    pub journal: Journal,
+    /// The delays between the tries to connect: they double from the first (1 s) to the second (30 s), and up to half of
+    /// each is taken off by chance.
+    pub reconnect: (Duration, Duration),
+    /// How many tries in a row may fail; without it they never end.
+    pub max_reconnect_attempts: Option<u32>,
+    /// A connection that is silent for this long is dead; 90 s. The server says something every 30 s.
+    pub silence: Duration,
+    /// Is told all that happens.
+    pub observer: Observer,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            transport: Transport::default(),
+            timeout: None,
+            grace: Duration::from_secs(30),
+            journal: Journal::memory(),
+            reconnect: (Duration::from_secs(1), Duration::from_secs(30)),
+            max_reconnect_attempts: None,
+            silence: Duration::from_secs(90),
+            observer: Arc::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Options").field("transport", &self.transport).finish_non_exhaustive()
+    }
+}
+
+/// How the connection stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum State {
+    /// It is being opened for the first time.
+    Connecting,
+    /// It is open and the tools are registered.
+    Open,
+    /// It is lost or could not be opened, and is tried again.
+    Retrying,
+    /// There is none: it was not asked for, `disconnect` was, or the server refused it for good.
+    Closed(Option<Error>),
+}
+
+impl State {
+    /// Whether the connection is open.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+}
+
+/// What happens, for a log or a status line.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Status {
+    /// The connection is open and the tools are registered.
+    Connected {
+        /// The full ids of the tools.
+        tools: Vec<String>,
+    },
+    /// The connection is lost or could not be opened.
+    Disconnected {
+        /// Why.
+        reason: String,
+        /// When the next try comes.
+        retry_in: Duration,
+    },
+    /// A handler was started.
+    Started {
+        /// The call.
+        request_id: String,
+        /// The full id of its tool.
+        tool: String,
+        /// Which time the call is offered, from 1.
+        attempt: u32,
+    },
+    /// A handler is done; its result is on the way to the server.
+    Finished {
+        /// The call.
+        request_id: String,
+        /// How long the handler took.
+        elapsed: Duration,
+        /// What the tool says went wrong.
+        error: Option<String>,
+    },
+    /// A call is over before its handler is.
+    Cancelled {
+        /// The call.
+        request_id: String,
+        /// Why.
+        reason: String,
+    },
+    /// The server did not take a result.
+    Undelivered {
+        /// The call.
+        request_id: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The tools that this process offers as one client. Clones are the same client.
+///
+/// The server takes all connections of one client id for the same client, and gives a call to any of them: each should
+/// offer the same tools, and have the same [`Journal`].
+///
+/// When the last clone is dropped, so is the connection; [`disconnect`](Self::disconnect) says goodbye first.
+#[derive(Clone)]
+pub struct ClientTools {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    running: Mutex<Option<Running>>,
+    tasks: TaskTracker,
+}
+
+/// What the client and the tasks of its connection share.
+struct Shared {
+    api: Api,
+    client_id: String,
+    options: Options,
+    offered: Mutex<Offered>,
+    runs: Mutex<Runs>,
+    state: watch::Sender<State>,
+}
+
+/// What is offered, and where.
+#[derive(Default)]
+struct Offered {
+    /// In order of registration.
+    tools: Vec<Tool>,
+    /// One that the server is being asked for.
+    proposed: Option<Tool>,
+    /// The sessions that the tools are offered in; `None` is everywhere.
+    sessions: Vec<Option<String>>,
+}
+
+/// The task that keeps a connection.
+struct Running {
+    commands: mpsc::Sender<Command>,
+    stop: CancellationToken,
+    finished: CancellationToken,
+    /// Ends the task at once, without a goodbye.
+    _abandon: DropGuard,
+}
+
+impl ClientTools {
+    /// A client of this id that offers nothing yet, and is not connected.
+    pub fn new(api: Api, client_id: impl Into<String>, options: Options) -> Self {
+        let shared = Shared {
+            api,
+            client_id: client_id.into(),
+            options,
+            offered: Mutex::default(),
+            runs: Mutex::default(),
+            state: watch::Sender::new(State::Closed(None)),
+        };
+        let inner = Inner { shared: Arc::new(shared), running: Mutex::new(None), tasks: TaskTracker::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The client's id.
+    pub fn client_id(&self) -> &str {
+        &self.inner.shared.client_id
+    }
+
+    /// How the connection stands, and whenever that changes.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.inner.shared.state.subscribe()
+    }
+
+    /// Offers a tool, in place of an earlier one of the same name. Returns when the server has confirmed it; before
+    /// [`connect`](Self::connect), at once.
+    ///
+    /// # Errors
+    /// What the server has against it; the tool is not offered then. [`Error::Closed`] when the client is disconnected
+    /// before the server has confirmed.
+    pub async fn register(&self, tool: Tool) -> Result<(), Error> {
+        let commands = {
+            // Until the tool is among those offered: whoever connects meanwhile would miss it.
+            let running = self.inner.running();
+            let Some(commands) = running.as_ref().and_then(Running::commands) else {
+                self.inner.shared.offered().put(tool);
+                return Ok(());
+            };
+            commands
+        };
+        self.change(commands, Change::Register(tool)).await
+    }
+
+    /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
+    /// [`connect`](Self::connect), at once.
+    ///
+    /// # Errors
+    /// See [`Error`]; the tool is not offered any more in any case.
+    pub async fn unregister(&self, name: &str) -> Result<(), Error> {
+        let commands = {
+            let running = self.inner.running();
+            self.inner.shared.offered().take(name);
+            running.as_ref().and_then(Running::commands)
+        };
+        match commands {
+            Some(commands) => self.change(commands, Change::Unregister(name.to_owned())).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Connects, and stays connected until [`disconnect`](Self::disconnect): whenever the connection is lost it is opened
+    /// again, and the tools are registered again. Returns when it is open and the tools are registered, however long that
+    /// takes. The tools are offered in this session, or in all of the client's; again with another session, there as well.
+    ///
+    /// # Errors
+    /// What no retry mends: the server does not accept the credentials, or it refuses the client or its tools at the very
+    /// first connection.
+    pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
+        let session = session.map(str::to_owned);
+        let mut state = self.state();
+        let joining = {
+            let mut running = self.inner.running();
+            match running.as_ref().and_then(Running::commands) {
+                Some(commands) if !self.inner.shared.offered().sessions.contains(&session) => Some(commands),
+                Some(_) => None,
+                None => {
+                    self.inner.shared.offered().sessions = vec![session.clone()];
+                    *running = Some(self.inner.start());
+                    None
+                }
+            }
+        };
+        if let Some(commands) = joining {
+            return self.change(commands, Change::Join(session)).await;
+        }
+        let reached = state.wait_for(|state| matches!(state, State::Open | State::Closed(_))).await;
+        match reached.as_deref() {
+            Ok(State::Closed(Some(error))) => Err(error.clone()),
+            Ok(State::Closed(None)) | Err(_) => Err(self.inner.shared.disconnected()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Says goodbye: the handlers are cancelled and have a few seconds to end, the tools are gone from the server, and
+    /// the connection is closed. Another connection of the same client keeps the tools.
+    pub async fn disconnect(&self) {
+        let finished = match &*self.inner.running() {
+            Some(running) => {
+                running.stop.cancel();
+                running.finished.clone()
+            }
+            None => return,
+        };
+        finished.cancelled().await;
+    }
+
+    /// Connects and stays connected until `shutdown` fires, and says goodbye then: for a program that does nothing else.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); also when the server does not want this client back.
+    pub async fn run(&self, session: Option<&str>, shutdown: CancellationToken) -> Result<(), Error> {
+        let closed = async {
+            self.connect(session).await?;
+            let mut state = self.state();
+            match state.wait_for(|state| matches!(state, State::Closed(_))).await.as_deref() {
+                Ok(State::Closed(Some(error))) => Err(error.clone()),
+                _ => Ok(()),
+            }
+        };
+        tokio::select! {
+            ended = closed => ended,
+            () = shutdown.cancelled() => {
+                self.disconnect().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn change(&self, commands: mpsc::Sender<Command>, change: Change) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        // Both fail when the task has ended.
+        let disconnected = || self.inner.shared.disconnected();
+        commands.send(Command { change, answer }).await.map_err(|_| disconnected())?;
+        answered.await.unwrap_or_else(|_| Err(disconnected()))
+    }
+}
+
+impl fmt::Debug for ClientTools {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ClientTools")
+            .field("client_id", &self.client_id())
+            .field("state", &*self.inner.shared.state.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the task that keeps the connection.
+    fn start(&self) -> Running {
+        let (sender, commands) = mpsc::channel(MAX_WAITING_CHANGES);
+        let (stop, finished, abandon) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        self.shared.state.send_replace(State::Connecting);
+        let link = Link::new(Arc::clone(&self.shared), commands, self.tasks.clone(), stop.clone());
+        let (ended, abandoned, shared) = (finished.clone().drop_guard(), abandon.clone(), Arc::clone(&self.shared));
+        self.tasks.spawn(async move {
+            let _ended = ended;
+            let error = abandoned.run_until_cancelled(link.run()).await.and_then(Result::err);
+            shared.state.send_replace(State::Closed(error));
+        });
+        Running { commands: sender, stop, finished, _abandon: abandon.drop_guard() }
+    }
+}
+
+impl Running {
+    /// Where to say what is to change; `None` if the task is over, or about to be.
+    fn commands(&self) -> Option<mpsc::Sender<Command>> {
+        (!self.stop.is_cancelled() && !self.commands.is_closed()).then(|| self.commands.clone())
+    }
+}
+
+impl Shared {
+    fn offered(&self) -> MutexGuard<'_, Offered> {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn full_id(&self, name: &str) -> String {
+        format!("client_{}_{name}", self.client_id)
+    }
+
+    /// The code of a tool, by its full id.
+    fn handler(&self, full_id: &str) -> Option<Handler> {
+        let name = full_id.strip_prefix("client_")?.strip_prefix(&self.client_id)?.strip_prefix('_')?;
+        self.offered().find(name).map(|tool| Arc::clone(&tool.handler))
+    }
+
+    /// What the server is told about a tool.
+    fn definition(&self, tool: &Tool) -> Definition {
+        let timeout = self.options.timeout.map(|timeout| timeout.as_secs_f64() * 1_000.0);
+        Definition { timeout: tool.definition.timeout.or(timeout), ..tool.definition.clone() }
+    }
+
+    fn disconnected(&self) -> Error {
+        let reason = "this client was disconnected".to_owned();
+        Error::Closed { url: self.api.url().to_owned(), reason }
+    }
+}
+
+impl Offered {
+    /// Adds a tool, in the place of one with the same name.
+    fn put(&mut self, tool: Tool) {
+        match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
+            Some(known) => *known = tool,
+            None => self.tools.push(tool),
+        }
+    }
+
+    fn take(&mut self, name: &str) {
+        self.tools.retain(|tool| tool.definition.id != name);
+    }
+
+    /// The tool of this name, as it was last registered.
+    fn find(&self, name: &str) -> Option<&Tool> {
+        self.proposed.iter().chain(&self.tools).find(|tool| tool.definition.id == name)
+    }
+}

@@ -1,0 +1,258 @@
+//! One connection after the other, and what is registered on each.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, Tool as Definition, UnregisterRequest};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::calls::Calls;
+use super::connection::{Connection, Event, Speaker};
+use super::{Shared, State, Status};
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::reconnect::Reconnect;
+use crate::tool::Tool;
+
+/// How long the goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Something to change about what is offered.
+pub(super) enum Change {
+    Register(Tool),
+    /// The tool is not among those offered any more; the server is to be told.
+    Unregister(String),
+    /// Offer all tools in this session as well.
+    Join(Option<String>),
+}
+
+/// A change, and where to say that the server has confirmed or refused it.
+pub(super) struct Command {
+    pub(super) change: Change,
+    pub(super) answer: oneshot::Sender<Result<(), Error>>,
+}
+
+/// The task that keeps a client connected.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    commands: mpsc::Receiver<Command>,
+    /// The one that the server is being asked for; it is asked again on the next connection if this one is lost.
+    command: Option<Command>,
+    calls: Calls,
+    /// Where results go: to the connection that is open.
+    speaker: watch::Sender<Option<Speaker>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    name: String,
+    last_event_id: Option<String>,
+    reconnect: Reconnect,
+}
+
+impl Link {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        commands: mpsc::Receiver<Command>,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let speaker = watch::Sender::new(None);
+        let (first, longest) = shared.options.reconnect;
+        Self {
+            calls: Calls::new(Arc::clone(&shared), speaker.subscribe()),
+            reconnect: Reconnect::new(Backoff::new(first, longest), shared.options.max_reconnect_attempts),
+            command: None,
+            name: random_name(),
+            last_event_id: None,
+            shared,
+            commands,
+            speaker,
+            tasks,
+            stop,
+        }
+    }
+
+    /// Connects, runs the calls that come, and connects again whenever the connection is lost, until it is stopped or
+    /// refused for good.
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        let stop = self.stop.clone();
+        loop {
+            let Err(lost) = self.serve(&stop).await else { return Ok(()) };
+            self.speaker.send_replace(None);
+            if matches!(lost, Error::Superseded { .. }) {
+                // Nobody else has this name: it was an older try of ours, which the network delivered late. Under
+                // another name that cannot happen again, and whoever took over does no harm.
+                self.name = random_name();
+            }
+            let Some(retry_in) = self.reconnect.delay_after(&lost) else {
+                self.calls.stop().await;
+                return Err(lost);
+            };
+            tracing::warn!(error = %lost, ?retry_in, "not connected");
+            self.tell(Status::Disconnected { reason: lost.to_string(), retry_in });
+            self.shared.state.send_replace(State::Retrying);
+            tokio::select! {
+                () = sleep(retry_in) => {}
+                () = stop.cancelled() => return self.leave().await,
+            }
+        }
+    }
+
+    /// Opens a connection and runs the calls that come on it, until it is lost (an error) or this client stops.
+    async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
+        let shared = Arc::clone(&self.shared);
+        let opening = Connection::open(&shared, &self.name, self.last_event_id.as_deref(), &self.tasks);
+        let mut connection = tokio::select! {
+            opened = opening => opened?,
+            () = stop.cancelled() => return self.leave().await,
+        };
+        let speaker = connection.speaker();
+        self.speaker.send_replace(Some(speaker.clone()));
+        // After the connection is open: it keeps its client's tools from being cleared away, so none is lost to a grace
+        // that ends just now.
+        let mut asking = Some(register_all(&shared, &speaker));
+        let mut is_registered = false;
+        loop {
+            tokio::select! {
+                event = connection.next() => match event? {
+                    Event::Request(request, deadline) => self.calls.take(request, deadline),
+                    Event::Cancel(cancel) => self.calls.cancel(cancel),
+                    Event::Seen(id) => self.last_event_id = id,
+                },
+                answer = answer_to(&mut asking) => {
+                    if is_registered {
+                        self.conclude(answer)?;
+                    } else {
+                        answer?;
+                        is_registered = true;
+                        self.opened();
+                    }
+                    // A change that the connection before this one did not see through comes first.
+                    asking = self.command.as_ref().map(|command| ask(&shared, &speaker, &command.change));
+                }
+                Some(command) = self.commands.recv(), if asking.is_none() => {
+                    asking = Some(ask(&shared, &speaker, &command.change));
+                    self.command = Some(command);
+                }
+                // The connection is kept until the goodbye is said: calls under way stay with it.
+                () = stop.cancelled() => return self.leave().await,
+            }
+        }
+    }
+
+    fn opened(&mut self) {
+        self.reconnect.connected();
+        let tools = self.shared.offered().tools.iter().map(|tool| self.shared.full_id(&tool.definition.id)).collect();
+        tracing::info!(?tools, "connected");
+        self.tell(Status::Connected { tools });
+        self.shared.state.send_replace(State::Open);
+    }
+
+    /// The server has answered a change; an error if it could not, and is to be asked on another connection.
+    fn conclude(&mut self, answer: Result<(), Error>) -> Result<(), Error> {
+        if let Err(error) = &answer
+            && error.is_transient()
+        {
+            return answer;
+        }
+        let Some(command) = self.command.take() else { return Ok(()) };
+        let mut offered = self.shared.offered();
+        offered.proposed = None;
+        if answer.is_ok() {
+            match command.change {
+                Change::Register(tool) => offered.put(tool),
+                Change::Unregister(name) => offered.take(&name),
+                Change::Join(session) => offered.sessions.push(session),
+            }
+        }
+        // Whoever asked may have gone.
+        let _ = command.answer.send(answer);
+        Ok(())
+    }
+
+    /// Ends the calls, and tells the server that this connection will not return.
+    async fn leave(&mut self) -> Result<(), Error> {
+        self.calls.stop().await;
+        let request = DisconnectRequest { client_id: self.shared.client_id.clone(), connection: self.name.clone() };
+        match timeout(GOODBYE, self.shared.api.disconnect(&request)).await {
+            Ok(Ok(_done)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the goodbye failed; the server keeps the tools for the grace"),
+            Err(_elapsed) => tracing::warn!("the goodbye took too long; the server keeps the tools for the grace"),
+        }
+        Ok(())
+    }
+
+    fn tell(&self, status: Status) {
+        (self.shared.options.observer)(status);
+    }
+}
+
+type Asking = BoxFuture<'static, Result<(), Error>>;
+
+/// What the server says to what it is being asked; never, if it is asked nothing.
+async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
+    match asking {
+        Some(question) => {
+            let answer = question.await;
+            *asking = None;
+            answer
+        }
+        None => pending().await,
+    }
+}
+
+/// Registers everything that is offered, after a connection is opened.
+fn register_all(shared: &Shared, speaker: &Speaker) -> Asking {
+    let (tools, sessions) = {
+        let offered = shared.offered();
+        (offered.tools.iter().map(|tool| shared.definition(tool)).collect(), offered.sessions.clone())
+    };
+    register(shared, speaker, tools, sessions)
+}
+
+fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions: Vec<Option<String>>) -> Asking {
+    let (client_id, speaker) = (shared.client_id.clone(), speaker.clone());
+    async move {
+        if tools.is_empty() {
+            return Ok(());
+        }
+        for session_id in sessions {
+            let request = RegisterRequest { client_id: client_id.clone(), session_id, tools: tools.clone() };
+            speaker.register(&request).await?;
+        }
+        Ok(())
+    }
+    .boxed()
+}
+
+/// Asks the server for a change.
+fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
+    let mut offered = shared.offered();
+    match change {
+        Change::Register(tool) => {
+            // A call of it may come before the answer does.
+            offered.proposed = Some(tool.clone());
+            register(shared, speaker, vec![shared.definition(tool)], offered.sessions.clone())
+        }
+        Change::Join(session) => {
+            let tools = offered.tools.iter().map(|tool| shared.definition(tool)).collect();
+            register(shared, speaker, tools, vec![session.clone()])
+        }
+        Change::Unregister(name) => {
+            let (client_id, tool_ids) = (shared.client_id.clone(), Some(vec![shared.full_id(name)]));
+            let speaker = speaker.clone();
+            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
+            async move { speaker.unregister(&request).await }.boxed()
+        }
+    }
+}
+
+/// A newer connection of the same name takes over from an older that the server still believes in.
+fn random_name() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}

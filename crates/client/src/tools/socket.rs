@@ -1,0 +1,318 @@
+//! A connection that is a WebSocket: calls come on it, and everything that the client says goes on it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use handback_wire::client_tools::{RegisterRequest, ResultRequest, ToolCancel, UnregisterRequest};
+use handback_wire::error::ErrorCode;
+use handback_wire::socket::{ClientMessage, Numbered, ServerMessage, close};
+use reqwest::Upgraded;
+use serde::Deserialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::clock::ServerClock;
+use super::connection::Event;
+use crate::api::{ANSWER_TIMEOUT, Api, MAX_EVENT_BYTES, root_cause};
+use crate::error::{Error, Refusal};
+
+/// Events that wait to be taken; then the socket is not read.
+const MAX_EVENTS: usize = 64;
+/// Messages that wait to be sent; then whoever wants to send one more waits.
+const MAX_OUTGOING: usize = 64;
+/// How long a message may take to be written; then the connection is dead.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long closing may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+type Stream = WebSocketStream<Upgraded>;
+type AnswerSender = oneshot::Sender<Result<ServerMessage, Error>>;
+
+/// An open WebSocket. Dropping it closes it.
+pub(super) struct Socket {
+    events: mpsc::Receiver<Result<Event, Error>>,
+    speaker: Arc<SocketSpeaker>,
+    api: Api,
+    _close: DropGuard,
+}
+
+impl Socket {
+    /// Takes over a connection that was upgraded; `date` is the server's clock at that time.
+    pub(super) async fn start(
+        upgraded: Upgraded,
+        date: Option<&str>,
+        api: Api,
+        silence: Duration,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let config =
+            WebSocketConfig::default().max_message_size(Some(MAX_EVENT_BYTES)).max_frame_size(Some(MAX_EVENT_BYTES));
+        let (sink, stream) = Stream::from_raw_socket(upgraded, Role::Client, Some(config)).await.split();
+        let (event_sender, events) = mpsc::channel(MAX_EVENTS);
+        let (outgoing_sender, outgoing) = mpsc::channel(MAX_OUTGOING);
+        let unanswered = Arc::new(Unanswered::default());
+        let reader = Reader {
+            stream,
+            events: event_sender,
+            unanswered: Arc::clone(&unanswered),
+            clock: ServerClock::new(date),
+            api: api.clone(),
+            silence,
+        };
+        let closing = CancellationToken::new();
+        let writer =
+            Writer { sink, outgoing, unanswered, api: api.clone(), ping: silence / 3, closing: closing.clone() };
+        tasks.spawn(drive(reader, writer));
+        let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference: AtomicU64::new(1), api: api.clone() };
+        Self { events, speaker: Arc::new(speaker), api, _close: closing.drop_guard() }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Event, Error> {
+        let ended = || Err(self.api.interrupted("the connection is closed".to_owned()));
+        self.events.recv().await.unwrap_or_else(ended)
+    }
+
+    pub(super) fn speaker(&self) -> &Arc<SocketSpeaker> {
+        &self.speaker
+    }
+}
+
+/// Reads and writes until one of them cannot go on, and says why; whoever waits for an answer is told as well.
+async fn drive(mut reader: Reader, mut writer: Writer) {
+    let lost = tokio::select! {
+        lost = reader.run() => lost,
+        lost = writer.run() => lost,
+    };
+    if let Some(error) = lost {
+        // Nobody listens any more when the socket was dropped.
+        let _ = reader.events.send(Err(error)).await;
+    }
+}
+
+/// Speaks on a socket. What it says is answered, or the socket is lost.
+pub(super) struct SocketSpeaker {
+    outgoing: mpsc::Sender<Outgoing>,
+    next_reference: AtomicU64,
+    api: Api,
+}
+
+impl SocketSpeaker {
+    pub(super) async fn register(&self, request: &RegisterRequest) -> Result<(), Error> {
+        let message = ClientMessage::Register { tools: &request.tools, session_id: request.session_id.as_deref() };
+        self.ask(message).await.map(|_| ())
+    }
+
+    pub(super) async fn unregister(&self, request: &UnregisterRequest) -> Result<(), Error> {
+        let (tool_ids, session_id) = (request.tool_ids.as_deref(), request.session_id.as_deref());
+        self.ask(ClientMessage::Unregister { tool_ids, session_id }).await.map(|_| ())
+    }
+
+    pub(super) async fn result(&self, request: &ResultRequest) -> Result<(), Error> {
+        let message = ClientMessage::Result { request_id: &request.request_id, result: &request.result };
+        match self.ask(message).await? {
+            ServerMessage::Result { accepted: false, code, .. } => {
+                let code = code.unwrap_or(ErrorCode::InternalError);
+                let why = match code {
+                    ErrorCode::NotFound => "it does not know the call",
+                    ErrorCode::Conflict => "it has taken another one",
+                    ErrorCode::Gone => "the call is over",
+                    ErrorCode::Forbidden => "it is another client's call",
+                    _ => "it cannot",
+                };
+                Err(refused(code, format!("the server did not take the result: {why}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn ask(&self, message: ClientMessage<'_>) -> Result<ServerMessage, Error> {
+        let reference = self.next_reference.fetch_add(1, Ordering::Relaxed);
+        let text = serde_json::to_string(&Numbered { message, reference })
+            .map_err(|error| refused(ErrorCode::InvalidRequest, error.to_string()))?;
+        let (answer, answered) = oneshot::channel();
+        let lost = || self.api.interrupted("the connection was lost before the server answered".to_owned());
+        let asking = async {
+            self.outgoing.send(Outgoing { text, reference, answer }).await.map_err(|_| lost())?;
+            answered.await.unwrap_or_else(|_| Err(lost()))
+        };
+        let late = |_| Err(self.api.interrupted("no answer came in time".to_owned()));
+        match timeout(ANSWER_TIMEOUT, asking).await.unwrap_or_else(late)? {
+            ServerMessage::Error { error, code } => Err(refused(code, error)),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn refused(code: ErrorCode, message: String) -> Error {
+    Error::Refused(Box::new(Refusal {
+        status: code.status(),
+        code: Some(code),
+        message,
+        body: None,
+        retry_after: None,
+    }))
+}
+
+struct Outgoing {
+    text: String,
+    reference: u64,
+    answer: AnswerSender,
+}
+
+/// The messages that were sent and not answered yet, with their size.
+#[derive(Default)]
+struct Unanswered(Mutex<HashMap<u64, (usize, AnswerSender)>>);
+
+impl Unanswered {
+    fn add(&self, reference: u64, size: usize, answer: AnswerSender) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those whose asker has gone are of no use.
+        waiting.retain(|_, (_, answer)| !answer.is_closed());
+        waiting.insert(reference, (size, answer));
+    }
+
+    fn answer(&self, reference: u64, message: Result<ServerMessage, Error>) {
+        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&reference);
+        if let Some((_, answer)) = answer {
+            let _ = answer.send(message);
+        }
+    }
+
+    /// The server closes the socket when a message is too large, and does not say which. The largest was.
+    fn refuse_largest(&self) {
+        let largest = {
+            let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.iter().max_by_key(|(_, (size, _))| *size).map(|(reference, _)| *reference)
+        };
+        if let Some(reference) = largest {
+            let message = "it is larger than the server takes".to_owned();
+            self.answer(reference, Err(refused(ErrorCode::TooLarge, message)));
+        }
+    }
+}
+
+struct Writer {
+    sink: SplitSink<Stream, Message>,
+    outgoing: mpsc::Receiver<Outgoing>,
+    unanswered: Arc<Unanswered>,
+    api: Api,
+    ping: Duration,
+    closing: CancellationToken,
+}
+
+impl Writer {
+    /// Writes until the socket is dropped (`None`) or lost.
+    async fn run(&mut self) -> Option<Error> {
+        // A ping now and then: without an answer the reader finds the connection silent.
+        let mut pings = interval(self.ping);
+        pings.reset();
+        loop {
+            let text = tokio::select! {
+                () = self.closing.cancelled() => {
+                    // The other end finds out by itself if this is not heard.
+                    let _ = timeout(CLOSE_TIMEOUT, self.sink.close()).await;
+                    return None;
+                }
+                outgoing = self.outgoing.recv() => {
+                    let Outgoing { text, reference, answer } = outgoing?;
+                    self.unanswered.add(reference, text.len(), answer);
+                    text
+                }
+                _ = pings.tick() => r#"{"type":"ping"}"#.to_owned(),
+            };
+            match timeout(WRITE_TIMEOUT, self.sink.send(Message::text(text))).await {
+                Ok(Ok(())) => {}
+                // The reader may know more: a message that says why the server closes.
+                Ok(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed)) => std::future::pending().await,
+                Ok(Err(error)) => return Some(self.api.interrupted(root_cause(&error))),
+                Err(_elapsed) => return Some(self.api.interrupted("the server does not read".to_owned())),
+            }
+        }
+    }
+}
+
+struct Reader {
+    stream: SplitStream<Stream>,
+    events: mpsc::Sender<Result<Event, Error>>,
+    unanswered: Arc<Unanswered>,
+    clock: ServerClock,
+    api: Api,
+    silence: Duration,
+}
+
+impl Reader {
+    /// Reads until the socket is dropped (`None`) or lost.
+    async fn run(&mut self) -> Option<Error> {
+        loop {
+            let message = match timeout(self.silence, self.stream.next()).await {
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Some(self.api.interrupted(root_cause(&error))),
+                Ok(None) => return Some(self.api.interrupted("the server cut it".to_owned())),
+                Err(_elapsed) => return Some(self.api.interrupted("the server is silent".to_owned())),
+            };
+            match message {
+                Message::Text(text) => {
+                    if let Some(event) = self.read(&text) {
+                        self.events.send(Ok(event)).await.ok()?;
+                    }
+                }
+                Message::Close(frame) => return Some(self.closed(frame)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads a message; an answer goes to whoever waits for it.
+    fn read(&self, text: &str) -> Option<Event> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(rename = "ref")]
+            reference: Option<u64>,
+        }
+        let read = || Ok((serde_json::from_str::<Head>(text)?, serde_json::from_str::<ServerMessage>(text)?));
+        let (Head { reference }, message) = read()
+            // It cannot be answered, and one bad message must not end the connection.
+            .inspect_err(|error: &serde_json::Error| tracing::warn!(%error, "a message that cannot be read"))
+            .ok()?;
+        match (reference, message) {
+            (Some(reference), answer) => self.unanswered.answer(reference, Ok(answer)),
+            (None, ServerMessage::Request { request }) => {
+                let deadline = self.clock.deadline(&request.deadline);
+                return Some(Event::Request(request, deadline));
+            }
+            (None, ServerMessage::Cancel { request_id, reason }) => {
+                return Some(Event::Cancel(ToolCancel { request_id, reason }));
+            }
+            (None, ServerMessage::Error { error, .. }) => tracing::warn!(error, "the server did not take a message"),
+            (None, _) => {}
+        }
+        None
+    }
+
+    /// Why the server closed, and whether to come back.
+    fn closed(&self, frame: Option<CloseFrame>) -> Error {
+        let url = self.api.url().to_owned();
+        let Some(CloseFrame { code, reason }) = frame else {
+            return self.api.interrupted("the server closed it".to_owned());
+        };
+        match u16::from(code) {
+            close::SUPERSEDED => Error::Superseded { url },
+            close::POLICY => Error::Closed { url, reason: format!("the server closed the connection: {reason}") },
+            code => {
+                if code == close::TOO_BIG {
+                    self.unanswered.refuse_largest();
+                }
+                self.api.interrupted(format!("the server closed it ({code}: {reason})"))
+            }
+        }
+    }
+}

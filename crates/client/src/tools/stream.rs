@@ -1,0 +1,98 @@
+//! A connection that is a stream of server-sent events; what the client says goes by requests of its own.
+
+use std::time::Duration;
+
+use handback_wire::client_tools::{ToolCancel, ToolRequest};
+use reqwest::Response;
+use reqwest::header::DATE;
+use serde::de::DeserializeOwned;
+use sse_stream::Sse;
+
+use super::clock::ServerClock;
+use super::connection::Event;
+use crate::api::Api;
+use crate::error::Error;
+use crate::sse::EventReader;
+
+/// An open stream. Dropping it closes it.
+pub(super) struct EventStream {
+    events: EventReader,
+    clock: ServerClock,
+    api: Api,
+    /// The id of the event that was given last; told once it is asked for the next one.
+    seen: Option<String>,
+}
+
+impl EventStream {
+    pub(super) fn new(response: Response, api: Api, silence: Duration) -> Self {
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let clock = ServerClock::new(date);
+        Self { events: EventReader::new(response.bytes_stream(), silence), clock, api, seen: None }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Event, Error> {
+        if let Some(id) = self.seen.take() {
+            // An empty id takes the one before it back.
+            return Ok(Event::Seen(Some(id).filter(|id| !id.is_empty())));
+        }
+        loop {
+            let event = self.events.next().await.map_err(|reason| self.api.interrupted(reason))?;
+            self.seen = event.id.clone();
+            let read = match read(&event) {
+                Known::Request(request) => {
+                    let deadline = self.clock.deadline(&request.deadline);
+                    Some(Event::Request(request, deadline))
+                }
+                Known::Cancel(cancel) => Some(Event::Cancel(cancel)),
+                Known::Other => self.seen.take().map(|id| Event::Seen(Some(id).filter(|id| !id.is_empty()))),
+            };
+            if let Some(event) = read {
+                return Ok(event);
+            }
+        }
+    }
+}
+
+/// What the server sends to a client.
+#[derive(Debug)]
+enum Known {
+    Request(ToolRequest),
+    Cancel(ToolCancel),
+    /// A keep-alive, or an event of a later version.
+    Other,
+}
+
+/// Reads an event. The stream also has blocks without data, which are no events but may carry an id.
+fn read(event: &Sse) -> Known {
+    match (event.event.as_deref(), event.data.as_deref()) {
+        (Some("tool-request"), Some(data)) => decode(data).map_or(Known::Other, Known::Request),
+        (Some("tool-cancel"), Some(data)) => decode(data).map_or(Known::Other, Known::Cancel),
+        _ => Known::Other,
+    }
+}
+
+/// An event that cannot be read cannot be answered either; one bad event must not end the connection.
+fn decode<T: DeserializeOwned>(data: &str) -> Option<T> {
+    serde_json::from_str(data).inspect_err(|error| tracing::warn!(%error, "an event that cannot be read")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_apart_and_those_that_cannot_be_read_are_passed_over() {
+        let kind = |event: &str, data: &str| {
+            let event = Sse { event: Some(event.to_owned()), data: Some(data.to_owned()), ..Sse::default() };
+            match read(&event) {
+                Known::Request(request) => request.request_id,
+                Known::Cancel(cancel) => cancel.request_id,
+                Known::Other => "other".to_owned(),
+            }
+        };
+        assert_eq!(kind("tool-cancel", r#"{"requestID":"a","reason":"b"}"#), "a");
+        assert_eq!(kind("tool-request", "{"), "other");
+        assert_eq!(kind("ping", ""), "other");
+        assert!(matches!(read(&Sse { id: Some("e-1".to_owned()), ..Sse::default() }), Known::Other));
+    }
+}
