@@ -33,7 +33,7 @@ async fn a_model_calls_the_tool_of_a_client() {
 async fn the_last_session_that_is_closed_takes_the_tools_along() {
     let server = TestServer::start().await;
     let client = client(&server).await;
-    let id = format!("client_{}_echo", client.tools().client_id());
+    let offered = [format!("client_{}_echo", client.tools().client_id())];
     let (first, second) = tokio::join!(
         client.start_session(StartSession::default()),
         client.start_session(StartSession { title: Some("Mine".to_owned()), ..StartSession::default() })
@@ -41,12 +41,12 @@ async fn the_last_session_that_is_closed_takes_the_tools_along() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(second.session().title, "Mine");
     first.close().await;
-    assert_eq!(tools(&client).await, [id.clone()]);
+    assert_eq!(tools(&client).await, offered);
     second.close().await;
     assert_eq!(tools(&client).await, [""; 0]);
     // And the next one brings them back.
     let third = client.start_session(StartSession::default()).await.unwrap();
-    assert_eq!(tools(&client).await, [id]);
+    assert_eq!(tools(&client).await, offered);
     third.close().await;
     assert_eq!(tools(&client).await, [""; 0]);
 }

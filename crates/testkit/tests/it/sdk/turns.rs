@@ -3,9 +3,9 @@
 use handback_client::{Error, Turn, TurnEvent};
 use handback_core::message::{StopReason, TurnError};
 use handback_core::model::ModelEvent;
-use handback_testkit::server::PATIENCE;
-use serde_json::json;
+use handback_testkit::server::{PATIENCE, until};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::World;
 
@@ -93,21 +93,25 @@ async fn a_prompt_whose_answer_is_lost_is_said_once() {
 }
 
 #[tokio::test]
-async fn prompts_at_the_same_time_each_get_their_own_answer() {
+async fn prompts_at_the_same_time_each_get_their_own_answer_when_it_is_there() {
     let world = World::start().await;
-    let first = world.session.prompt("one");
+    let is_answered = CancellationToken::new();
+    let first = async {
+        let answer = world.session.prompt("one").await;
+        is_answered.cancel();
+        answer
+    };
     let second = async {
         let asked = world.model.asked().await;
-        // The session does not become idle between the two.
-        let prompt = world.session.prompt("two");
         let script = async {
-            let queued = async || world.history().await.len() == 3;
-            handback_testkit::server::until("the second waits", queued).await;
+            until("the second waits", async || world.history().await.len() == 3).await;
             asked.answer("1");
-            world.model.asked().await
+            let asked = world.model.asked().await;
+            // The session is busy with the second, and that does not keep the first.
+            timeout(PATIENCE, is_answered.cancelled()).await.expect("the first is answered in time");
+            asked.answer("2");
         };
-        let (second, asked) = (prompt, script);
-        tokio::join!(second, async { asked.await.answer("2") }).0
+        tokio::join!(world.session.prompt("two"), script).0
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!([first.unwrap().text(), second.unwrap().text()], ["1", "2"]);
@@ -137,5 +141,5 @@ async fn a_turn_is_aborted() {
     assert_eq!(failed.to_string(), "The turn was aborted");
     // The session goes on.
     world.model.will_say("again");
-    assert_eq!(world.session.prompt(json!("hi").to_string()).await.unwrap().text(), "again");
+    assert_eq!(world.session.prompt("hi again".to_owned()).await.unwrap().text(), "again");
 }
