@@ -142,7 +142,7 @@ fn a_call_is_told_whenever_it_has_come_further() {
     // Older ones may come late.
     assert_eq!(hear(&mut transcript, &[running, pending]), [""; 0]);
     // One whose start was missed.
-    assert_eq!(hear(&mut begun(), &[completed.clone()]), [whole(&completed)]);
+    assert_eq!(hear(&mut begun(), std::slice::from_ref(&completed)), [whole(&completed)]);
 }
 
 #[test]
