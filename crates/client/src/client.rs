@@ -55,7 +55,8 @@ impl Client {
     /// [`Error::InvalidUrl`] and [`Error::InvalidToken`].
     pub fn new(base_url: &str, options: ClientOptions) -> Result<Self, Error> {
         let api = Api::new(base_url, options.token.as_deref())?;
-        let client_id = options.client_id.unwrap_or_else(|| format!("rust-{:032x}", fastrand::u128(..)));
+        // Short: it is part of what models call the tools, and that has 64 characters.
+        let client_id = options.client_id.unwrap_or_else(|| format!("rust-{:016x}", fastrand::u64(..)));
         let tools = ClientTools::new(api.clone(), client_id, options.tools);
         Ok(Self { api, tools, users: Arc::default() })
     }

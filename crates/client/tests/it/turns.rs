@@ -224,6 +224,23 @@ async fn parts_that_were_missed_are_read_when_their_message_is_complete() {
 }
 
 #[tokio::test]
+async fn a_server_that_cannot_say_what_was_missed_is_asked_again() {
+    let mut said = Said::begin().await;
+    said.answer_begins();
+    said.tell_text("prt_1", "one ");
+    assert_eq!(said.told().await, ["prt_1 one "]);
+    said.lose().await;
+    said.tell_delta("prt_1", "two ");
+    said.server.world().unavailable = 1;
+    said.find().await;
+    // It would stand in the wrong place.
+    said.tell_delta("prt_1", "three ");
+    assert_eq!(said.told().await, ["found"]);
+    said.tell_text("prt_1", "one two three ");
+    assert_eq!(said.told().await, ["prt_1 two three "]);
+}
+
+#[tokio::test]
 async fn a_prompt_whose_answer_was_lost_is_not_said_twice() {
     let mut server = Server::start().await;
     server.world().taking = [Taking::Refused(503), Taking::Unanswered].into();

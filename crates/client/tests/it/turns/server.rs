@@ -35,6 +35,8 @@ pub(super) struct World {
     pub(super) asks: Vec<Value>,
     /// Prompts that are not simply taken, in their order.
     pub(super) taking: VecDeque<Taking>,
+    /// So many times nobody learns whether the session is busy.
+    pub(super) unavailable: u32,
 }
 
 #[derive(Clone)]
@@ -148,9 +150,14 @@ async fn prompt(State(shared): State<Shared>, Path(session): Path<String>, body:
     }
 }
 
-async fn status(State(shared): State<Shared>) -> String {
-    let kind = if shared.world.lock().unwrap().is_busy { "busy" } else { "idle" };
-    json!({"ses_1": {"type": kind}}).to_string()
+async fn status(State(shared): State<Shared>) -> Response {
+    let mut world = shared.world.lock().unwrap();
+    if world.unavailable > 0 {
+        world.unavailable -= 1;
+        return refusal(503, "not now");
+    }
+    let kind = if world.is_busy { "busy" } else { "idle" };
+    json!({"ses_1": {"type": kind}}).to_string().into_response()
 }
 
 async fn messages(State(shared): State<Shared>) -> String {
