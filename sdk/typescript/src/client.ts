@@ -5,7 +5,8 @@ import { HandbackError } from "./error.js";
 import { EventFeed } from "./feed.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
-import { ClientToolsManager, type ClientToolsOptions } from "./tools/manager.js";
+import type { ClientToolsManager } from "./tools/manager.js";
+import type { ClientToolsOptions } from "./tools/options.js";
 import type { CreateSession, Session } from "./wire.js";
 
 /** Where the server is, who this is, and how its tools are connected. */
@@ -46,12 +47,15 @@ export class HandbackClient {
   #users = 0;
   /** Whether the tools were connected for sessions, and so are disconnected with the last. */
   #ownsConnection = false;
+  /** Settles when the tools that the last session used are disconnected. */
+  #released: Promise<void> = Promise.resolve();
 
-  constructor(options: HandbackClientOptions) {
+  /** With the manager that fits the platform. */
+  constructor(options: HandbackClientOptions, Manager: typeof ClientToolsManager) {
     const { baseUrl, clientID, ...rest } = options;
     this.clientID = clientID ?? defaultClientID();
     this.http = new Http(options);
-    this.clientTools = new ClientToolsManager(this.clientID, baseUrl, rest);
+    this.clientTools = new Manager(this.clientID, baseUrl, rest);
     this.#feed = new EventFeed(this.http);
   }
 
@@ -86,6 +90,7 @@ export class HandbackClient {
   }
 
   async #connectTools(session: Session, { sessionID }: StartSessionOptions): Promise<void> {
+    await this.#released;
     if (this.#users === 0) this.#ownsConnection = this.clientTools.state === "closed";
     this.#users += 1;
     try {
@@ -100,7 +105,9 @@ export class HandbackClient {
 
   async #releaseTools(): Promise<void> {
     this.#users -= 1;
-    if (this.#users === 0 && this.#ownsConnection) await this.clientTools.disconnect();
+    if (this.#users > 0 || !this.#ownsConnection) return;
+    this.#released = this.clientTools.disconnect();
+    await this.#released;
   }
 }
 

@@ -6,7 +6,7 @@
 import { HandbackError } from "./error.js";
 import type { EventFeed, Notice } from "./feed.js";
 import type { Http } from "./http.js";
-import { persist } from "./persist.js";
+import { persist } from "./tools/retry.js";
 import { type Piece, Transcript } from "./transcript.js";
 import { Bell, unlessAborted } from "./waiting.js";
 import type {
@@ -202,18 +202,22 @@ export class Turn {
 
   /** Says it, once: the server refuses an id that it has, so that a try whose answer was lost does no harm. */
   async #say(): Promise<void> {
-    const { http, sessionID, prompt, patience } = this.#settings;
-    const say = async (attempt: number) => {
+    const { http, sessionID, prompt } = this.#settings;
+    let mayBeSaid = false;
+    await this.#persist(async () => {
       try {
         await http.request("POST", ["session", sessionID, "prompt_async"], { body: prompt });
       } catch (error) {
-        if (attempt === 1 || !(error instanceof HandbackError) || error.status !== 409) throw error;
+        if (!(error instanceof HandbackError)) throw error;
+        if (!mayBeSaid || error.status !== 409) {
+          mayBeSaid = true;
+          throw error;
+        }
         if (await this.#isSaid()) return;
         // An earlier try is being taken just now, or too many prompts wait.
         throw new HandbackError("interrupted", error.message, { cause: error });
       }
-    };
-    await persist(say, patience, this.#ended.signal);
+    });
   }
 
   async #isSaid(): Promise<boolean> {
@@ -256,16 +260,27 @@ export class Turn {
   }
 
   async #reply(permissionID: string, body: PermissionResponse): Promise<void> {
-    const { http, sessionID, patience } = this.#settings;
-    const reply = async (attempt: number) => {
+    const { http, sessionID } = this.#settings;
+    let mayBeTaken = false;
+    await this.#persist(async () => {
       try {
         await http.request("POST", ["session", sessionID, "permissions", permissionID], { body });
       } catch (error) {
-        const isTaken = attempt > 1 && error instanceof HandbackError && error.status === 404;
-        if (!isTaken) throw error;
+        if (!(error instanceof HandbackError)) throw error;
+        if (!mayBeTaken || error.status !== 404) {
+          mayBeTaken = true;
+          throw error;
+        }
       }
-    };
-    await persist(reply, patience, this.#ended.signal);
+    });
+  }
+
+  /** Does something until it is done, as long as the turn is under way and the patience lasts. */
+  #persist(attempt: () => Promise<void>): Promise<void> {
+    const began = performance.now();
+    const remaining = () => this.#settings.patience - (performance.now() - began);
+    const mayPass = (error: unknown) => error instanceof HandbackError && error.transient;
+    return persist(attempt, { signal: this.#ended.signal, remaining, mayPass });
   }
 
   /** Stops the turn on the server. One that cannot be reached is left alone: its turn goes on without this client. */
