@@ -86,7 +86,7 @@ export class Calls {
     const idle = new AbortController();
     this.#onIdle = () => idle.abort();
     if (this.#calls.size > 0) await pause(CLEANUP, idle.signal);
-    for (const { over } of this.#calls.values()) over.abort(error);
+    for (const call of this.#calls.values()) this.#end(call, error);
   }
 
   /** Sees a call through. */
@@ -150,11 +150,8 @@ export class Calls {
       // What cannot be written down is delivered all the same; should it come again, it is not run again.
       await entry?.finish(result).catch((error: unknown) => console.warn("handback: a result cannot be kept:", error));
     }
-    if (call.over.signal.aborted) return undefined;
-    if (!result) {
-      this.#tell(call, { type: "cancelled", reason: messageOf(call.handler.signal.reason) });
-      return undefined;
-    }
+    if (!result) this.#end(call, call.handler.signal.reason as DOMException);
+    if (!result || call.over.signal.aborted) return undefined;
     const elapsed = performance.now() - began;
     this.#tell(call, { type: "finished", elapsed, ...(result.status === "error" && { error: result.error }) });
     return result;

@@ -6,6 +6,7 @@ import { Credentials } from "./credentials.js";
 import { type ConnectionState, Listeners, type ManagerEvents, type StateEvent } from "./events.js";
 import { defaultJournal } from "./journal/default.js";
 import type { Journal } from "./journal/journal.js";
+import type { JsonSchema } from "./json-schema.js";
 import type { ClientToolsOptions } from "./options.js";
 import { isBrowser, listenToPage } from "./page.js";
 import { Reconnect } from "./reconnect.js";
@@ -93,7 +94,7 @@ export class ClientToolsManager {
    * Offers a tool; a tool of the same id is replaced. Resolves when the server has confirmed it, at once before
    * `connect`. Rejects with the server's reason if it does not want it.
    */
-  async register<const Parameters extends ToolParameters>(
+  async register<const Parameters extends ToolParameters = JsonSchema>(
     id: string,
     definition: ToolDefinition<Parameters>,
     handler: ToolHandler<ToolInput<Parameters>>,

@@ -75,7 +75,7 @@ export interface Tool {
   run(input: unknown, call: ToolCall): Promise<unknown>;
 }
 
-export function makeTool<Parameters extends ToolParameters>(
+export function makeTool<Parameters extends ToolParameters = JsonSchema>(
   id: string,
   definition: ToolDefinition<Parameters>,
   handler: ToolHandler<ToolInput<Parameters>>,
