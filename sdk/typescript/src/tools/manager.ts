@@ -186,7 +186,7 @@ export class ClientToolsManager {
       if (retryIn === undefined) return this.#giveUp(attachment, error);
       this.#become({ state: "retrying", error, retryIn });
       if (reconnect.isFirstFailure && !this.#listeners.has("state")) {
-        console.warn(`handback: ${error.message} Trying again until it works.`);
+        console.warn(`handback: not connected, trying again until it works: ${error.message}`);
       }
       await pause(retryIn, attachment.wake.signal, stop.signal);
     }
