@@ -33,7 +33,7 @@ interface Attachment {
   /** Ends the delay before the next try. */
   wake: AbortController;
   /** Ends the connection, if there is one. */
-  drop: () => void;
+  drop: (reason: HandbackError) => void;
   /** Whether the server may know of a connection. */
   wasOpen: boolean;
 }
@@ -165,7 +165,7 @@ export class ClientToolsManager {
       },
       restored: () => {
         attachment.wake.abort();
-        attachment.drop();
+        attachment.drop(new HandbackError("interrupted", "the page was out of use, and its connection with it"));
       },
     });
     attachment.stop.signal.addEventListener("abort", stopListening);
@@ -186,7 +186,7 @@ export class ClientToolsManager {
       if (retryIn === undefined) return this.#giveUp(attachment, error);
       this.#become({ state: "retrying", error, retryIn });
       if (reconnect.isFirstFailure && !this.#listeners.has("state")) {
-        console.warn(`handback: ${error.message} Trying again until it works.`);
+        console.warn(`handback: not connected, trying again until it works: ${error.message}`);
       }
       await pause(retryIn, attachment.wake.signal, stop.signal);
     }
@@ -196,7 +196,7 @@ export class ClientToolsManager {
   async #connectOnce(attachment: Attachment): Promise<Error> {
     const { transport, stop } = attachment;
     const { controller, release } = follow(stop.signal);
-    attachment.drop = () => controller.abort();
+    attachment.drop = (reason) => controller.abort(reason);
     try {
       const { lost } = await transport.open(controller.signal);
       attachment.wasOpen = true;

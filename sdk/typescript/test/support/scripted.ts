@@ -6,6 +6,7 @@ import type { TestContext } from "node:test";
 
 import { type WebSocket, WebSocketServer } from "ws";
 
+import { type Guest, Guests } from "./guests.js";
 import { Log } from "./patience.js";
 
 export interface Asked {
@@ -23,6 +24,7 @@ export class ScriptedServer {
     const server = new ScriptedServer();
     await new Promise<void>((resolve) => server.#http.listen(0, "127.0.0.1", resolve));
     context.after(async () => {
+      await server.#guests.dismiss();
       server.#http.closeAllConnections();
       for (const socket of server.#sockets.clients) socket.terminate();
       await new Promise((resolve) => server.#http.close(resolve));
@@ -30,6 +32,7 @@ export class ScriptedServer {
     return server;
   }
 
+  readonly #guests = new Guests();
   /** What it was asked, streams and sockets included. */
   readonly asked = new Log<Asked>();
   /** The streams that were opened. */
@@ -54,6 +57,11 @@ export class ScriptedServer {
         this.sockets.add(opened);
       });
     });
+  }
+
+  /** Somebody who leaves before the server goes. */
+  guest(guest: Guest): void {
+    this.#guests.add(guest);
   }
 
   get url(): string {

@@ -13,6 +13,7 @@ import {
   knownFrom,
   type Lookup,
   MAX_ENTRIES,
+  mayBeForgotten,
   type Note,
   parseNote,
   started,
@@ -44,7 +45,7 @@ class DirectoryJournal implements Journal {
     const text = await read(file);
     return {
       known: knownFrom(text === undefined ? undefined : parseNote(text)),
-      mayBeForgotten: lookup.attempt > 1 && Number(await read(join(this.#path, FORGOTTEN))) > Date.now(),
+      mayBeForgotten: mayBeForgotten(lookup, await read(join(this.#path, FORGOTTEN))),
       start: () => create(file, started(lookup.expires)),
       finish: (result) => replace(file, JSON.stringify(done(lookup.expires, result))),
       close: () => undefined,

@@ -50,6 +50,17 @@ export interface Entry {
   close(): void;
 }
 
+/** When a call comes again, its deadline may be read from the server's clock a little differently; in ms. */
+const INACCURACY = 2000;
+
+/**
+ * Whether a call is among those that were forgotten before they could not come any more: they were the first to expire,
+ * up to the time that was noted.
+ */
+export function mayBeForgotten({ attempt, expires }: Lookup, noted: string | null | undefined): boolean {
+  return attempt > 1 && expires + KEPT <= Number(noted) + INACCURACY;
+}
+
 /** What is written down; `result` is `null` if it was too large. */
 export interface Note {
   readonly expires: number;

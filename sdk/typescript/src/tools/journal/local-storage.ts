@@ -8,6 +8,7 @@ import {
   knownFrom,
   type Lookup,
   MAX_ENTRIES,
+  mayBeForgotten,
   type Note,
   parseNote,
   started,
@@ -65,7 +66,7 @@ class LocalStorageJournal implements Journal {
       }
       return {
         known,
-        mayBeForgotten: lookup.attempt > 1 && this.#hasForgotten(lookup.clientID),
+        mayBeForgotten: mayBeForgotten(lookup, this.#storage.getItem(`${prefix(lookup.clientID)}forgotten`)),
         start: async () => this.#write(key, started(lookup.expires)),
         finish: async (result) => this.#finish(key, done(lookup.expires, result)),
         close: release,
@@ -92,11 +93,6 @@ class LocalStorageJournal implements Journal {
     } catch {
       this.#write(key, { ...note, result: null });
     }
-  }
-
-  /** Whether calls were removed that could still come. */
-  #hasForgotten(clientID: string): boolean {
-    return Number(this.#storage.getItem(`${prefix(clientID)}forgotten`)) > Date.now();
   }
 
   /** Removes calls that cannot come any more, then those that expire first until there is room for more. */
