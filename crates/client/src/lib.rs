@@ -14,8 +14,8 @@
 //! From nothing to a tool that a model calls:
 //!
 //! ```no_run
-//! use handback_client::{Handback, JsonSchema, StartSession, Tool};
-//! #[derive(serde::Deserialize, JsonSchema)]
+//! use handback_client::{Handback, StartSession, Tool};
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Greeting { name: String }
 //! #[tokio::main]
 //! async fn main() -> Result<(), handback_client::Error> {
@@ -59,7 +59,7 @@ pub use error::Error;
 pub use events::{Events, Notice};
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
 pub use local::{Handback, LocalOptions};
-pub use schemars::{self, JsonSchema};
+pub use schemars;
 pub use session::{Ask, SessionHandle, Turn, TurnEvent};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Handler, Invocation, Tool, ToolError};

@@ -31,7 +31,8 @@ impl Tool {
     /// otherwise.
     ///
     /// ```
-    /// use handback_client::{Effect, JsonSchema, Tool};
+    /// use handback_client::{Effect, Tool};
+    /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     ///
     /// #[derive(Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! The binary, started by the Rust SDK.
 
-use handback_client::{Api, Error, Handback, JsonSchema, LocalOptions, StartSession, Tool, schemars};
+use handback_client::schemars::{self, JsonSchema};
+use handback_client::{Api, Error, Handback, LocalOptions, StartSession, Tool};
 
 fn options(arguments: &[&str]) -> LocalOptions {
     let binary = Some(env!("CARGO_BIN_EXE_handback").into());

@@ -7,6 +7,7 @@ mod endpoints;
 mod events;
 mod schema;
 mod sdk;
+mod sdk_sessions;
 mod sessions;
 mod shutdown;
 mod slow;

@@ -1,0 +1,34 @@
+//! The Rust SDK's clients and sessions against a real server, over connections that are lost.
+
+mod clients;
+mod proxy;
+mod turns;
+
+use handback_client::{Client, ClientOptions, SessionHandle, StartSession};
+use handback_testkit::{FakeModel, TestServer};
+
+use self::proxy::Proxy;
+
+/// A server whose model the test speaks for, and a session on it whose connections can be cut.
+struct World {
+    server: TestServer,
+    model: FakeModel,
+    proxy: Proxy,
+    session: SessionHandle,
+}
+
+impl World {
+    async fn start() -> Self {
+        let model = FakeModel::default();
+        let server = TestServer::with_model(&model, |_| {}).await;
+        let proxy = Proxy::to(server.address).await;
+        let client = Client::new(&proxy.url, ClientOptions::default()).unwrap();
+        let start = StartSession { without_tools: true, ..StartSession::default() };
+        let session = client.start_session(start).await.unwrap();
+        Self { server, model, proxy, session }
+    }
+
+    async fn history(&self) -> Vec<String> {
+        self.server.history(&self.session.session().id).await
+    }
+}
