@@ -5,8 +5,11 @@ import { HandbackError } from "./error.js";
 import { EventFeed } from "./feed.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
+import type { ConnectionState } from "./tools/events.js";
 import type { ClientToolsManager } from "./tools/manager.js";
 import type { ClientToolsOptions } from "./tools/options.js";
+import { pause } from "./tools/time.js";
+import type { Readiness } from "./turn.js";
 import type { CreateSession, Session } from "./wire.js";
 
 /** Where the server is, who this is, and how its tools are connected. */
@@ -72,7 +75,8 @@ export class HandbackClient {
       this.#sessions.delete(handle);
       if (usesTools) await this.#releaseTools();
     };
-    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, onClosed });
+    const ready: Readiness = usesTools ? (signal, patience) => this.#toolsReady(signal, patience) : async () => undefined;
+    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, ready, onClosed });
     this.#sessions.add(handle);
     return handle;
   };
@@ -101,6 +105,21 @@ export class HandbackClient {
       if (sessionID === undefined) await this.http.request("DELETE", ["session", session.id]).catch(ignoreFailure);
       throw error;
     }
+  }
+
+  /** After a restart of the server, say, a model must not be asked before it can be offered the tools again. */
+  async #toolsReady(signal: AbortSignal, patience: number): Promise<void> {
+    const isSettled = (state: ConnectionState) => state === "open" || state === "closed";
+    if (isSettled(this.clientTools.state)) return;
+    const settled = new AbortController();
+    const stopListening = this.clientTools.on("state", ({ state }) => isSettled(state) && settled.abort());
+    await pause(patience, settled.signal, signal);
+    stopListening();
+    signal.throwIfAborted();
+    if (settled.signal.aborted) return;
+    const cause = this.clientTools.error;
+    const reason = cause?.message ?? "there is no connection";
+    throw new HandbackError("interrupted", `nothing was said, as the tools cannot be called: ${reason}`, { cause });
   }
 
   async #releaseTools(): Promise<void> {

@@ -6,6 +6,7 @@ import { ClientToolsManager } from "./tools/manager.js";
 export type { HandbackClient, HandbackClientOptions, StartSessionOptions } from "./client.js";
 export { type FailureKind, HandbackError } from "./error.js";
 export { Http, type HttpOptions, type RequestOptions, type Token } from "./http.js";
+export { type Answer, type Ask, type ReplyOptions, TurnFailed } from "./news.js";
 export type {
   ModelName,
   PermissionAnswer,
@@ -25,7 +26,6 @@ export type { WebSocketConstructor, WebSocketLike } from "./tools/socket.js";
 export type { StandardSchema } from "./tools/standard-schema.js";
 export type { ToolCall, ToolDefinition, ToolHandler, ToolInput, ToolOutput, ToolParameters } from "./tools/tool.js";
 export type { ToolPart } from "./transcript.js";
-export { type Answer, type Ask, type ReplyOptions, TurnFailed } from "./turn.js";
 export type {
   Attachment,
   Call,

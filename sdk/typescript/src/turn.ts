@@ -6,20 +6,11 @@
 import { HandbackError } from "./error.js";
 import type { EventFeed, Notice } from "./feed.js";
 import type { Http } from "./http.js";
+import { type Answer, type ReplyOptions, TurnFailed, type TurnNews } from "./news.js";
 import { persist } from "./tools/retry.js";
-import { type Piece, Transcript } from "./transcript.js";
+import { Transcript } from "./transcript.js";
 import { Bell, unlessAborted } from "./waiting.js";
-import type {
-  Event,
-  Message,
-  MessageWithParts,
-  Part,
-  Permission,
-  PermissionResponse,
-  Prompt,
-  Reply,
-  Status,
-} from "./wire.js";
+import type { Event, MessageWithParts, Permission, PermissionResponse, Prompt, Reply, Status } from "./wire.js";
 
 /** When nothing was heard for this long, the server is asked whether the turn is still under way; in ms. */
 const QUIET = 15_000;
@@ -30,47 +21,7 @@ const STOP_TIMEOUT = 5_000;
 /** So many of the newest messages are read: more than a turn has. */
 const NEWEST_MESSAGES = "256";
 
-/** The last message of a turn. */
-export interface Answer {
-  info: Message;
-  parts: Part[];
-  /** The texts among the parts, joined. */
-  text: string;
-}
-
-/** How to answer an ask. */
-export interface ReplyOptions {
-  /** The input to use in place of the model's; it must fit the tool's schema. */
-  input?: Record<string, unknown>;
-  /** Why it is rejected, for the model. */
-  message?: string;
-}
-
-/** A call waits until somebody allows it. */
-export interface Ask {
-  permission: Permission;
-  /**
-   * Answers: `once`, `always` (for this tool, as long as the session lives) or `reject`. Rejects with status 404 if it
-   * was answered elsewhere or its time is over. Tries again while the server is lost.
-   */
-  reply(reply: Reply, options?: ReplyOptions): Promise<void>;
-}
-
-/** What a turn tells while it goes on. */
-export type TurnNews = Piece | ({ type: "permission" } & Ask);
-
-/** The turn ended with an error: the provider failed, somebody aborted it, the server was stopped, … */
-export class TurnFailed extends HandbackError {
-  override readonly name = "TurnFailed";
-  /** The last message, as far as it came. */
-  readonly answer: Answer;
-
-  constructor(answer: Answer) {
-    const { error } = answer.info;
-    super("failed", error?.data.message || error?.name || "the turn failed", { code: error?.name, details: error?.data });
-    this.answer = answer;
-  }
-}
+export type Readiness = (signal: AbortSignal, patience: number) => Promise<void>;
 
 export interface TurnSettings {
   http: Http;
@@ -81,6 +32,8 @@ export interface TurnSettings {
   prompt: Prompt & { messageID: string };
   /** How long a lost server is waited for; in ms. */
   patience: number;
+  /** Resolves when the tools can be called that the session needs; rejects when the patience is over. */
+  ready: Readiness;
   tell: (news: TurnNews) => void;
 }
 
@@ -127,6 +80,7 @@ export class Turn {
       this.#ended.signal.throwIfAborted();
       if (this.#failure) throw this.#failure.error;
       if (this.#isConnected && !this.#saying) {
+        await this.#settings.ready(this.#ended.signal, this.#settings.patience);
         // Only now: whatever comes of it will be heard.
         this.#saying = this.#say();
         await this.#saying;

@@ -21,7 +21,13 @@ const SETTLE = 100;
 const CALLS_PER_SWEEP = 64;
 
 /** The part of `localStorage` that is used. */
-export type StorageLike = Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
+export interface StorageLike {
+  readonly length: number;
+  key(index: number): string | null;
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
 
 /** The part of `navigator.locks` that is used. */
 export interface LocksLike {
