@@ -19,8 +19,8 @@ import {
   started,
 } from "./journal.js";
 
-/** After so many calls the old ones are removed. */
-const CALLS_PER_SWEEP = 64;
+/** After so many calls the old ones are removed. All files are read for it. */
+const CALLS_PER_SWEEP = 256;
 const FORGOTTEN = "forgotten";
 
 /** Remembers calls as files of a directory, which is made if it is not there. Several processes may share it. */
