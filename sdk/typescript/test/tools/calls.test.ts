@@ -300,6 +300,20 @@ test("what cannot be written down is not run, unless it may be run again", async
   assert.equal(warn.mock.callCount(), 1);
 });
 
+test("a call that is cancelled while it is written down is not run", async (context) => {
+  const written = deferred<boolean>();
+  const slow: Journal = {
+    open: async (lookup) => ({ ...(await memoryJournal().open(lookup)), start: () => written.promise }),
+  };
+  const { calls, sent, told } = setUp(context, { journal: slow });
+  calls.take(request("a"));
+  await settle();
+  calls.cancel("a", "changed my mind");
+  written.resolve(true);
+  await settle();
+  assert.deepEqual({ sent, told }, { sent: [], told: ["cancelled a changed my mind"] });
+});
+
 test("a call that somebody else starts at the same moment is left to them", async (context) => {
   const shared: Journal = {
     open: async (lookup) => ({ ...(await memoryJournal().open(lookup)), start: () => Promise.resolve(false) }),

@@ -217,6 +217,22 @@ test("disconnecting ends a connection that is being opened, and what waits for i
   assert.deepEqual(bodies(server, "POST register"), [{ clientID: "laptop", tools: [] }]);
 });
 
+test("a tool that the server has not confirmed when it disconnects is not kept", async (context) => {
+  const { server, manager } = await setUp(context);
+  await manager.register("old", TOOL, () => "");
+  await manager.connect();
+  server.next("POST register", () => {});
+  const registering = assert.rejects(manager.register("new", TOOL, () => ""), { message: "disconnect() was called" });
+  await server.asked.count("it is being registered", 3);
+  await Promise.all([registering, manager.disconnect()]);
+  await manager.connect();
+  const last = bodies(server, "POST register").at(-1) as { tools: { id: string }[] };
+  assert.deepEqual(
+    last.tools.map(({ id }) => id),
+    ["old"],
+  );
+});
+
 test("disconnecting while it waits for the next try does not wait", async (context) => {
   const { server, manager, states } = await setUp(context, { reconnect: { first: 60_000, longest: 60_000 } });
   await manager.connect();
