@@ -83,7 +83,7 @@ export class ClientToolsManager {
     await this.#registrations.register(makeTool(id, whole, handler));
   }
 
-  /** Offers a tool no longer. Resolves when the server has confirmed it, at once before `connect`. Calls under way go on. */
+  /** Offers a tool no longer; calls under way go on. Resolves when the server has confirmed it, at once before `connect`. */
   async unregister(id: string): Promise<void> {
     await this.#registrations.unregister(id);
   }
@@ -168,7 +168,10 @@ export class ClientToolsManager {
   }
 }
 
-function chooseWebSocket({ useWebSocket, WebSocket = globalThis.WebSocket }: ClientToolsOptions): WebSocketConstructor | undefined {
+function chooseWebSocket({
+  useWebSocket,
+  WebSocket = globalThis.WebSocket,
+}: ClientToolsOptions): WebSocketConstructor | undefined {
   if (!(useWebSocket ?? isBrowser())) return undefined;
   if (useWebSocket && !WebSocket) throw new TypeError("there is no WebSocket here: pass one as the option `WebSocket`");
   return WebSocket;

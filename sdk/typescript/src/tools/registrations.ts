@@ -89,7 +89,7 @@ export class Registrations {
     for (const scope of this.#scopes) await this.#register([...this.#tools.values()], scope, signal);
   }
 
-  /** Tells the server of every change, one after the other, until the signal fires or the credentials are not accepted. */
+  /** Tells the server of every change, one after the other, until the signal fires or the token is not accepted. */
   async keepUp(signal: AbortSignal): Promise<never> {
     for (;;) {
       const change = this.#changes[0];

@@ -261,7 +261,10 @@ test("stopping fires the signals, waits for last words, takes nothing new, and i
   void calls.stop("goodbye").then(() => (isOver = true));
   calls.take(request("new"));
   await time.pass(4999);
-  assert.deepEqual({ isOver, sent }, { isOver: false, sent: [{ requestID: "hears", result: success("stopped: goodbye") }] });
+  assert.deepEqual(
+    { isOver, sent },
+    { isOver: false, sent: [{ requestID: "hears", result: success("stopped: goodbye") }] },
+  );
   await time.pass(1);
   assert.equal(isOver, true);
   assert.deepEqual(told.at(-1), "cancelled deaf goodbye");

@@ -18,7 +18,7 @@ const AT_ONCE = 20;
 /** Each call has a tenth of a second, on a slow machine; in ms. */
 const TIMEOUT = 100 * CALLS;
 
-// What is lost on its way to a socket is offered again as if it had arrived: only a journal that lasts knows that it has not.
+// What is lost on its way to a socket is offered again as if it had arrived. A journal that lasts knows that it has not.
 for (const useWebSocket of [false, true]) {
   const run = async (context: TestContext) => {
     const server = await Server.start(context);
