@@ -49,7 +49,7 @@ export class Reconnect {
     return delayAfter(error, this.#backoff);
   }
 
-  /** What was refused at the very first connection is refused again; later it may be a server that is being restarted. */
+  /** What is refused at the very first connection is refused again; later it may be a server that is being restarted. */
   async #mayPass(error: Error): Promise<boolean> {
     if (!(error instanceof HandbackError) || error.code === SUPERSEDED) return false;
     if (error.denied) return this.#credentials.mayBeRenewed();

@@ -96,7 +96,9 @@ export class Server {
           if (line?.[1]) resolve(line[1]);
         });
       }
-      child.once("error", (cause) => reject(new Error(`${BINARY} cannot be started; \`make sdk\` builds it`, { cause })));
+      child.once("error", (cause) =>
+        reject(new Error(`${BINARY} cannot be started; \`make sdk\` builds it`, { cause })),
+      );
       child.once("close", (code) => reject(new Error(`the server ended with ${code}:\n${said}`)));
     });
     this.url = await within("the server listens", listens);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TestContext } from "node:test";
 
 import { directoryJournal } from "../../src/tools/journal/directory.js";
 import { memoryJournal } from "../../src/tools/journal/memory.js";
@@ -14,10 +15,12 @@ import { Server } from "../support/server.js";
 
 const CALLS = Number(process.env["HANDBACK_FAULT_CALLS"] ?? 1000);
 const AT_ONCE = 20;
+/** Each call has a tenth of a second, on a slow machine; in ms. */
+const TIMEOUT = 100 * CALLS;
 
-// What is lost on its way to a socket is offered again as if it had arrived: only a journal that lasts knows that it has not.
+// What is lost on its way to a socket is offered again as if it had arrived. A journal that lasts knows that it has not.
 for (const useWebSocket of [false, true]) {
-  test(`${useWebSocket ? "WebSocket" : "SSE"}: ${CALLS} calls over a faulty network`, async (context) => {
+  const run = async (context: TestContext) => {
     const server = await Server.start(context);
     const path = await mkdtemp(join(tmpdir(), "handback-faults-"));
     context.after(() => rm(path, { recursive: true, force: true }));
@@ -63,5 +66,6 @@ for (const useWebSocket of [false, true]) {
     assert.deepEqual([...new Set(runs.values())], [1], "nothing is run twice");
     assert.ok(network.cuts > CALLS / 100, `${network.cuts} cuts`);
     context.diagnostic(`${network.cuts} connections were cut`);
-  });
+  };
+  test(`${useWebSocket ? "WebSocket" : "SSE"}: ${CALLS} calls over a faulty network`, run, TIMEOUT);
 }

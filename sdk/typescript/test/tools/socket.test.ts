@@ -66,8 +66,10 @@ test("a result that is not accepted is told, with the server's reason", async (c
   const [socket] = server.sockets.all;
   socket?.on("message", (data) => {
     const { requestID, ref } = JSON.parse(String(data)) as Record<string, unknown>;
-    if (requestID === "later" && ref === 3) socket.send(JSON.stringify({ type: "result", requestID, accepted: true, ref }));
-    else if (requestID === "gone") socket.send(JSON.stringify({ type: "result", requestID, accepted: false, code: "GONE", ref }));
+    if (requestID === "later" && ref === 3)
+      socket.send(JSON.stringify({ type: "result", requestID, accepted: true, ref }));
+    else if (requestID === "gone")
+      socket.send(JSON.stringify({ type: "result", requestID, accepted: false, code: "GONE", ref }));
     else socket.send(JSON.stringify({ type: "error", error: "the journal is full", code: "INTERNAL_ERROR", ref }));
   });
   socket?.send(offer("gone"));
@@ -145,7 +147,9 @@ test("a socket that a policy closes comes back with another token only", async (
   token = "new";
   renewed.server.sockets.all[0]?.close(1008, "the token has expired");
   await renewed.server.sockets.count("another socket", 2);
-  const used = renewed.server.asked.all.filter(({ what }) => what === "UPGRADE").map(({ query }) => query.get("access_token"));
+  const used = renewed.server.asked.all
+    .filter(({ what }) => what === "UPGRADE")
+    .map(({ query }) => query.get("access_token"));
   assert.deepEqual(used, ["old", "new"]);
 });
 
@@ -190,7 +194,15 @@ test("what a server says that nobody understands is passed over", async (context
   await manager.connect();
   const [socket] = server.sockets.all;
   acceptAll(socket);
-  for (const text of ["{", "5", "null", "{}", '{"type":"request"}', '{"type":"request","request":{}}', '{"type":"cancel"}']) {
+  for (const text of [
+    "{",
+    "5",
+    "null",
+    "{}",
+    '{"type":"request"}',
+    '{"type":"request","request":{}}',
+    '{"type":"cancel"}',
+  ]) {
     socket?.send(text);
   }
   socket?.send(Buffer.from("binary"));

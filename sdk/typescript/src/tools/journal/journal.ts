@@ -42,8 +42,8 @@ export interface Entry {
   readonly known: Known;
   /** Whether the call may have been run although it is new here: by somebody who is forgotten. */
   readonly mayBeForgotten: boolean;
-  /** Writes down that the call is about to be run. If that fails, or somebody else has written it down, it rejects. */
-  start(): Promise<void>;
+  /** Writes down that the call is about to be run; `false` if somebody else has, meanwhile. */
+  start(): Promise<boolean>;
   /** Writes down that the call was run. */
   finish(result: ToolResult): Promise<void>;
   /** Lets others open the entry. */

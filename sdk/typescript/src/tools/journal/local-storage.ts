@@ -67,7 +67,10 @@ class LocalStorageJournal implements Journal {
       return {
         known,
         mayBeForgotten: mayBeForgotten(lookup, this.#storage.getItem(`${prefix(lookup.clientID)}forgotten`)),
-        start: async () => this.#write(key, started(lookup.expires)),
+        start: async () => {
+          this.#write(key, started(lookup.expires));
+          return true;
+        },
         finish: async (result) => this.#finish(key, done(lookup.expires, result)),
         close: release,
       };
