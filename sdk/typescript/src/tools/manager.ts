@@ -17,6 +17,7 @@ import { SseTransport } from "./sse-transport.js";
 import { Stay } from "./stay.js";
 import { ServerClock } from "./time.js";
 import { makeTool, type ToolDefinition, type ToolHandler, type ToolInput, type ToolParameters } from "./tool.js";
+import { randomName } from "./transport.js";
 
 const GRACE = 30_000;
 const SILENCE = 90_000;
@@ -179,10 +180,4 @@ function chooseWebSocket({
 
 function disconnected(): HandbackError {
   return new HandbackError("closed", "disconnect() was called");
-}
-
-/** 128 random bits. */
-function randomName(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { HandbackError } from "../../src/http.js";
 import { Credentials } from "../../src/tools/credentials.js";
 import { Reconnect } from "../../src/tools/reconnect.js";
-import { SUPERSEDED } from "../../src/tools/socket.js";
 import { FakeTime } from "../support/fake-time.js";
 import { test } from "../support/patience.js";
 
@@ -49,7 +48,6 @@ test("what no try mends is final, at the first connection or always", async () =
     elsewhere: new HandbackError("unexpected", "a page"),
     denied: refused(401),
     forbidden: refused(403),
-    superseded: new HandbackError("refused", "superseded", { code: SUPERSEDED }),
     bug: new TypeError("a bug"),
   };
   const passing = async (isOpened: boolean) => {
