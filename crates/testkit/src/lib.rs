@@ -11,6 +11,7 @@
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
 //! | [`faults`] | a proxy that cuts, stalls, delays and repeats what passes through it |
+//! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
@@ -27,6 +28,7 @@ pub mod server;
 pub mod session;
 pub mod socket;
 pub mod store_contract;
+pub mod storm;
 pub mod stream;
 pub mod tidy;
 
@@ -37,4 +39,5 @@ pub use raw::RawSocket;
 pub use scratch::Scratch;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
+pub use storm::Storm;
 pub use stream::{Frame, TestStream};

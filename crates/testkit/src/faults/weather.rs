@@ -51,7 +51,7 @@ impl Default for Severity {
             stall_ends_in_cut: 0.3,
             request_delay: 0.1,
             request_repeat: 0.1,
-            answer_loss: 0.03,
+            answer_loss: 0.05,
             message_delay: 0.01,
             message_repeat: 0.1,
             delay: 1..=150,

@@ -13,6 +13,7 @@ mod shutdown;
 mod slow;
 mod sockets;
 mod store;
+mod storm;
 mod streams;
 mod stress;
 mod weaknesses;
