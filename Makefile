@@ -1,6 +1,6 @@
 # What you need: cargo, a C compiler, curl (the tests run the README) and Node 20 (the TypeScript SDK, and clients of
 # others in the tests). What is missing is installed or named.
-.PHONY: all run test foreign sdk lint bench schemas need need-node
+.PHONY: all run test soak foreign sdk lint bench schemas need need-node
 
 CARGO ?= cargo
 # nextest where it is there, cargo's own runner elsewhere.
@@ -18,6 +18,10 @@ test: lint
 	$(CARGO) test --workspace --doc
 	$(MAKE) foreign
 	$(MAKE) sdk
+
+## The storms of the tests, ten times as long.
+soak: need
+	STORM_CALLS=10000 $(CARGO) test -p handback-testkit --test it storm:: -- --nocapture --test-threads=1
 
 ## Clients of others against a real server, in Node. The binary is the one of the tests: the same features, nothing is
 ## built twice.
