@@ -5,12 +5,14 @@
 //! - `runs`: what handlers do, and the record of their runs
 //! - `application`: makes the calls and takes their answers
 //! - `events`: what the stream of events tells
+//! - `ride`: a storm from its beginning to its end, for a client in whatever language
 //!
 //! The application speaks to the server directly; the client, which is the test's, does not have to.
 
 mod application;
 mod events;
 mod plan;
+mod ride;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,7 @@ use serde_json::{Value, json};
 use self::application::{Application, Made};
 use self::events::Witness;
 use self::plan::{Outcome, Plan};
+pub use self::ride::{Ride, severity};
 pub use self::runs::Runs;
 use crate::server::until;
 

@@ -9,23 +9,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use handback_client::{Api, ClientTools, Effect, Invocation, Journal, Options, Tool, ToolError, Transport};
-use handback_core::hub::Counts;
-use handback_testkit::faults::{self, Fault, Faults, Severity};
-use handback_testkit::storm::{Runs, Server, Storm, configure};
+use handback_testkit::faults::{self, Faults};
+use handback_testkit::storm::{Ride, Runs, Server, Storm, configure, severity};
 use handback_testkit::{Scratch, TestServer};
 use tokio::sync::watch;
 
 /// Calls of a storm, if nothing else is said.
 const CALLS: usize = 1_000;
-/// A storm in which some fault never occurred shows little, and goes on for so many calls, so often.
-const MORE: (usize, usize) = (50, 20);
+/// Calls after the storm, to see that all is as it was.
+const AFTERWARDS: usize = 50;
 
 fn calls() -> usize {
     std::env::var("STORM_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(CALLS)
 }
 
 /// A client with the tools of a storm.
-async fn connect(faults: &Faults, transport: Transport, journal: Journal, runs: &Runs) -> ClientTools {
+async fn connect(url: &str, transport: Transport, journal: Journal, runs: &Runs) -> ClientTools {
     let options = Options {
         transport,
         journal,
@@ -33,7 +32,7 @@ async fn connect(faults: &Faults, transport: Transport, journal: Journal, runs: 
         silence: Duration::from_millis(300),
         ..Options::default()
     };
-    let tools = ClientTools::new(Api::new(&faults.url, None).unwrap(), "storm", options);
+    let tools = ClientTools::new(Api::new(url, None).unwrap(), "storm", options);
     for (name, effect) in [("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)] {
         let runs = runs.clone();
         let handler = move |call: Invocation| {
@@ -50,47 +49,12 @@ async fn connect(faults: &Faults, transport: Transport, journal: Journal, runs: 
     tools
 }
 
-/// A stream alone passes less than a socket that carries everything, and stands more.
-fn severity(transport: Transport) -> Severity {
-    match transport {
-        Transport::Sse => Severity { later: 600..=100_000, soon_chance: 0.3, ..Severity::default() },
-        Transport::WebSocket => Severity::default(),
-    }
-}
-
-/// Whether each fault occurred that can befall this transport.
-fn all_occurred(faults: &Faults, transport: Transport) -> bool {
-    use Fault::{FrameDelayed, FrameRepeated};
-    use Fault::{MessageDelayedDown, MessageDelayedUp, MessageRepeatedDown, MessageRepeatedUp};
-    let foreign: &[Fault] = match transport {
-        Transport::Sse => &[MessageDelayedDown, MessageDelayedUp, MessageRepeatedDown, MessageRepeatedUp],
-        Transport::WebSocket => &[FrameDelayed, FrameRepeated],
-    };
-    let report = faults.report();
-    Fault::ALL.iter().all(|fault| foreign.contains(fault) || report[fault.name()] > 0)
-}
-
 async fn ride_out(transport: Transport, journal: Journal) {
-    let seed = faults::seed();
-    let server = TestServer::with(configure).await;
-    let faults = Faults::with(server.address, seed, severity(transport)).await.unwrap();
-    let runs = Runs::default();
-    let tools = connect(&faults, transport, journal, &runs).await;
-    let mut storm = Storm::begin(&server.url, "storm", seed, Server::Stays).await;
-    storm.rage(calls(), |_| {}).await;
-    for _ in 0..MORE.1 {
-        if all_occurred(&faults, transport) {
-            break;
-        }
-        storm.rage(MORE.0, |_| {}).await;
-    }
-    println!("{:?}", faults.report());
-    assert!(all_occurred(&faults, transport), "some fault never occurred");
-    faults.calm();
-    storm.check(&runs).await;
+    let (ride, runs) = (Ride::begin(transport).await, Runs::default());
+    let tools = connect(ride.url(), transport, journal, &runs).await;
+    let storm = ride.rage(calls()).await;
     tools.disconnect().await;
-    Storm::until_nothing_is_left(&server.url).await;
-    assert_eq!(server.counts(), Counts::default());
+    ride.end(storm, &runs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,7 +131,7 @@ async fn ride_out_restarts(mut server: impl Restarts, transport: Transport, jour
     let url = format!("http://{address}");
     let faults = Faults::with(address, seed, severity(transport)).await.unwrap();
     let runs = Runs::default();
-    let tools = connect(&faults, transport, journal, &runs).await;
+    let tools = connect(&faults.url, transport, journal, &runs).await;
     let mut storm = Storm::begin(&url, "storm", seed, Server::Restarts).await;
     let (tell, mut progress) = watch::channel(0);
     let calls = calls() / 4;
@@ -180,7 +144,7 @@ async fn ride_out_restarts(mut server: impl Restarts, transport: Transport, jour
     };
     tokio::join!(storm.rage(calls, |over| _ = tell.send_replace(over)), restarting);
     // Nobody has done anything, and all is as it was.
-    storm.rage(MORE.0, |_| {}).await;
+    storm.rage(AFTERWARDS, |_| {}).await;
     faults.calm();
     storm.check(&runs).await;
     tools.disconnect().await;

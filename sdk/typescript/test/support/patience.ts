@@ -36,20 +36,21 @@ export class Log<T> {
 
   /** The first item like that, now or later. */
   async until(what: string, like: (item: T) => boolean): Promise<T> {
-    let look = () => {};
-    const found = new Promise<T>((resolve) => {
-      look = () => {
+    return within(what, this.eventually(like));
+  }
+
+  /** The same, however long it takes: the test has its own limit. */
+  eventually(like: (item: T) => boolean): Promise<T> {
+    return new Promise<T>((resolve) => {
+      const look = () => {
         const item = this.all.find(like);
-        if (item !== undefined) resolve(item);
+        if (item === undefined) return;
+        this.#waiting.delete(look);
+        resolve(item);
       };
       this.#waiting.add(look);
       look();
     });
-    try {
-      return await within(what, found);
-    } finally {
-      this.#waiting.delete(look);
-    }
   }
 
   /** Waits until there are so many. */
