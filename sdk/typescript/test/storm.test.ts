@@ -2,67 +2,121 @@
 // nothing is left. `STORM_CALLS` makes it more.
 
 import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
 
 import { directoryJournal } from "../src/tools/journal/directory.js";
 import { memoryJournal } from "../src/tools/journal/memory.js";
-import { ClientToolsManager } from "../src/tools/node.js";
-import type { ToolCall } from "../src/tools/tool.js";
-import { test } from "./support/patience.js";
+import { Log, test } from "./support/patience.js";
 import { Storm } from "./support/storm.js";
+import { connectToStorm } from "./support/storm-tools.js";
 
 const CALLS = Number(process.env["STORM_CALLS"] ?? 1000);
 /** Each call has a tenth of a second, on a slow machine; in ms. */
 const TIMEOUT = 60_000 + 100 * CALLS;
+/** How much a client gets done before it is killed. */
+const RUNS_BETWEEN_CRASHES = 100;
+const CLIENT = resolve(import.meta.dirname, "support/storm-client.ts");
 
-/** What the storm asks of a handler. */
-interface Order {
-  act: "answer" | "fail" | "hang";
-  /** How long it works, in ms. */
-  work: number;
-  word: string;
-}
-
-async function obey({ act, work, word }: Order, { requestID, signal }: ToolCall): Promise<string> {
-  await new Promise((resolve) => setTimeout(resolve, work));
-  if (act === "answer") return `${requestID} was asked for ${word}`;
-  if (act === "fail") throw new Error(`${requestID} was asked to fail`);
-  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
-  throw new Error("the call was over");
-}
-
-async function rideOut(context: TestContext, useWebSocket: boolean): Promise<void> {
+async function begin(
+  context: TestContext,
+  useWebSocket: boolean,
+  ...more: "--crashes"[]
+): Promise<{ storm: Storm; path: string }> {
   const path = await mkdtemp(join(tmpdir(), "handback-storm-"));
-  context.after(() => rm(path, { recursive: true, force: true }));
-  const storm = new Storm(useWebSocket, CALLS);
-  context.after(() => storm.stop());
-  const manager = new ClientToolsManager("storm", await storm.url(), {
-    useWebSocket,
-    reconnect: { first: 5, longest: 50 },
-    silence: 300,
-    // What is lost on its way to a socket is offered again as if it had arrived. A journal that lasts knows better.
-    journal: useWebSocket ? directoryJournal(path) : memoryJournal(),
+  const storm = new Storm(useWebSocket, CALLS, ...more);
+  context.after(async () => {
+    storm.stop();
+    await rm(path, { recursive: true, force: true });
   });
-  context.after(() => manager.disconnect());
-  manager.on("state", () => {});
-  for (const effect of ["read", "idempotent", "write"] as const) {
-    await manager.register(effect, { description: "", effect }, (input, call) => {
-      storm.say(`run ${call.requestID} ${effect}`);
-      return obey(input as unknown as Order, call);
-    });
-  }
-  await manager.connect();
-  storm.say("connected");
-  await storm.calm();
-  await manager.disconnect();
+  return { storm, path };
+}
+
+async function end(context: TestContext, storm: Storm): Promise<void> {
   storm.say("gone");
   const { code, said } = await storm.verdict();
   assert.equal(code, 0, said);
   context.diagnostic(said);
 }
 
-test("calls by SSE have one outcome in a storm", (context) => rideOut(context, false), TIMEOUT);
-test("calls by WebSocket have one outcome in a storm", (context) => rideOut(context, true), TIMEOUT);
+async function rideOut(context: TestContext, useWebSocket: boolean): Promise<void> {
+  const { storm, path } = await begin(context, useWebSocket);
+  // What is lost on its way to a socket is offered again as if it had arrived. A journal that lasts knows better.
+  const journal = useWebSocket ? directoryJournal(path) : memoryJournal();
+  const manager = await connectToStorm(await storm.url(), { useWebSocket, journal }, storm.say);
+  context.after(() => manager.disconnect());
+  storm.say("connected");
+  await storm.calm();
+  await manager.disconnect();
+  await end(context, storm);
+}
+
+/** A client that is a process. What it runs, the storm is told. */
+class Client {
+  readonly #said = new Log<string>();
+  readonly #child: ChildProcess;
+
+  constructor(url: string, useWebSocket: boolean, path: string, storm: Storm) {
+    const transport = useWebSocket ? "websocket" : "sse";
+    this.#child = spawn(process.execPath, ["--import", "tsx", CLIENT, url, transport, path], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    createInterface(this.#child.stdout!).on("line", (line) => {
+      if (line.startsWith("run ")) storm.say(line);
+      this.#said.add(line);
+    });
+    this.#child.once("close", () => this.#said.add("over"));
+  }
+
+  async until(word: string): Promise<void> {
+    const line = await this.#said.eventually((line) => line === word || line === "over");
+    assert.equal(line, word);
+  }
+
+  /** Waits until it has done some work, then ends it as a crash would, and waits until all that it said was heard. */
+  async crash(): Promise<void> {
+    await this.#said.eventually(() => this.#said.all.length >= RUNS_BETWEEN_CRASHES);
+    await this.kill();
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#said.eventually((line) => line === "over");
+  }
+
+  async leave(): Promise<void> {
+    this.#child.kill("SIGTERM");
+    await this.until("gone");
+  }
+}
+
+async function rideOutCrashes(context: TestContext, useWebSocket: boolean): Promise<void> {
+  const { storm, path } = await begin(context, useWebSocket, "--crashes");
+  const url = await storm.url();
+  const start = () => new Client(url, useWebSocket, path, storm);
+  let client = start();
+  context.after(() => client.kill());
+  await client.until("connected");
+  storm.say("connected");
+  let crashes = 0;
+  const calm = storm.calm().then(() => "calm");
+  while ((await Promise.race([calm, client.crash()])) !== "calm") {
+    crashes += 1;
+    client = start();
+  }
+  await client.until("connected");
+  await client.leave();
+  assert.ok(crashes > 2, `${crashes} crashes`);
+  await end(context, storm);
+}
+
+for (const useWebSocket of [false, true]) {
+  const name = useWebSocket ? "WebSocket" : "SSE";
+  test(`calls by ${name} have one outcome in a storm`, (context) => rideOut(context, useWebSocket), TIMEOUT);
+  const crashes = (context: TestContext) => rideOutCrashes(context, useWebSocket);
+  test(`a client that is killed again and again runs no write twice by ${name}`, crashes, TIMEOUT);
+}

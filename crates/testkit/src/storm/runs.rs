@@ -47,6 +47,11 @@ impl Runs {
         self.0.lock().unwrap().entry(request.to_owned()).or_default().push(effect.to_owned());
     }
 
+    /// How often anything was run.
+    pub fn count(&self) -> usize {
+        self.0.lock().unwrap().values().map(Vec::len).sum()
+    }
+
     /// How often a call was run.
     pub(super) fn of(&self, request: &str) -> usize {
         self.0.lock().unwrap().get(request).map_or(0, Vec::len)

@@ -13,9 +13,12 @@ use handback_testkit::faults::{self, Faults};
 use handback_testkit::storm::{Ride, Runs, Server, Storm, configure, severity};
 use handback_testkit::{Scratch, TestServer};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 /// Calls of a storm, if nothing else is said.
 const CALLS: usize = 1_000;
+/// How much a client gets done before it crashes.
+const RUNS_BETWEEN_CRASHES: usize = 60;
 /// Calls after the storm, to see that all is as it was.
 const AFTERWARDS: usize = 50;
 
@@ -66,6 +69,39 @@ async fn calls_by_sse_have_one_outcome_in_a_storm() {
 async fn calls_by_web_socket_have_one_outcome_in_a_storm() {
     let scratch = Scratch::new();
     ride_out(Transport::WebSocket, Journal::directory(scratch.path()).unwrap()).await;
+}
+
+/// The client is lost, with all that it had begun, and started anew; all it has is its journal.
+async fn ride_out_crashes(transport: Transport) {
+    let (ride, runs, scratch) = (Ride::begin(transport).await, Runs::default(), Scratch::new());
+    let connect = || connect(ride.url(), transport, Journal::directory(scratch.path()).unwrap(), &runs);
+    let mut tools = connect().await;
+    let crashing = async {
+        loop {
+            let runs_before = runs.count();
+            while runs.count() < runs_before + RUNS_BETWEEN_CRASHES {
+                sleep(Duration::from_millis(10)).await;
+            }
+            // Without a goodbye.
+            drop(std::mem::replace(&mut tools, connect().await));
+        }
+    };
+    let storm = tokio::select! {
+        storm = ride.rage(calls()) => storm,
+        () = crashing => unreachable!("it goes on until the storm is over"),
+    };
+    tools.disconnect().await;
+    ride.end_after_crashes(storm, &runs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_crashes_again_and_again_runs_no_write_twice_by_sse() {
+    ride_out_crashes(Transport::Sse).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_crashes_again_and_again_runs_no_write_twice_by_web_socket() {
+    ride_out_crashes(Transport::WebSocket).await;
 }
 
 /// A server that can be had again on the same port, with the same data.

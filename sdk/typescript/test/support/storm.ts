@@ -6,8 +6,8 @@ import { dirname, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 
-import { BINARY } from "./server.js";
 import { Log } from "./patience.js";
+import { BINARY } from "./server.js";
 
 /** It is built with the server, and lies beside it. */
 const STORM = resolve(dirname(BINARY), "storm");
@@ -19,9 +19,9 @@ export class Storm {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #exited: Promise<number | null>;
 
-  constructor(useWebSocket: boolean, calls: number) {
-    const transport = useWebSocket ? "websocket" : "sse";
-    this.#child = spawn(STORM, ["--transport", transport, "--calls", String(calls)], { stdio: ["pipe", "pipe", "pipe"] });
+  constructor(useWebSocket: boolean, calls: number, ...more: "--crashes"[]) {
+    const options = ["--transport", useWebSocket ? "websocket" : "sse", "--calls", String(calls), ...more];
+    this.#child = spawn(STORM, options, { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, RUST_BACKTRACE: "0" } });
     createInterface(this.#child.stdout).on("line", (line) => this.#said.add(line));
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#complaints += text));
     // It is told by its exit that it is gone.
@@ -41,9 +41,9 @@ export class Storm {
     return (await this.#hear(/^client at (.*)$/))[1] ?? "";
   }
 
-  say(line: string): void {
+  readonly say = (line: string): void => {
     this.#child.stdin.write(`${line}\n`);
-  }
+  };
 
   /** Waits until all calls are made; then the network is what it should be. */
   async calm(): Promise<void> {
