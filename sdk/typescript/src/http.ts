@@ -1,6 +1,8 @@
 // Requests to the server's HTTP API.
 
 import { HandbackError, rootCause } from "./error.js";
+import { after } from "./tools/time.js";
+import { unlessAborted } from "./waiting.js";
 
 export { HandbackError } from "./error.js";
 
@@ -10,7 +12,10 @@ const ANSWER_TIMEOUT = 30_000;
 /** Failures of `fetch` in Node after the connection was there: the request may have taken effect. */
 const BROKEN = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
 
-/** An application key or a client token, or how to get one: a function is asked for every request, so that it may renew it. */
+/**
+ * An application key or a client token, or how to get one: a function is asked for every request, so that it may renew it.
+ * One that fails, or takes too long, is like a server that cannot be reached.
+ */
 export type Token = string | (() => string | Promise<string>);
 
 export interface HttpOptions {
@@ -33,8 +38,6 @@ export interface RequestOptions {
   timeout?: number | undefined;
   /** Gives the request up; it rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Lets the request outlive the page that makes it. */
-  keepalive?: boolean | undefined;
 }
 
 /** A server, and the credentials to speak to it. */
@@ -93,19 +96,23 @@ export class Http {
   }
 
   /** Where a WebSocket is opened. It cannot send headers: the token goes into the URL, which must not be logged. */
-  async socketUrl(path: string[], query: Query = {}): Promise<string> {
-    const token = await this.#currentToken();
-    return this.#url(path, { ...query, access_token: token }).replace(/^http/, "ws");
+  async socketUrl(path: string[], query: Query = {}, signal?: AbortSignal): Promise<string> {
+    const limit = new Limit(ANSWER_TIMEOUT, signal);
+    try {
+      const token = await this.#currentToken(limit);
+      return this.#url(path, { ...query, access_token: token }).replace(/^http/, "ws");
+    } finally {
+      limit.lift();
+    }
   }
 
   async #send(method: string, path: string[], options: RequestOptions, limit: Limit): Promise<Response> {
     const headers: Record<string, string> = { ...options.headers };
-    const token = await this.#currentToken();
+    const token = await this.#currentToken(limit);
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
     const init: RequestInit = { method, headers, signal: limit.signal, cache: "no-store" };
     // A followed redirect would turn a POST into a GET.
     init.redirect = "manual";
-    if (options.keepalive) init.keepalive = true;
     if (options.body !== undefined) {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(options.body);
@@ -122,12 +129,23 @@ export class Http {
     return response;
   }
 
-  async #currentToken(): Promise<string | undefined> {
-    const token = typeof this.#token === "function" ? await this.#token() : this.#token;
-    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-      throw new TypeError("the token is empty or has characters that a header cannot carry");
+  async #currentToken(limit: Limit): Promise<string | undefined> {
+    const token = typeof this.#token === "function" ? await this.#newToken(this.#token, limit) : this.#token;
+    if (token === undefined) return undefined;
+    if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
+      throw new TypeError("the token is not a string, is empty or has characters that a header cannot carry");
     }
     return token;
+  }
+
+  async #newToken(ask: () => string | Promise<string>, limit: Limit): Promise<string> {
+    try {
+      return await unlessAborted((async () => ask())(), limit.signal);
+    } catch (error) {
+      if (limit.isGivenUp) throw limit.signal.reason;
+      const reason = limit.isOver ? "the function that gives one did not do so in time" : rootCause(error);
+      throw new HandbackError("unreachable", `there is no token: ${reason}`, { cause: error });
+    }
   }
 
   #url(path: string[], query: Query = {}): string {
@@ -189,16 +207,17 @@ class Limit {
   readonly #giveUp = () => {
     this.#controller.abort(this.#outer?.reason);
   };
-  readonly #timer: ReturnType<typeof setTimeout>;
+  /** Stops the clock. */
+  readonly liftTime: () => void;
   /** Whether the time was over before anything else. */
   isOver = false;
 
   constructor(timeout: number, outer: AbortSignal | undefined) {
     this.#outer = outer;
-    this.#timer = setTimeout(() => {
+    this.liftTime = after(timeout, () => {
       this.isOver = !this.#controller.signal.aborted;
       this.#controller.abort();
-    }, timeout);
+    });
     if (outer?.aborted) this.#giveUp();
     else outer?.addEventListener("abort", this.#giveUp, { once: true });
   }
@@ -214,10 +233,6 @@ class Limit {
 
   abort(): void {
     this.#controller.abort();
-  }
-
-  liftTime(): void {
-    clearTimeout(this.#timer);
   }
 
   lift(): void {

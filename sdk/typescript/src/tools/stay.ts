@@ -104,8 +104,7 @@ export class Stay {
       // Nobody else has this name: it was an older try of ours, which the network delivered late. Under another name that
       // cannot happen again, and whoever took over does no harm.
       if (error instanceof HandbackError && error.code === SUPERSEDED) this.#parts.address.connection = randomName();
-      const retryIn = await reconnect.delayAfter(error);
-      if (this.leaving) return;
+      const retryIn = reconnect.delayAfter(error);
       if (retryIn === undefined) return this.#giveUp(error);
       this.#become({ state: "retrying", error, retryIn });
       if (reconnect.isFirstFailure) warn(error);
