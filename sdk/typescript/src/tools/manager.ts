@@ -99,12 +99,16 @@ export class ClientToolsManager {
       await this.#stay.leaving;
       if (this.#disconnects !== disconnects) throw disconnected();
     }
-    if (!this.#stay || this.#stay.leaving) {
-      this.#stay = this.#newStay();
+    const isGoingOn = this.#stay && !this.#stay.leaving;
+    const stay = isGoingOn ? undefined : this.#newStay();
+    if (stay) {
+      this.#stay = stay;
       this.#registrations.attach(sessionID);
-      this.#stay.begin();
     }
-    await this.#registrations.offerIn(sessionID);
+    // Before it begins: whoever is told so may end it at once, and this with it.
+    const offered = this.#registrations.offerIn(sessionID);
+    stay?.begin();
+    await offered;
   }
 
   /**
