@@ -326,11 +326,15 @@ test("a listener that throws breaks nothing, and may stop listening", async (con
   const stop = manager.on("state", () => {
     throw new Error("mine");
   });
+  const stopLater = manager.on("state", async () => {
+    throw new Error("mine, later");
+  });
   await manager.connect();
   stop();
+  stopLater();
   await manager.disconnect();
   assert.deepEqual(names(states), ["connecting", "open", "closed"]);
-  assert.equal(error.mock.callCount(), 2);
+  assert.equal(error.mock.callCount(), 4);
 });
 
 test("a schema that cannot be written as JSON Schema is refused before anybody hears of it", async (context) => {
