@@ -1,5 +1,6 @@
 // Requests to the server's HTTP API.
 
+import { MAX_ANSWER, parseFailure, readText } from "./answer.js";
 import { HandbackError, rootCause } from "./error.js";
 import { after } from "./tools/time.js";
 import { unlessAborted } from "./waiting.js";
@@ -59,9 +60,10 @@ export class Http {
     const limit = new Limit(options.timeout ?? ANSWER_TIMEOUT, options.signal);
     try {
       const response = await this.#send(method, path, options, limit);
-      const text = await response.text().catch((error: unknown) => {
+      const text = await readText(response).catch((error: unknown) => {
         throw this.#failed(error, limit);
       });
+      if (text === undefined) throw this.#unexpected(`it is larger than ${MAX_ANSWER} characters`);
       if (text === "") return undefined as T;
       try {
         return JSON.parse(text) as T;
@@ -177,13 +179,16 @@ export class Http {
     const { status } = response;
     const request = `${method} ${this.baseUrl}/${path.join("/")}`;
     if (response.type === "opaqueredirect" || (status >= 300 && status < 400)) {
+      // Nobody reads it, and its connection is free again.
+      await response.body?.cancel();
       const target = response.headers.get("location") ?? "another place";
       return new HandbackError("refused", `${request} redirects to ${target}: set the baseUrl to where the server is`, {
         status,
       });
     }
-    const text = await response.text().catch(() => "");
-    const body = parseFailure(text);
+    // What cannot be read to its end says less than the status.
+    const text = await readText(response).catch(() => undefined);
+    const body = parseFailure(text ?? "");
     const said = body.message ?? `the answer was ${status} ${response.statusText}`.trimEnd();
     const advice = status === 401 ? "; pass an application key or a client token as `token`" : "";
     const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
@@ -267,23 +272,4 @@ function code(error: unknown): string {
     cause = cause.cause;
   }
   return "";
-}
-
-/** `{error, code, details}` of the client-tools API, or `{name, data: {message}}` of the session API. */
-function parseFailure(text: string): { message?: string; code?: string; details?: unknown } {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // A proxy's page, for example: the status says it.
-    return {};
-  }
-  if (typeof body !== "object" || body === null) return {};
-  const { error, code, details, name, data } = body as Record<string, unknown>;
-  if (typeof error === "string") {
-    return { message: error, ...(typeof code === "string" && { code }), ...(details !== undefined && { details }) };
-  }
-  const message = (data as { message?: unknown } | null | undefined)?.message;
-  if (typeof message === "string" && message !== "") return { message, details: body };
-  return typeof name === "string" ? { message: name, details: body } : {};
 }

@@ -166,3 +166,20 @@ test("a time without an end is none", async (test) => {
   const http = new Http({ baseUrl: url });
   assert.equal(await http.request("GET", ["a"], { timeout: Number.POSITIVE_INFINITY }), 1);
 });
+
+test("an answer without an end is not read to it", async (test) => {
+  const chunk = Buffer.alloc(1024 * 1024, " ");
+  const closed: Promise<unknown>[] = [];
+  const url = await script(test, (request, response) => {
+    closed.push(new Promise((resolve) => response.on("close", resolve)));
+    response.writeHead(request.url === "/fine" ? 200 : 500);
+    const more = () => void (response.destroyed || response.write(chunk, more));
+    more();
+  });
+  const http = new Http({ baseUrl: url });
+  assert.equal((await failure(http.request("GET", ["fine"]))).message,
+    `the answer from ${url} is not one of a Handback server: it is larger than 67108864 characters`);
+  assert.equal((await failure(http.request("GET", ["broken"]))).message,
+    `the answer was 500 Internal Server Error (GET ${url}/broken: 500)`);
+  await Promise.all(closed);
+});
