@@ -79,9 +79,8 @@ export class ClientToolsManager {
     definition: ToolDefinition<Parameters>,
     handler: ToolHandler<ToolInput<Parameters>>,
   ): Promise<void> {
-    const { timeout } = this.#options;
-    const whole = { ...(timeout !== undefined && { timeout }), ...definition };
-    await this.#registrations.register(makeTool(id, whole, handler));
+    const timeout = definition.timeout ?? this.#options.timeout;
+    await this.#registrations.register(makeTool(id, { ...definition, timeout }, handler));
   }
 
   /** Offers a tool no longer; calls under way go on. Resolves when the server has confirmed it, at once before `connect`. */

@@ -396,3 +396,15 @@ test("a tool that one session takes and another does not is taken back, once", a
   assert.deepEqual(said(), ["s1: old", "s2: old", "s1: new", "s2: new", "s1: old"]);
   assert.equal(manager.state, "open");
 });
+
+test("a timeout that is undefined is the manager's", async (context) => {
+  const { server, manager } = await setUp(context, { timeout: 5000 });
+  await manager.register("a", { description: "", timeout: undefined }, () => "");
+  await manager.register("b", { description: "", timeout: 7000 }, () => "");
+  await manager.connect();
+  const tools = [
+    { id: "a", description: "", timeout: 5000 },
+    { id: "b", description: "", timeout: 7000 },
+  ];
+  assert.deepEqual(bodies(server, "POST register"), [{ clientID: "laptop", tools }]);
+});
