@@ -179,8 +179,8 @@ export class Http {
     const { status } = response;
     const request = `${method} ${this.baseUrl}/${path.join("/")}`;
     if (response.type === "opaqueredirect" || (status >= 300 && status < 400)) {
-      // Nobody reads it, and its connection is free again.
-      await response.body?.cancel();
+      // Nobody reads it, and its connection is free again; one that is lost already is, too.
+      await response.body?.cancel().catch(() => undefined);
       const target = response.headers.get("location") ?? "another place";
       return new HandbackError("refused", `${request} redirects to ${target}: set the baseUrl to where the server is`, {
         status,

@@ -112,7 +112,7 @@ export class ClientToolsManager {
 
   /**
    * Says goodbye: handlers are told to stop and have 5 s to end, then the tools are gone at once, unless another
-   * connection of the same client is there.
+   * connection of the same client is there. A handler may call it, but should not wait for it: it is waited for itself.
    */
   async disconnect(): Promise<void> {
     this.#disconnects += 1;
