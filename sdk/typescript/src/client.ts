@@ -52,6 +52,8 @@ export class HandbackClient {
   #ownsConnection = false;
   /** Settles when the tools that the last session used are disconnected. */
   #released: Promise<void> = Promise.resolve();
+  /** How often `close` was called, to see whether it was while a session was being started. */
+  #closes = 0;
 
   /** With the manager that fits the platform. */
   constructor(options: HandbackClientOptions, Manager: typeof ClientToolsManager) {
@@ -67,9 +69,18 @@ export class HandbackClient {
    * call them there.
    */
   readonly startSession = async (options: StartSessionOptions = {}): Promise<SessionHandle> => {
+    const closes = this.#closes;
     const session = await this.#open(options);
+    await this.#released;
     const usesTools = options.tools !== false;
-    if (usesTools) await this.#connectTools(session, options);
+    try {
+      if (this.#closes !== closes) throw new HandbackError("closed", "the client was closed");
+      if (usesTools) await this.#connectTools(session);
+    } catch (error) {
+      // One that was made for nothing does not stay, if that can be helped.
+      if (options.sessionID === undefined) await this.http.request("DELETE", ["session", session.id]).catch(ignoreFailure);
+      throw error;
+    }
     const { http, clientID } = this;
     const onClosed = async () => {
       this.#sessions.delete(handle);
@@ -81,8 +92,9 @@ export class HandbackClient {
     return handle;
   };
 
-  /** Closes all sessions that were started, and disconnects the tools. */
+  /** Closes all sessions that were started, ends those that are being started, and disconnects the tools. */
   readonly close = async (): Promise<void> => {
+    this.#closes += 1;
     await Promise.all([...this.#sessions].map((session) => session.close()));
     await this.clientTools.disconnect();
   };
@@ -93,16 +105,13 @@ export class HandbackClient {
     return this.http.request("POST", ["session"], { body: { ...said, ...request } });
   }
 
-  async #connectTools(session: Session, { sessionID }: StartSessionOptions): Promise<void> {
-    await this.#released;
+  async #connectTools(session: Session): Promise<void> {
     if (this.#users === 0) this.#ownsConnection = this.clientTools.state === "closed";
     this.#users += 1;
     try {
       await this.clientTools.connect(session.id);
     } catch (error) {
       await this.#releaseTools();
-      // One that was made for nothing does not stay, if that can be helped.
-      if (sessionID === undefined) await this.http.request("DELETE", ["session", session.id]).catch(ignoreFailure);
       throw error;
     }
   }

@@ -5,7 +5,7 @@ import { HandbackError } from "./error.js";
 import type { Http } from "./http.js";
 import { readEvents } from "./sse.js";
 import { delayAfter } from "./tools/retry.js";
-import { pause } from "./tools/time.js";
+import { follow, pause } from "./tools/time.js";
 import type { Event } from "./wire.js";
 
 /** The delays between tries to connect, in ms: they double from the first to the longest. */
@@ -85,17 +85,23 @@ export class EventFeed {
 
   /** Reads one connection to its end, which is always an error. */
   async #read(connection: { stop: AbortController; isOpen: boolean }): Promise<never> {
-    const { signal } = connection.stop;
-    const response = await this.#http.open(["event"], { signal });
-    for await (const { data } of readEvents(response, { silence: SILENCE })) {
-      if (signal.aborted) break;
-      const event = decode(data);
-      if (event?.type === "server.connected") {
-        connection.isOpen = true;
-        this.#tell({ type: "connected" });
-      } else if (event) {
-        this.#tell({ type: "event", event });
+    // A signal of its own: an open stream listens to it as long as it exists.
+    const { controller, release } = follow(connection.stop.signal);
+    const { signal } = controller;
+    try {
+      const response = await this.#http.open(["event"], { signal });
+      for await (const { data } of readEvents(response, { silence: SILENCE })) {
+        if (signal.aborted) break;
+        const event = decode(data);
+        if (event?.type === "server.connected") {
+          connection.isOpen = true;
+          this.#tell({ type: "connected" });
+        } else if (event) {
+          this.#tell({ type: "event", event });
+        }
       }
+    } finally {
+      release();
     }
     throw new HandbackError("interrupted", `the server at ${this.#http.baseUrl} has ended the stream of events`);
   }

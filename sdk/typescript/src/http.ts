@@ -1,6 +1,9 @@
 // Requests to the server's HTTP API.
 
+import { MAX_ANSWER, parseFailure, readText } from "./answer.js";
 import { HandbackError, rootCause } from "./error.js";
+import { after } from "./tools/time.js";
+import { unlessAborted } from "./waiting.js";
 
 export { HandbackError } from "./error.js";
 
@@ -10,7 +13,10 @@ const ANSWER_TIMEOUT = 30_000;
 /** Failures of `fetch` in Node after the connection was there: the request may have taken effect. */
 const BROKEN = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
 
-/** An application key or a client token, or how to get one: a function is asked for every request, so that it may renew it. */
+/**
+ * An application key or a client token, or how to get one: a function is asked for every request, so that it may renew it.
+ * One that fails, or takes too long, is like a server that cannot be reached.
+ */
 export type Token = string | (() => string | Promise<string>);
 
 export interface HttpOptions {
@@ -33,8 +39,6 @@ export interface RequestOptions {
   timeout?: number | undefined;
   /** Gives the request up; it rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Lets the request outlive the page that makes it. */
-  keepalive?: boolean | undefined;
 }
 
 /** A server, and the credentials to speak to it. */
@@ -56,9 +60,10 @@ export class Http {
     const limit = new Limit(options.timeout ?? ANSWER_TIMEOUT, options.signal);
     try {
       const response = await this.#send(method, path, options, limit);
-      const text = await response.text().catch((error: unknown) => {
+      const text = await readText(response).catch((error: unknown) => {
         throw this.#failed(error, limit);
       });
+      if (text === undefined) throw this.#unexpected(`it is larger than ${MAX_ANSWER} characters`);
       if (text === "") return undefined as T;
       try {
         return JSON.parse(text) as T;
@@ -93,19 +98,23 @@ export class Http {
   }
 
   /** Where a WebSocket is opened. It cannot send headers: the token goes into the URL, which must not be logged. */
-  async socketUrl(path: string[], query: Query = {}): Promise<string> {
-    const token = await this.#currentToken();
-    return this.#url(path, { ...query, access_token: token }).replace(/^http/, "ws");
+  async socketUrl(path: string[], query: Query = {}, signal?: AbortSignal): Promise<string> {
+    const limit = new Limit(ANSWER_TIMEOUT, signal);
+    try {
+      const token = await this.#currentToken(limit);
+      return this.#url(path, { ...query, access_token: token }).replace(/^http/, "ws");
+    } finally {
+      limit.lift();
+    }
   }
 
   async #send(method: string, path: string[], options: RequestOptions, limit: Limit): Promise<Response> {
     const headers: Record<string, string> = { ...options.headers };
-    const token = await this.#currentToken();
+    const token = await this.#currentToken(limit);
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
     const init: RequestInit = { method, headers, signal: limit.signal, cache: "no-store" };
     // A followed redirect would turn a POST into a GET.
     init.redirect = "manual";
-    if (options.keepalive) init.keepalive = true;
     if (options.body !== undefined) {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(options.body);
@@ -122,12 +131,23 @@ export class Http {
     return response;
   }
 
-  async #currentToken(): Promise<string | undefined> {
-    const token = typeof this.#token === "function" ? await this.#token() : this.#token;
-    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-      throw new TypeError("the token is empty or has characters that a header cannot carry");
+  async #currentToken(limit: Limit): Promise<string | undefined> {
+    const token = typeof this.#token === "function" ? await this.#newToken(this.#token, limit) : this.#token;
+    if (token === undefined) return undefined;
+    if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
+      throw new TypeError("the token is not a string, is empty or has characters that a header cannot carry");
     }
     return token;
+  }
+
+  async #newToken(ask: () => string | Promise<string>, limit: Limit): Promise<string> {
+    try {
+      return await unlessAborted((async () => ask())(), limit.signal);
+    } catch (error) {
+      if (limit.isGivenUp) throw limit.signal.reason;
+      const reason = limit.isOver ? "the function that gives one did not do so in time" : rootCause(error);
+      throw new HandbackError("unreachable", `there is no token: ${reason}`, { cause: error });
+    }
   }
 
   #url(path: string[], query: Query = {}): string {
@@ -159,13 +179,16 @@ export class Http {
     const { status } = response;
     const request = `${method} ${this.baseUrl}/${path.join("/")}`;
     if (response.type === "opaqueredirect" || (status >= 300 && status < 400)) {
+      // Nobody reads it, and its connection is free again; one that is lost already is, too.
+      await response.body?.cancel().catch(() => undefined);
       const target = response.headers.get("location") ?? "another place";
       return new HandbackError("refused", `${request} redirects to ${target}: set the baseUrl to where the server is`, {
         status,
       });
     }
-    const text = await response.text().catch(() => "");
-    const body = parseFailure(text);
+    // What cannot be read to its end says less than the status.
+    const text = await readText(response).catch(() => undefined);
+    const body = parseFailure(text ?? "");
     const said = body.message ?? `the answer was ${status} ${response.statusText}`.trimEnd();
     const advice = status === 401 ? "; pass an application key or a client token as `token`" : "";
     const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
@@ -189,16 +212,17 @@ class Limit {
   readonly #giveUp = () => {
     this.#controller.abort(this.#outer?.reason);
   };
-  readonly #timer: ReturnType<typeof setTimeout>;
+  /** Stops the clock. */
+  readonly liftTime: () => void;
   /** Whether the time was over before anything else. */
   isOver = false;
 
   constructor(timeout: number, outer: AbortSignal | undefined) {
     this.#outer = outer;
-    this.#timer = setTimeout(() => {
+    this.liftTime = after(timeout, () => {
       this.isOver = !this.#controller.signal.aborted;
       this.#controller.abort();
-    }, timeout);
+    });
     if (outer?.aborted) this.#giveUp();
     else outer?.addEventListener("abort", this.#giveUp, { once: true });
   }
@@ -214,10 +238,6 @@ class Limit {
 
   abort(): void {
     this.#controller.abort();
-  }
-
-  liftTime(): void {
-    clearTimeout(this.#timer);
   }
 
   lift(): void {
@@ -252,23 +272,4 @@ function code(error: unknown): string {
     cause = cause.cause;
   }
   return "";
-}
-
-/** `{error, code, details}` of the client-tools API, or `{name, data: {message}}` of the session API. */
-function parseFailure(text: string): { message?: string; code?: string; details?: unknown } {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // A proxy's page, for example: the status says it.
-    return {};
-  }
-  if (typeof body !== "object" || body === null) return {};
-  const { error, code, details, name, data } = body as Record<string, unknown>;
-  if (typeof error === "string") {
-    return { message: error, ...(typeof code === "string" && { code }), ...(details !== undefined && { details }) };
-  }
-  const message = (data as { message?: unknown } | null | undefined)?.message;
-  if (typeof message === "string" && message !== "") return { message, details: body };
-  return typeof name === "string" ? { message: name, details: body } : {};
 }

@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 
 import type { HandbackClient, HandbackClientOptions } from "./client.js";
 import { HandbackError } from "./error.js";
+import { after } from "./tools/time.js";
 
 /** How long the server may take until it listens; in ms. */
 const START_TIMEOUT = 15_000;
@@ -98,7 +99,7 @@ class ServerProcess {
 
   /** Where it listens. It does not keep this process alive from then on. */
   async listens(timeout: number, signal: AbortSignal | undefined): Promise<string> {
-    let timer: NodeJS.Timeout | undefined;
+    let callOff = () => {};
     let giveUp: (() => void) | undefined;
     const url = new Promise<string>((listens, fails) => {
       let written = "";
@@ -108,7 +109,7 @@ class ServerProcess {
         const [, url] = /^handback listening on (http\S+)\r?\n/m.exec(written) ?? [];
         if (url) listens(url);
       });
-      timer = setTimeout(() => fails(this.#failure(`it does not listen after ${timeout / 1000} s`)), timeout);
+      callOff = after(timeout, () => fails(this.#failure(`it does not listen after ${timeout / 1000} s`)));
       void this.#exited.then((reason) => fails(this.#failure(reason)));
       giveUp = () => fails(signal?.reason);
       signal?.addEventListener("abort", giveUp, { once: true });
@@ -121,7 +122,7 @@ class ServerProcess {
       this.#child.kill("SIGKILL");
       throw error;
     } finally {
-      clearTimeout(timer);
+      callOff();
       if (giveUp) signal?.removeEventListener("abort", giveUp);
     }
   }

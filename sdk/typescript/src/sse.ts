@@ -3,6 +3,7 @@
 import { createParser } from "eventsource-parser";
 
 import { HandbackError, rootCause } from "./error.js";
+import { after } from "./tools/time.js";
 
 /** How large one event may be, in characters. A larger one ends the connection: the server takes inputs of 4 MiB at most. */
 const MAX_EVENT_SIZE = 8 * 1024 * 1024;
@@ -57,15 +58,15 @@ async function readWithin(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   silence: number,
 ): Promise<ReadableStreamReadResult<Uint8Array> | "silent"> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let callOff = () => {};
   const silent = new Promise<"silent">((resolve) => {
-    timer = setTimeout(resolve, silence, "silent");
+    callOff = after(silence, () => resolve("silent"));
   });
   const chunk = reader.read();
   try {
     return await Promise.race([chunk, silent]);
   } finally {
-    clearTimeout(timer);
+    callOff();
     // Nobody may be there any more when it fails.
     chunk.catch(() => undefined);
   }

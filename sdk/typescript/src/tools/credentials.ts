@@ -1,46 +1,31 @@
 // A token that may be renewed.
 
-import { HandbackError } from "../error.js";
 import type { Token } from "../http.js";
-import { messageOf } from "./result.js";
 
 export class Credentials {
-  /** What requests carry. A function that fails is like a server that cannot be reached: it is asked again. */
+  /** What requests carry. */
   readonly token: Token | undefined;
   /** Whether another token may come. */
   readonly isRenewable: boolean;
-  /** What the function gave after the last refusal. */
-  #afterRefusal: string | undefined;
-  readonly #ask: () => Promise<string | undefined>;
+  /** What the function gave last. */
+  #given: string | undefined;
+  /** What was refused last. */
+  #refused: string | undefined;
 
   constructor(token: Token | undefined) {
     this.isRenewable = typeof token === "function";
-    const ask = async () => {
-      if (typeof token !== "function") return token ?? "";
-      try {
-        return await token();
-      } catch (cause) {
-        throw new HandbackError("unreachable", `there is no token: ${messageOf(cause)}`, { cause });
-      }
-    };
-    this.#ask = ask;
-    this.token = this.isRenewable ? ask : token;
+    this.token = typeof token === "function" ? async () => (this.#given = await token()) : token;
   }
 
   /** The server has accepted the token. */
   accepted(): void {
-    this.#afterRefusal = undefined;
+    this.#refused = undefined;
   }
 
-  /**
-   * The server has refused the token. Whether the next one may be accepted: not if it is the one that was given after
-   * the last refusal, and so was refused this time.
-   */
-  async mayBeRenewed(): Promise<boolean> {
-    if (!this.isRenewable) return false;
-    const next = await this.#ask().catch(() => undefined);
-    if (next !== undefined && next === this.#afterRefusal) return false;
-    this.#afterRefusal = next;
+  /** The server has refused the token. Whether the next one may be accepted: not if the same was refused before. */
+  mayBeRenewed(): boolean {
+    if (!this.isRenewable || (this.#given !== undefined && this.#given === this.#refused)) return false;
+    this.#refused = this.#given;
     return true;
   }
 }

@@ -53,7 +53,7 @@ export class Listeners<Events> {
   /** Gives a way to stop listening. */
   add<Name extends keyof Events>(name: Name, listener: (event: Events[Name]) => void): () => void {
     // Wrapped, so that the same function may listen twice and stop once.
-    const own = (event: Events[Name]) => listener(event);
+    const own = (event: Events[Name]): unknown => listener(event);
     const all = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, all.add(own));
     return () => void all.delete(own);
@@ -64,11 +64,14 @@ export class Listeners<Events> {
   }
 
   tell<Name extends keyof Events>(name: Name, event: Events[Name]): void {
+    const failed = (error: unknown) => console.error("handback: a listener has failed:", error);
     for (const listener of [...(this.#listeners.get(name) ?? [])]) {
       try {
-        (listener as (event: Events[Name]) => void)(event);
+        // One that is asynchronous may fail later.
+        const outcome = (listener as (event: Events[Name]) => unknown)(event);
+        if (outcome instanceof Promise) outcome.catch(failed);
       } catch (error) {
-        console.error("handback: a listener has failed:", error);
+        failed(error);
       }
     }
   }

@@ -79,9 +79,8 @@ export class ClientToolsManager {
     definition: ToolDefinition<Parameters>,
     handler: ToolHandler<ToolInput<Parameters>>,
   ): Promise<void> {
-    const { timeout } = this.#options;
-    const whole = { ...(timeout !== undefined && { timeout }), ...definition };
-    await this.#registrations.register(makeTool(id, whole, handler));
+    const timeout = definition.timeout ?? this.#options.timeout;
+    await this.#registrations.register(makeTool(id, { ...definition, timeout }, handler));
   }
 
   /** Offers a tool no longer; calls under way go on. Resolves when the server has confirmed it, at once before `connect`. */
@@ -99,17 +98,21 @@ export class ClientToolsManager {
       await this.#stay.leaving;
       if (this.#disconnects !== disconnects) throw disconnected();
     }
-    if (!this.#stay || this.#stay.leaving) {
-      this.#stay = this.#newStay();
+    const isGoingOn = this.#stay && !this.#stay.leaving;
+    const stay = isGoingOn ? undefined : this.#newStay();
+    if (stay) {
+      this.#stay = stay;
       this.#registrations.attach(sessionID);
-      this.#stay.begin();
     }
-    await this.#registrations.offerIn(sessionID);
+    // Before it begins: whoever is told so may end it at once, and this with it.
+    const offered = this.#registrations.offerIn(sessionID);
+    stay?.begin();
+    await offered;
   }
 
   /**
    * Says goodbye: handlers are told to stop and have 5 s to end, then the tools are gone at once, unless another
-   * connection of the same client is there.
+   * connection of the same client is there. A handler may call it, but should not wait for it: it is waited for itself.
    */
   async disconnect(): Promise<void> {
     this.#disconnects += 1;

@@ -1,4 +1,7 @@
-// The manager in Node, which has a WebSocket of its own only since version 22.
+// The manager in Node.
+//
+// Its WebSockets are those of `ws` in every version. Node has one of its own since version 22, which waits for ever for a
+// peer that is gone when it is closed, and the process with it, and some versions of which never tell that it failed.
 
 import { WebSocket as WsWebSocket } from "ws";
 
@@ -22,6 +25,6 @@ class WebSocketOfWs extends WsWebSocket {
 
 export class ClientToolsManager extends Manager {
   constructor(clientID: string, baseUrl: string, options: ClientToolsOptions = {}) {
-    super(clientID, baseUrl, { ...options, WebSocket: options.WebSocket ?? globalThis.WebSocket ?? WebSocketOfWs });
+    super(clientID, baseUrl, { ...options, WebSocket: options.WebSocket ?? WebSocketOfWs });
   }
 }

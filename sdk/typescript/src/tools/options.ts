@@ -15,7 +15,7 @@ export interface ClientToolsOptions {
   token?: Token | undefined;
   /** Used instead of the global one. */
   fetch?: HttpOptions["fetch"];
-  /** Used instead of the global one. */
+  /** Used instead of the global one, or, in Node, of that of `ws`. */
   WebSocket?: WebSocketConstructor | undefined;
   /**
    * Where calls are written down, so that none is run twice. By default the browser's storage, or memory: then the

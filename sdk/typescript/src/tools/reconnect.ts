@@ -37,19 +37,19 @@ export class Reconnect {
   }
 
   /** The delay before the next try, in ms; `undefined` if no try mends it. */
-  async delayAfter(error: Error): Promise<number | undefined> {
+  delayAfter(error: Error): number | undefined {
     if (this.#openedAt !== undefined && performance.now() - this.#openedAt >= STEADY) {
       this.#backoff.reset();
       this.#failures = 0;
     }
     this.#openedAt = undefined;
     this.#failures += 1;
-    if (this.#failures > this.#maxAttempts || !(await this.#mayPass(error))) return undefined;
+    if (this.#failures > this.#maxAttempts || !this.#mayPass(error)) return undefined;
     return delayAfter(error, this.#backoff);
   }
 
   /** What is refused at the very first connection is refused again; later it may be a server that is being restarted. */
-  async #mayPass(error: Error): Promise<boolean> {
+  #mayPass(error: Error): boolean {
     if (!(error instanceof HandbackError)) return false;
     if (error.denied) return this.#credentials.mayBeRenewed();
     return error.transient || this.#wasOpen;

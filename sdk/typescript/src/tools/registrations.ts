@@ -130,19 +130,24 @@ export class Registrations {
     const { id } = tool.wire;
     const former = this.#tools.get(id);
     this.#tools.set(id, tool);
-    let isKnown = false;
+    const taken: (string | undefined)[] = [];
     try {
       for (const scope of this.#scopes) {
         await this.#post([tool], scope, signal);
-        isKnown = true;
+        taken.push(scope);
       }
     } catch (error) {
       if (former) this.#tools.set(id, former);
       else this.#tools.delete(id);
       // One session took it and another one did not: as before is better than in between.
-      if (isKnown && !signal.aborted) await (former ? this.#add(former, signal) : this.#remove(id, signal));
+      if (!signal.aborted) await this.#takeBack(id, former, taken, signal);
       throw error;
     }
+  }
+
+  async #takeBack(id: string, former: Tool | undefined, scopes: (string | undefined)[], signal: AbortSignal) {
+    if (former) for (const scope of scopes) await this.#post([former], scope, signal);
+    else if (scopes.length > 0) await this.#remove(id, signal);
   }
 
   /** The tool goes when the server has let go of it: until then it may be called. */

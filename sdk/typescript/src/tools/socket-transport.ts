@@ -37,8 +37,7 @@ export class SocketTransport implements Transport {
     const { clientID, connection, grace, silence } = this.#address;
     const path = ["client-tools", "ws", clientID];
     const query = { connection, grace: String(grace) };
-    const url = await this.#http.socketUrl(path, query);
-    signal.throwIfAborted();
+    const url = await this.#http.socketUrl(path, query, signal);
     const socket = new Socket(new this.#WebSocket(url), this.#http.baseUrl, silence, (message) => this.#take(message));
     const close = () => socket.close();
     signal.addEventListener("abort", close);

@@ -61,8 +61,8 @@ export class Socket {
     // Whoever only waits for the end need not care for the beginning.
     this.opened.catch(() => undefined);
     socket.onmessage = ({ data }: { data: unknown }) => this.#hear(data, take);
-    // Says nothing that the close event after it does not; `ws` wants it to be heard.
-    socket.onerror = () => undefined;
+    // The close event that should follow says more; but some never send it when they cannot be opened.
+    socket.onerror = () => after(0, () => this.#end(this.#interrupted("it failed")));
     socket.onclose = ({ code, reason }: { code: number; reason: string }) => this.#end(whyClosed(code, reason, place));
     this.#keepTime = after(ANSWER_TIMEOUT, () => this.#fail("it did not open in time"));
   }

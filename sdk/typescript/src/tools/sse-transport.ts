@@ -45,8 +45,8 @@ export class SseTransport implements Transport {
       for await (const { event, data, id } of readEvents(response, this.#address)) {
         if (event === "tool-request") takeRequest(parseObject(data), this.#receiver);
         else if (event === "tool-cancel") takeCancel(parseObject(data), this.#receiver);
-        // Only now is the event seen. An empty id takes the last one back.
-        if (id !== undefined) this.#lastEventID = id === "" ? undefined : id;
+        // Only now is the event seen. An empty id takes the last one back, as does one that no header can carry.
+        if (id !== undefined) this.#lastEventID = /^[\x20-\x7e]+$/.test(id) ? id : undefined;
       }
       return new HandbackError("interrupted", `the server at ${this.#http.baseUrl} ended the stream`);
     } catch (error) {

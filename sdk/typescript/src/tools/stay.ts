@@ -69,7 +69,14 @@ export class Stay {
 
   /** Ends it with a goodbye. What waits for the server to confirm it is rejected. */
   leave(error: HandbackError): Promise<void> {
-    this.leaving ??= this.#leave(error);
+    return this.leaving ?? this.#end(() => this.#leave(error));
+  }
+
+  /** It is known to be over before anything is told: whoever is may disconnect, or connect again, right then. */
+  #end(run: () => Promise<void>): Promise<void> {
+    let isOver = () => {};
+    this.leaving = new Promise((resolve) => (isOver = resolve));
+    void run().finally(isOver);
     return this.leaving;
   }
 
@@ -104,9 +111,8 @@ export class Stay {
       // Nobody else has this name: it was an older try of ours, which the network delivered late. Under another name that
       // cannot happen again, and whoever took over does no harm.
       if (error instanceof HandbackError && error.code === SUPERSEDED) this.#parts.address.connection = randomName();
-      const retryIn = await reconnect.delayAfter(error);
-      if (this.leaving) return;
-      if (retryIn === undefined) return this.#giveUp(error);
+      const retryIn = reconnect.delayAfter(error);
+      if (retryIn === undefined) return this.#end(() => this.#giveUp(error));
       this.#become({ state: "retrying", error, retryIn });
       if (reconnect.isFirstFailure) warn(error);
       await pause(retryIn, this.#wake.signal, this.#stop.signal);
@@ -141,11 +147,12 @@ export class Stay {
   }
 
   /** No try mends it. What handlers still say may be delivered all the same. */
-  #giveUp(error: Error): void {
+  async #giveUp(error: Error): Promise<void> {
     this.#stop.abort();
-    this.leaving = this.#calls.stop(`the connection is closed: ${error.message}`);
+    const stopped = this.#calls.stop(`the connection is closed: ${error.message}`);
     this.#parts.registrations.detach(error);
     this.#become({ state: "closed", error });
+    await stopped;
   }
 
   #become(state: StateEvent): void {

@@ -4,6 +4,8 @@
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** The longest that Handback lets a call take by default, for a deadline that cannot be read or placed. */
 export const LONGEST_CALL = 24 * 60 * 60 * 1000;
+/** The last moment that a `Date` can show. */
+const LAST_DATE = 8.64e15;
 /** How far off a clock may be that was not compared with the server's. */
 const SKEW = 5 * 60 * 1000;
 
@@ -80,7 +82,7 @@ export class ServerClock {
 
   #in(milliseconds: number): Deadline {
     const at = this.#monotonic() + milliseconds;
-    return { date: new Date(Date.now() + milliseconds), remaining: () => at - this.#monotonic() };
+    return { date: new Date(Math.min(Date.now() + milliseconds, LAST_DATE)), remaining: () => at - this.#monotonic() };
   }
 }
 

@@ -25,15 +25,15 @@ export interface ToolDefinition<Parameters extends ToolParameters = ToolParamete
   /** What the tool does, for the model. */
   description: string;
   /** What it takes; any object if absent. */
-  parameters?: Parameters;
+  parameters?: Parameters | undefined;
   /** The parameters as JSON Schema, for a Standard Schema whose library cannot write it. */
-  jsonSchema?: JsonSchema;
+  jsonSchema?: JsonSchema | undefined;
   /** How long a call may take, in ms; the manager's `timeout` if absent. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** Whether a call may be run again when it is unknown what became of it: `write`, the default, is not. */
-  effect?: Effect;
+  effect?: Effect | undefined;
   /** A version to show and pass on. */
-  version?: string;
+  version?: string | undefined;
 }
 
 /** One call of a tool. */
@@ -57,12 +57,12 @@ export type ToolOutput =
   | string
   | {
       /** A short heading for people. */
-      title?: string;
+      title?: string | undefined;
       /** For the model. */
-      output?: string;
+      output?: string | undefined;
       /** Anything that is JSON, for the application. */
-      metadata?: Record<string, unknown>;
-      attachments?: Attachment[];
+      metadata?: Record<string, unknown> | undefined;
+      attachments?: Attachment[] | undefined;
     };
 
 /** The code of a tool. What it throws is the error that the model reads. */

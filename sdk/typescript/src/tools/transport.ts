@@ -53,10 +53,20 @@ export function parseObject(text: string): Record<string, unknown> {
   }
 }
 
-/** Passes a call on; one that has no id cannot be answered. */
+/** Passes a call on; one that has no id cannot be answered. What else is not as it should be counts as not said. */
 export function takeRequest(value: unknown, receiver: Receiver): void {
-  const request = value as ToolRequest | null | undefined;
-  if (typeof request?.requestID === "string" && typeof request.tool === "string") receiver.request(request);
+  const said = (value ?? {}) as { [Key in keyof ToolRequest]?: unknown };
+  const { requestID, tool, deadline, attempt } = said;
+  if (typeof requestID !== "string" || typeof tool !== "string") return;
+  const id = (given: unknown) => (typeof given === "string" ? given : "");
+  receiver.request({
+    ...(said as ToolRequest),
+    sessionID: id(said.sessionID),
+    messageID: id(said.messageID),
+    callID: id(said.callID),
+    deadline: id(deadline),
+    attempt: typeof attempt === "number" ? attempt : 1,
+  });
 }
 
 export function takeCancel(value: Record<string, unknown>, receiver: Receiver): void {

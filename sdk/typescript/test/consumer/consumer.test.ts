@@ -51,14 +51,30 @@ const BUNDLER = { module: "esnext", moduleResolution: "bundler", lib: ["es2022",
 const NODE = { module: "nodenext", moduleResolution: "nodenext", lib: ["es2022"], types: ["node"] };
 
 test("types are right by way of a bundler, with no Node in sight", async () => {
-  await check("bundler", BUNDLER, ["tool.ts", "page.ts", "server.ts"]);
+  await check("bundler", BUNDLER, ["tool.ts", "infer.ts", "page.ts", "server.ts"]);
   // Its own declarations too, which most projects skip; not together with those of zod, which are many.
   await check("bundler.whole", { ...BUNDLER, skipLibCheck: false }, ["page.ts", "server.ts"]);
 });
 
 test("types are right for Node, with no page in sight", async () => {
-  await check("node", NODE, ["tool.ts", "server.ts"]);
+  await check("node", NODE, ["tool.ts", "infer.ts", "server.ts"]);
   await check("node.whole", { ...NODE, skipLibCheck: false }, ["server.ts"]);
+});
+
+test("the licences come with it, as they are", async () => {
+  for (const name of ["LICENSE-MIT", "LICENSE-APACHE"]) {
+    const [packed, ours] = await Promise.all(
+      [join(project, "node_modules/@handback/client", name), join(PACKAGE, "../..", name)].map((path) => readFile(path, "utf8")),
+    );
+    assert.equal(packed, ours);
+  }
+});
+
+test("CommonJS is told what to do, or gets it where Node can", async () => {
+  const script = 'console.log(typeof require("@handback/client").createHandback)';
+  const running = run(process.execPath, ["--input-type=commonjs", "--eval", script], { cwd: project });
+  const said = await running.then(({ stdout }) => stdout.trim(), (error: { stderr: string }) => error.stderr);
+  assert.match(said, /^function$|change the require of .* to a dynamic import\(\)|ERR_REQUIRE_ESM/);
 });
 
 test("Node imports it, with what only Node has", async () => {

@@ -151,3 +151,24 @@ test("a client that is not named has a random name of its own", () => {
   for (const name of names) assert.match(name, /^[0-9a-f]{20}$/);
   assert.notEqual(names[0], names[1]);
 });
+
+test("a session that is being started when the client is closed is not", async (test) => {
+  let stopped = () => {};
+  const posted = new Promise<void>((resolve) => (stopped = resolve));
+  const fetch: typeof globalThis.fetch = async (input, init) => {
+    const response = await globalThis.fetch(input, init);
+    if (init?.method === "POST" && String(input).endsWith("/session")) stopped();
+    return response;
+  };
+  const { client, server } = await startServer(test, { clientID: "laptop", fetch });
+  await offerGreeting(client);
+  const starting = assert.rejects(client.startSession(), { kind: "closed", message: "the client was closed" });
+  await posted;
+  await client.close();
+  await starting;
+  assert.equal(client.clientTools.state, "closed");
+  assert.deepEqual(await client.http.request("GET", ["session"]), []);
+  // It may be used again.
+  await (await client.startSession()).close();
+  await server.close();
+});

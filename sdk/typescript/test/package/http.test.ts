@@ -133,9 +133,53 @@ test("what cannot be a URL or a token is refused", async () => {
     ["http://me:secret@a", "credentials belong into the token, not into the URL of the server"],
   ];
   for (const [baseUrl, message] of cases) assert.throws(() => new Http({ baseUrl }), new TypeError(message));
-  const http = new Http({ baseUrl: "http://127.0.0.1:1", token: "line\nbreak" });
-  const message = "the token is empty or has characters that a header cannot carry";
-  await assert.rejects(http.request("GET", []), new TypeError(message));
+  const message = "the token is not a string, is empty or has characters that a header cannot carry";
+  for (const token of ["line\nbreak", "", () => null as unknown as string]) {
+    const http = new Http({ baseUrl: "http://127.0.0.1:1", token });
+    await assert.rejects(http.request("GET", []), new TypeError(message));
+  }
   const dots = new Http({ baseUrl: "http://127.0.0.1:1" }).request("GET", ["session", ".."]);
   await assert.rejects(dots, new TypeError('".." cannot be part of a path; use another name'));
+});
+
+test("a token that cannot be had, or not in time, is like a server that cannot be reached", async () => {
+  const unreachable = { ...NOTHING, kind: "unreachable", transient: true };
+  const failing = () => Promise.reject(new TypeError("Failed to fetch"));
+  const down = new Http({ baseUrl: "http://127.0.0.1:1", token: failing });
+  const failed = { ...unreachable, message: "there is no token: Failed to fetch" };
+  assert.deepEqual(await failure(down.request("GET", ["a"])), failed);
+  assert.deepEqual(await failure(down.open(["a"])), failed);
+  assert.deepEqual(await failure(down.socketUrl(["a"])), failed);
+  const stuck = new Http({ baseUrl: "http://127.0.0.1:1", token: () => new Promise<string>(() => {}) });
+  assert.deepEqual(await failure(stuck.request("GET", ["a"], { timeout: 20 })), {
+    ...unreachable, message: "there is no token: the function that gives one did not do so in time",
+  });
+  const stop = new AbortController();
+  const { signal } = stop;
+  setTimeout(() => stop.abort(new Error("enough")), 20);
+  await assert.rejects(stuck.socketUrl(["a"], {}, signal), new Error("enough"));
+  await assert.rejects(stuck.open(["a"], { signal }), new Error("enough"));
+});
+
+test("a time without an end is none", async (test) => {
+  const url = await script(test, (_, response) => setTimeout(() => response.end("1"), 20));
+  const http = new Http({ baseUrl: url });
+  assert.equal(await http.request("GET", ["a"], { timeout: Number.POSITIVE_INFINITY }), 1);
+});
+
+test("an answer without an end is not read to it", async (test) => {
+  const chunk = Buffer.alloc(1024 * 1024, " ");
+  const closed: Promise<unknown>[] = [];
+  const url = await script(test, (request, response) => {
+    closed.push(new Promise((resolve) => response.on("close", resolve)));
+    response.writeHead(request.url === "/fine" ? 200 : 500);
+    const more = () => void (response.destroyed || response.write(chunk, more));
+    more();
+  });
+  const http = new Http({ baseUrl: url });
+  assert.equal((await failure(http.request("GET", ["fine"]))).message,
+    `the answer from ${url} is not one of a Handback server: it is larger than 67108864 characters`);
+  assert.equal((await failure(http.request("GET", ["broken"]))).message,
+    `the answer was 500 Internal Server Error (GET ${url}/broken: 500)`);
+  await Promise.all(closed);
 });

@@ -237,3 +237,27 @@ test("a session is made as it was asked for, and taken up again", async (test) =
   await assert.rejects(client.startSession({ tools: false, sessionID: "ses_none" }), { kind: "refused", status: 404 });
   await assert.rejects(client.startSession({ model: "scripted" }), new TypeError('"scripted" is not a model: write it as "provider/model"'));
 });
+
+test("a turn outlives a network over which not even a token can be had", async (test) => {
+  const provider = await Provider.start(test);
+  const faults = new Faults();
+  let isOffline = false;
+  let missed = () => {};
+  const asked = new Promise<void>((resolve) => (missed = resolve));
+  const token = async () => {
+    if (!isOffline) return "token";
+    missed();
+    throw new TypeError("Failed to fetch");
+  };
+  const { client } = await startServer(test, { config: provider.config, fetch: faults.fetch, token });
+  const session = await client.startSession({ tools: false });
+  const answering = session.prompt("hello");
+  const speech = await provider.asked();
+  isOffline = true;
+  faults.cut();
+  await Promise.race([asked, answering]);
+  isOffline = false;
+  speech.says("Good day");
+  speech.ends();
+  assert.equal((await answering).text, "Good day");
+});

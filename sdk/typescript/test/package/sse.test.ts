@@ -100,3 +100,14 @@ test("whoever stops reading closes the connection", async () => {
   }
   assert.equal(state.cancelled, true);
 });
+
+test("silence may be without an end", async () => {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const reading = readAll(new Response(readable), Number.POSITIVE_INFINITY);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const writer = writable.getWriter();
+  await writer.write(new TextEncoder().encode("data: a\n\n"));
+  await writer.close();
+  const { events, lost } = await reading;
+  assert.deepEqual([events.map(({ data }) => data), lost], [["a"], undefined]);
+});

@@ -420,3 +420,34 @@ test("whatever a handler gives or throws becomes a result", async (context) => {
     thrownNameless: failure("RangeError"),
   });
 });
+
+test("whatever a handler gives or throws, the call is answered", async (context) => {
+  const broken = () => {
+    throw new Error("lazy");
+  };
+  const odd: Record<string, Handler> = {
+    getter: () => Object.defineProperty({}, "output", { get: broken }),
+    message: () => {
+      throw Object.defineProperty(new Error(), "message", { get: broken });
+    },
+    number: () => {
+      throw Object.assign(new Error(), { message: 7 });
+    },
+    plain: () => {
+      throw { code: 7, message: "not found" };
+    },
+    nothing: () => {
+      throw undefined;
+    },
+  };
+  const { calls, sent } = setUp(context, { handler: (input, call) => odd[String(input["how"])]?.(input, call) ?? "" });
+  for (const how of Object.keys(odd)) calls.take(request(how, { input: { how } }));
+  await settle();
+  assert.deepEqual(Object.fromEntries(sent.map(({ requestID, result }) => [requestID, result])), {
+    getter: failure("the tool ran, but its result cannot be written as JSON: lazy"),
+    message: failure("the tool threw something that cannot be shown"),
+    number: failure("7"),
+    plain: failure("not found"),
+    nothing: failure("undefined"),
+  });
+});

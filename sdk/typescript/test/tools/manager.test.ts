@@ -326,11 +326,15 @@ test("a listener that throws breaks nothing, and may stop listening", async (con
   const stop = manager.on("state", () => {
     throw new Error("mine");
   });
+  const stopLater = manager.on("state", async () => {
+    throw new Error("mine, later");
+  });
   await manager.connect();
   stop();
+  stopLater();
   await manager.disconnect();
   assert.deepEqual(names(states), ["connecting", "open", "closed"]);
-  assert.equal(error.mock.callCount(), 2);
+  assert.equal(error.mock.callCount(), 4);
 });
 
 test("a schema that cannot be written as JSON Schema is refused before anybody hears of it", async (context) => {
@@ -340,4 +344,67 @@ test("a schema that cannot be written as JSON Schema is refused before anybody h
     manager.register("a", { description: "", parameters: schema }, () => ""),
     /the schema of the tool "a" \(own\) cannot be written as JSON Schema: give .* as `jsonSchema`/,
   );
+});
+
+test("a listener that disconnects while it is told of the connection ends what connects", async (context) => {
+  const { server, manager } = await setUp(context);
+  const stop = manager.on("state", () => void manager.disconnect());
+  await assert.rejects(within("it is over", manager.connect()), { message: "disconnect() was called" });
+  stop();
+  await within("another one", manager.connect("s"));
+  assert.equal(manager.state, "open");
+  assert.deepEqual(bodies(server, "POST register"), [{ clientID: "laptop", sessionID: "s", tools: [] }]);
+});
+
+test("a handler that disconnects or connects when it is told to stop gets what it asks for", async (context) => {
+  const { server, manager, states } = await setUp(context);
+  const handled = deferred<Promise<unknown>>();
+  await manager.register("tool", TOOL, (_, { signal }) => {
+    return new Promise((resolve) => {
+      signal.addEventListener("abort", () => {
+        handled.resolve(Promise.all([manager.disconnect(), manager.connect("again").catch(String)]));
+        resolve("stopped");
+      });
+    });
+  });
+  await manager.connect();
+  server.streams.all[0]?.write(event("tool-request", call("a")));
+  await new Promise<void>((started) => manager.on("call", ({ type }) => type === "started" && started()));
+  await within("goodbye", manager.disconnect());
+  await within("both", handled.promise.then((both) => both));
+  assert.equal(server.count("POST disconnect"), 1);
+  assert.deepEqual(names(states), ["connecting", "open", "closed", "connecting", "open"]);
+});
+
+test("a tool that one session takes and another does not is taken back, once", async (context) => {
+  const { server, manager } = await setUp(context);
+  await manager.register("a", { description: "old" }, () => "");
+  await manager.connect("s1");
+  await manager.connect("s2");
+  const said = () =>
+    (bodies(server, "POST register") as { sessionID: string; tools: { description: string }[] }[]).map(
+      ({ sessionID, tools }) => `${sessionID}: ${tools.map(({ description }) => description).join(" ")}`,
+    );
+  for (let count = 0; count < 50; count += 1) {
+    server.next("POST register", ({ body }, response) => {
+      const isTaken = (body as { sessionID: string }).sessionID === "s1";
+      (isTaken ? answer({ registered: [] }) : refuse(403))({} as never, response);
+    });
+  }
+  const refused = manager.register("a", { description: "new" }, () => "");
+  await assert.rejects(within("it is refused", refused), /refused with 403/);
+  assert.deepEqual(said(), ["s1: old", "s2: old", "s1: new", "s2: new", "s1: old"]);
+  assert.equal(manager.state, "open");
+});
+
+test("a timeout that is undefined is the manager's", async (context) => {
+  const { server, manager } = await setUp(context, { timeout: 5000 });
+  await manager.register("a", { description: "", timeout: undefined }, () => "");
+  await manager.register("b", { description: "", timeout: 7000 }, () => "");
+  await manager.connect();
+  const tools = [
+    { id: "a", description: "", timeout: 5000 },
+    { id: "b", description: "", timeout: 7000 },
+  ];
+  assert.deepEqual(bodies(server, "POST register"), [{ clientID: "laptop", tools }]);
 });

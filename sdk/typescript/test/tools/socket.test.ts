@@ -214,3 +214,42 @@ test("disconnecting closes a socket that is being opened", async (context) => {
   await connecting;
   assert.equal(server.sockets.all.length, 0);
 });
+
+test("a socket that only says that it failed is over", async (context) => {
+  class Failing {
+    readonly bufferedAmount = 0;
+    onopen = null;
+    onmessage = null;
+    onclose = null;
+    onerror: ((event: never) => void) | null = null;
+    constructor() {
+      setImmediate(() => this.onerror?.({} as never));
+    }
+    send(): void {}
+    close(): void {}
+  }
+  const { server, manager, states } = await setUp(context, { WebSocket: Failing });
+  const connecting = assert.rejects(manager.connect(), { kind: "closed" });
+  const { error } = await states.until("it is told", ({ state }) => state === "retrying");
+  assert.match(error?.message ?? "", /can be reached, but a WebSocket to it cannot be opened/);
+  assert.equal(server.asked.all[0]?.what, "GET ws");
+  await manager.disconnect();
+  await connecting;
+});
+
+test("in Node a socket is one of ws, whatever else there is", async (context) => {
+  const before = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
+  context.after(() => {
+    Reflect.deleteProperty(globalThis, "WebSocket");
+    if (before) Object.defineProperty(globalThis, "WebSocket", before);
+  });
+  const WebSocket = class {
+    constructor() {
+      throw new Error("this one waits for ever");
+    }
+  };
+  Object.defineProperty(globalThis, "WebSocket", { value: WebSocket, configurable: true, writable: true });
+  const { manager } = await setUp(context);
+  await within("it is open", manager.connect());
+  assert.equal(manager.state, "open");
+});
