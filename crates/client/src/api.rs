@@ -18,9 +18,10 @@ use reqwest::header::{
     SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Upgraded, Url};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Upgraded, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -30,8 +31,25 @@ use crate::error::{Error, Refusal};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How large one event or message may be. A larger one ends the connection: the server sends inputs of at most 4 MiB.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+/// How large an answer may be; a larger one is an error. All messages of a long session are one answer.
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// How much is read of a refusal, and for how long; what has come by then will do.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take that does not wait for a tool.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many bytes a second the slowest line carries; on a slower one large messages do not get through.
+const SLOWEST_LINE: usize = 32 * 1024;
+
+/// How long it may take to send a message of this size and to get its answer.
+pub(crate) fn answer_timeout(bytes: usize) -> Duration {
+    ANSWER_TIMEOUT + sending_time(bytes)
+}
+
+/// How long the slowest line takes for a message of this size.
+pub(crate) fn sending_time(bytes: usize) -> Duration {
+    Duration::from_secs((bytes / SLOWEST_LINE) as u64)
+}
 
 /// A server, and the credentials to speak to it. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -89,6 +107,8 @@ impl Api {
             .connect_timeout(CONNECT_TIMEOUT)
             // A call may take hours, so nothing but the socket itself says that the peer is gone.
             .tcp_keepalive(Duration::from_secs(30))
+            // A WebSocket is an upgraded request, which later versions do not have.
+            .http1_only()
             // A followed redirect would turn a POST into a GET.
             .redirect(Policy::none());
         if let Some(token) = token {
@@ -156,8 +176,8 @@ impl Api {
     /// See [`Error`].
     pub async fn call(&self, request_id: &str, wait: Option<Duration>) -> Result<Call, Error> {
         let query = [("wait", wait.map(|wait| wait.as_millis().to_string()))];
-        let timeout = ANSWER_TIMEOUT.saturating_add(wait.unwrap_or_default());
-        self.send(self.get(&["client-tools", "calls", request_id], &query).timeout(timeout)).await
+        let longest = ANSWER_TIMEOUT.saturating_add(wait.unwrap_or_default());
+        self.send(self.get(&["client-tools", "calls", request_id], &query).timeout(longest)).await
     }
 
     /// The calls that the server knows.
@@ -259,7 +279,7 @@ impl Api {
 
     /// The head of an answer whose body may take for ever. The request's own timeout would end the body as well.
     async fn answer_to(&self, request: RequestBuilder) -> Result<Response, Error> {
-        tokio::time::timeout(ANSWER_TIMEOUT, request.send())
+        timeout(ANSWER_TIMEOUT, request.send())
             .await
             .map_err(|_| self.interrupted("no answer came in time".to_owned()))?
             .map_err(|error| self.failed(&error))
@@ -276,7 +296,14 @@ impl Api {
         path: &[&str],
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        self.send(self.http.request(method, self.endpoint(path)).json(body).timeout(ANSWER_TIMEOUT)).await
+        self.send(self.timed(self.http.request(method, self.endpoint(path)).json(body))?).await
+    }
+
+    /// A request that may take as long as its size needs.
+    fn timed(&self, request: RequestBuilder) -> Result<RequestBuilder, Error> {
+        let request = request.build().map_err(|error| self.failed(&error))?;
+        let size = request.body().and_then(Body::as_bytes).map_or(0, <[u8]>::len);
+        Ok(RequestBuilder::from_parts(self.http.clone(), request).timeout(answer_timeout(size)))
     }
 
     fn get(&self, path: &[&str], query: &[(&str, Option<String>)]) -> RequestBuilder {
@@ -300,13 +327,19 @@ impl Api {
 
     async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
         let response = request.send().await.map_err(|error| self.failed(&error))?;
-        let response = self.accepted(response).await?;
-        let body = response.bytes().await.map_err(|error| self.failed(&error))?;
+        let mut response = self.accepted(response).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(&error))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_ANSWER_BYTES {
+                return Err(self.unexpected(format!("it is larger than {MAX_ANSWER_BYTES} bytes")));
+            }
+        }
         serde_json::from_slice(&body).map_err(|error| self.unexpected(error.to_string()))
     }
 
     /// The response if it is a success, otherwise what the server says about the failure.
-    async fn accepted(&self, response: Response) -> Result<Response, Error> {
+    async fn accepted(&self, mut response: Response) -> Result<Response, Error> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -315,7 +348,15 @@ impl Api {
             |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let retry_after = header(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
         let location = header(LOCATION);
-        let bytes = response.bytes().await.unwrap_or_default();
+        let mut bytes = Vec::new();
+        let reading = async {
+            while bytes.len() < MAX_REFUSAL_BYTES
+                && let Ok(Some(chunk)) = response.chunk().await
+            {
+                bytes.extend_from_slice(&chunk);
+            }
+        };
+        let _ = timeout(REFUSAL_TIMEOUT, reading).await;
         let body: Option<ErrorBody> = serde_json::from_slice(&bytes).ok();
         let named: Option<TurnError> = serde_json::from_slice(&bytes).ok();
         let message = match (&body, named, location) {

@@ -99,16 +99,29 @@ impl Client {
 
     /// Connects the tools for a session; `None` if that was done before, and not for a session.
     async fn connect_tools(&self) -> Result<Option<ToolsLease>, Error> {
+        let lease = self.lease().await;
+        // Not while the lock is held: it may take for ever, and those who leave need the lock.
+        match (self.tools.connect(None).await, lease) {
+            (Ok(()), lease) => Ok(lease),
+            (Err(error), lease) => {
+                if let Some(lease) = lease {
+                    lease.end().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn lease(&self) -> Option<ToolsLease> {
         let mut users = self.users.lock().await;
-        let was_closed = matches!(*self.tools.state().borrow(), State::Closed(_));
-        self.tools.connect(None).await?;
+        let is_closed = matches!(*self.tools.state().borrow(), State::Closed(_));
         let user = match users.upgrade() {
             Some(user) => user,
-            None if was_closed => Arc::default(),
-            None => return Ok(None),
+            None if is_closed => Arc::default(),
+            None => return None,
         };
         *users = Arc::downgrade(&user);
-        Ok(Some(ToolsLease { tools: self.tools.clone(), users: Arc::clone(&self.users), user }))
+        Some(ToolsLease { tools: self.tools.clone(), users: Arc::clone(&self.users), user })
     }
 }
 

@@ -70,6 +70,7 @@ impl SessionHandle {
     pub async fn abort(&self) -> Result<(), Error> {
         turn::abort(&self.api, &self.session.id).await
     }
+
     /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
     /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
     pub async fn close(self) {

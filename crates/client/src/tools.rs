@@ -8,6 +8,7 @@
 //! | `calls` | the calls that run: one task each, from its arrival to the delivery of its result |
 //! | `runs`, `journal` | what this process knows of calls, and what is kept beyond it, so that none is run twice |
 //! | `clock` | deadlines, on this machine's clock |
+//! | `status` | how the connection stands, and what happens on it |
 
 mod calls;
 mod clock;
@@ -16,6 +17,7 @@ mod journal;
 mod link;
 mod runs;
 mod socket;
+mod status;
 mod stream;
 
 use std::fmt;
@@ -34,12 +36,10 @@ use crate::tool::{Handler, Tool};
 pub use journal::Journal;
 use link::{Change, Command, Link};
 use runs::Runs;
+pub use status::{Observer, State, Status};
 
 /// Changes that wait for the connection; one more waits for room.
 const MAX_WAITING_CHANGES: usize = 64;
-
-/// Is called with all that happens. It must not block.
-pub type Observer = Arc<dyn Fn(Status) + Send + Sync>;
 
 /// What carries the calls to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,83 +94,13 @@ impl fmt::Debug for Options {
     }
 }
 
-/// How the connection stands.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum State {
-    /// It is being opened for the first time.
-    Connecting,
-    /// It is open and the tools are registered.
-    Open,
-    /// It is lost or could not be opened, and is tried again.
-    Retrying,
-    /// There is none: it was not asked for, `disconnect` was, or the server refused it for good.
-    Closed(Option<Error>),
-}
-
-impl State {
-    /// Whether the connection is open.
-    pub fn is_open(&self) -> bool {
-        matches!(self, Self::Open)
-    }
-}
-
-/// What happens, for a log or a status line.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Status {
-    /// The connection is open and the tools are registered.
-    Connected {
-        /// The full ids of the tools.
-        tools: Vec<String>,
-    },
-    /// The connection is lost or could not be opened.
-    Disconnected {
-        /// Why.
-        reason: String,
-        /// When the next try comes.
-        retry_in: Duration,
-    },
-    /// A handler was started.
-    Started {
-        /// The call.
-        request_id: String,
-        /// The full id of its tool.
-        tool: String,
-        /// Which time the call is offered, from 1.
-        attempt: u32,
-    },
-    /// A handler is done; its result is on the way to the server.
-    Finished {
-        /// The call.
-        request_id: String,
-        /// How long the handler took.
-        elapsed: Duration,
-        /// What the tool says went wrong.
-        error: Option<String>,
-    },
-    /// A call is over before its handler is.
-    Cancelled {
-        /// The call.
-        request_id: String,
-        /// Why.
-        reason: String,
-    },
-    /// The server did not take a result.
-    Undelivered {
-        /// The call.
-        request_id: String,
-        /// Why.
-        reason: String,
-    },
-}
-
 /// The tools that this process offers as one client. Clones are the same client.
 ///
 /// The server takes all connections of one client id for the same client, and gives a call to any of them: each should
 /// offer the same tools, and have the same [`Journal`].
 ///
-/// When the last clone is dropped, so is the connection; [`disconnect`](Self::disconnect) says goodbye first.
+/// When the last clone is dropped, so is the connection; [`disconnect`](Self::disconnect) says goodbye first. A handler
+/// that holds a clone keeps it from being the last: such a client ends by [`disconnect`](Self::disconnect) alone.
 #[derive(Clone)]
 pub struct ClientTools {
     inner: Arc<Inner>,
@@ -205,11 +135,37 @@ struct Offered {
 
 /// The task that keeps a connection.
 struct Running {
-    commands: mpsc::Sender<Command>,
+    commands: Commands,
     stop: CancellationToken,
-    finished: CancellationToken,
     /// Ends the task at once, without a goodbye.
     _abandon: DropGuard,
+}
+
+/// The way to have the task change something.
+#[derive(Clone)]
+struct Commands {
+    sender: mpsc::Sender<Command>,
+    /// Fires when the task is over, and its state says why.
+    finished: CancellationToken,
+}
+
+/// Says that the task is over, however it ends.
+struct Ended {
+    shared: Arc<Shared>,
+    /// After the state is set.
+    _finished: DropGuard,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.shared.state.send_if_modified(|state| {
+            let is_untold = !matches!(state, State::Closed(_));
+            if is_untold {
+                *state = State::Closed(None);
+            }
+            is_untold
+        });
+    }
 }
 
 impl ClientTools {
@@ -292,19 +248,21 @@ impl ClientTools {
         }
         let reached = state.wait_for(|state| matches!(state, State::Open | State::Closed(_))).await;
         match reached.as_deref() {
-            Ok(State::Closed(Some(error))) => Err(error.clone()),
-            Ok(State::Closed(None)) | Err(_) => Err(self.inner.shared.disconnected()),
-            Ok(_) => Ok(()),
+            Ok(State::Open) => Ok(()),
+            Ok(state) => Err(self.inner.shared.why_closed(state)),
+            Err(_) => Err(self.inner.shared.disconnected()),
         }
     }
 
     /// Says goodbye: the handlers are cancelled and have a few seconds to end, the tools are gone from the server, and
     /// the connection is closed. Another connection of the same client keeps the tools.
+    ///
+    /// It waits for the handlers, so a handler that waits for it is dropped after those seconds.
     pub async fn disconnect(&self) {
         let finished = match &*self.inner.running() {
             Some(running) => {
                 running.stop.cancel();
-                running.finished.clone()
+                running.commands.finished.clone()
             }
             None => return,
         };
@@ -333,12 +291,17 @@ impl ClientTools {
         }
     }
 
-    async fn change(&self, commands: mpsc::Sender<Command>, change: Change) -> Result<(), Error> {
+    async fn change(&self, commands: Commands, change: Change) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        // Both fail when the task has ended.
-        let disconnected = || self.inner.shared.disconnected();
-        commands.send(Command { change, answer }).await.map_err(|_| disconnected())?;
-        answered.await.unwrap_or_else(|_| Err(disconnected()))
+        // Both fail when the task has ended, and the command is dropped with its answer.
+        let _ = commands.sender.send(Command { change, answer }).await;
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => {
+                commands.finished.cancelled().await;
+                Err(self.inner.shared.why_closed(&self.inner.shared.state.borrow()))
+            }
+        }
     }
 }
 
@@ -364,13 +327,18 @@ impl Inner {
             match earlier.commands() {
                 Some(_) if self.shared.offered().sessions.contains(session) => return Connecting::Started,
                 Some(commands) => return Connecting::Joining(commands),
-                None if !earlier.finished.is_cancelled() => {
-                    return Connecting::AfterGoodbye(earlier.finished.clone());
+                None if !earlier.commands.finished.is_cancelled() => {
+                    return Connecting::AfterGoodbye(earlier.commands.finished.clone());
                 }
                 None => {}
             }
         }
-        self.shared.offered().sessions = vec![session.clone()];
+        {
+            let mut offered = self.shared.offered();
+            offered.sessions = vec![session.clone()];
+            // What the earlier connection had asked for was never confirmed.
+            offered.proposed = None;
+        }
         *running = Some(self.start());
         Connecting::Started
     }
@@ -379,15 +347,15 @@ impl Inner {
     fn start(&self) -> Running {
         let (sender, commands) = mpsc::channel(MAX_WAITING_CHANGES);
         let (stop, finished, abandon) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        let (shared, guard) = (Arc::clone(&self.shared), finished.clone().drop_guard());
         self.shared.state.send_replace(State::Connecting);
         let link = Link::new(Arc::clone(&self.shared), commands, self.tasks.clone(), stop.clone());
-        let (ended, abandoned, shared) = (finished.clone().drop_guard(), abandon.clone(), Arc::clone(&self.shared));
+        let (ended, abandoned) = (Ended { shared, _finished: guard }, abandon.clone());
         self.tasks.spawn(async move {
-            let _ended = ended;
             let error = abandoned.run_until_cancelled(link.run()).await.and_then(Result::err);
-            shared.state.send_replace(State::Closed(error));
+            ended.shared.state.send_replace(State::Closed(error));
         });
-        Running { commands: sender, stop, finished, _abandon: abandon.drop_guard() }
+        Running { commands: Commands { sender, finished }, stop, _abandon: abandon.drop_guard() }
     }
 }
 
@@ -396,15 +364,15 @@ enum Connecting {
     /// The connection is there, or being opened.
     Started,
     /// It is there, and is to be told of a session.
-    Joining(mpsc::Sender<Command>),
+    Joining(Commands),
     /// An earlier one is about to end; this fires when it has.
     AfterGoodbye(CancellationToken),
 }
 
 impl Running {
     /// Where to say what is to change; `None` if the task is over, or about to be.
-    fn commands(&self) -> Option<mpsc::Sender<Command>> {
-        (!self.stop.is_cancelled() && !self.commands.is_closed()).then(|| self.commands.clone())
+    fn commands(&self) -> Option<Commands> {
+        (!self.stop.is_cancelled() && !self.commands.sender.is_closed()).then(|| self.commands.clone())
     }
 }
 
@@ -437,6 +405,14 @@ impl Shared {
     fn tell(&self, status: Status) {
         if catch_unwind(AssertUnwindSafe(|| (self.options.observer)(status))).is_err() {
             tracing::error!("the observer panicked");
+        }
+    }
+
+    /// What somebody is told who waited for a connection that is in this state now.
+    fn why_closed(&self, state: &State) -> Error {
+        match state {
+            State::Closed(Some(error)) => error.clone(),
+            _ => self.disconnected(),
         }
     }
 

@@ -75,7 +75,7 @@ struct Flat {
     #[serde(default)]
     accepted: bool,
     ignored: Option<bool>,
-    code: Option<ErrorCode>,
+    code: Option<String>,
     #[serde(default)]
     error: String,
 }
@@ -84,7 +84,9 @@ impl TryFrom<Flat> for ServerMessage {
     type Error = String;
 
     fn try_from(flat: Flat) -> Result<Self, String> {
-        let Flat { tool_ids, request_id, reason, accepted, ignored, code, error, .. } = flat;
+        let Flat { tool_ids, request_id, reason, accepted, ignored, error, .. } = flat;
+        // One of a later version says nothing here, but is no reason not to read the message.
+        let code = flat.code.and_then(|code| serde_json::from_value(code.into()).ok());
         Ok(match flat.kind.as_str() {
             "registered" => Self::Registered { tool_ids },
             "unregistered" => Self::Unregistered { tool_ids },

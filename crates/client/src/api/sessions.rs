@@ -69,7 +69,7 @@ impl Api {
     /// See [`Error`].
     pub async fn prompt_async(&self, session: &str, prompt: &Prompt) -> Result<(), Error> {
         let url = self.endpoint(&["session", session, "prompt_async"]);
-        self.done(self.http.post(url).json(prompt).timeout(ANSWER_TIMEOUT)).await
+        self.done(self.timed(self.http.post(url).json(prompt))?).await
     }
 
     /// The messages of a session, in order: all of them, or the newest `limit`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use handback_wire::client_tools::{Effect, ResultRequest, ToolCancel, ToolRequest, ToolResult};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -24,8 +24,14 @@ use crate::tool::{Handler, Invocation};
 const CLEANUP: Duration = Duration::from_secs(5);
 /// How long all handlers and the delivery of their last words may take when this client stops.
 const STOP: Duration = Duration::from_secs(8);
+/// How long they may then take to be dropped.
+const ABANDON: Duration = Duration::from_secs(1);
 /// Delays between the tries to deliver a result.
 const DELIVERY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How many results are sent at once, each on a connection of its own; the others wait.
+const MAX_DELIVERIES: usize = 64;
+/// How many calls run or wait for their delivery; one more is left to expire. The server gives a client 1,024 at once.
+const MAX_TASKS: usize = 4 * 1024;
 /// At most this long a server that asks for patience is left alone.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 
@@ -44,13 +50,15 @@ struct Desk {
     speaker: watch::Receiver<Option<Speaker>>,
     /// Fires when this client stops: the parent of every call's cancellation.
     stop: CancellationToken,
+    deliveries: Semaphore,
 }
 
 impl Calls {
     pub(super) fn new(shared: Arc<Shared>, speaker: watch::Receiver<Option<Speaker>>) -> Self {
         let abandon = CancellationToken::new();
+        let (stop, deliveries) = (CancellationToken::new(), Semaphore::new(MAX_DELIVERIES));
         Self {
-            desk: Arc::new(Desk { shared, speaker, stop: CancellationToken::new() }),
+            desk: Arc::new(Desk { shared, speaker, stop, deliveries }),
             tracker: TaskTracker::new(),
             _abandon_on_drop: abandon.clone().drop_guard(),
             abandon,
@@ -59,28 +67,42 @@ impl Calls {
 
     /// Runs a call that arrived, or answers it, or leaves it to its running handler. `None`: its deadline is past.
     pub(super) fn take(&self, request: ToolRequest, deadline: Option<Instant>) {
-        let Some(deadline) = deadline else {
-            let text = "the call reached the client after its deadline".to_owned();
-            return self.answer(request.request_id, failure(text), Instant::now());
-        };
-        let Some(handler) = self.desk.shared.handler(&request.tool) else {
-            let text = format!("this client does not offer {}", request.tool);
-            return self.answer(request.request_id, failure(text), deadline);
-        };
+        if self.tracker.len() >= MAX_TASKS {
+            return tracing::warn!(request_id = request.request_id, "too many calls; this one is left to expire");
+        }
         let admission = self.desk.shared.runs().admit(&request.request_id, &self.desk.stop);
+        let until = deadline.unwrap_or_else(Instant::now);
         match admission {
-            Admission::New(cancellation) => {
-                let desk = Arc::clone(&self.desk);
-                self.spawn(async move { desk.begin(handler, Invocation { request, deadline, cancellation }).await });
-            }
+            Admission::New(cancellation) => self.start(request, deadline, cancellation),
             Admission::Running => tracing::debug!(request_id = request.request_id, "the call is running already"),
-            Admission::Done(Some(result)) => self.answer(request.request_id, result, deadline),
-            Admission::Done(None) => self.answer(request.request_id, result_not_kept(), deadline),
+            Admission::Done(Some(result)) => self.answer(request.request_id, result, until),
+            Admission::Done(None) => self.answer(request.request_id, result_not_kept(), until),
             Admission::Full => {
                 let error = "this client runs too many calls already".to_owned();
-                self.answer(request.request_id, failure(error), deadline);
+                self.answer(request.request_id, failure(error), until);
             }
         }
+    }
+
+    /// Runs a call that was not known here, or says why it cannot be. One that is known has an outcome of its own,
+    /// though its tool may be gone by now.
+    fn start(&self, request: ToolRequest, deadline: Option<Instant>, cancellation: CancellationToken) {
+        let run = Run { shared: Arc::clone(&self.desk.shared), request_id: request.request_id.clone() };
+        let handler = match (deadline, self.desk.shared.handler(&request.tool)) {
+            (None, _) => Err("the call reached the client after its deadline".to_owned()),
+            (_, None) => Err(format!("this client does not offer {}", request.tool)),
+            (Some(deadline), Some(handler)) => Ok((handler, deadline)),
+        };
+        let desk = Arc::clone(&self.desk);
+        self.spawn(async move {
+            let _run = run;
+            match handler {
+                Ok((handler, deadline)) => desk.begin(handler, Invocation { request, deadline, cancellation }).await,
+                Err(reason) => {
+                    desk.answer(&request.request_id, failure(reason), deadline.unwrap_or_else(Instant::now)).await;
+                }
+            }
+        });
     }
 
     /// Tells a running handler that its call is over.
@@ -97,7 +119,8 @@ impl Calls {
         self.tracker.close();
         if timeout(STOP, self.tracker.wait()).await.is_err() {
             self.abandon.cancel();
-            self.tracker.wait().await;
+            // One that blocks its thread cannot be ended, and is not waited for.
+            let _ = timeout(ABANDON, self.tracker.wait()).await;
         }
     }
 
@@ -109,6 +132,19 @@ impl Calls {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let abandon = self.abandon.clone();
         self.tracker.spawn(async move { abandon.run_until_cancelled(task).await });
+    }
+}
+
+/// A call that counts as running, for as long as its task is there.
+struct Run {
+    shared: Arc<Shared>,
+    request_id: String,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let given_up = "the outcome is unknown: the client stopped while it ran the call";
+        self.shared.runs().give_up(&self.request_id, failure(given_up.to_owned()));
     }
 }
 
@@ -131,12 +167,22 @@ impl Desk {
             }
         };
         match known {
-            None => self.run(handler, invocation).await,
-            Some(result) => {
-                self.shared.runs().finish(&request.request_id, Arc::clone(&result));
-                self.deliver(request.request_id.clone(), result, invocation.deadline).await;
+            Some(result) => self.answer(&request.request_id, result, invocation.deadline).await,
+            None if !invocation.cancellation.is_cancelled() => self.run(handler, invocation).await,
+            None => {
+                let result = failure("the call was cancelled before the tool was run".to_owned());
+                self.finish(&request.request_id, &result).await;
+                if self.stop.is_cancelled() {
+                    self.deliver(request.request_id.clone(), result, invocation.deadline).await;
+                }
             }
         }
+    }
+
+    /// Answers a call that is not run.
+    async fn answer(&self, request_id: &str, result: Arc<ToolResult>, deadline: Instant) {
+        self.shared.runs().finish(request_id, Arc::clone(&result));
+        self.deliver(request_id.to_owned(), result, deadline).await;
     }
 
     async fn run(&self, handler: Handler, invocation: Invocation) {
@@ -189,7 +235,7 @@ impl Desk {
     async fn deliver(&self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
         let error = match self.send(&request_id, &result, deadline).await {
             // Only a result that the server cannot take can be mended: its caller gets to know why.
-            Err(error) if matches!(error.status(), Some(400 | 413)) && matches!(*result, ToolResult::Success(_)) => {
+            Err(error) if matches!(error.status(), Some(400 | 413)) => {
                 let result = failure(format!("the tool ran, but its result was not accepted: {error}"));
                 self.finish(&request_id, &result).await;
                 self.send(&request_id, &result, deadline).await.err().or(Some(error))
@@ -216,7 +262,7 @@ impl Desk {
             };
             let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
             let delay = backoff.next(fastrand::f64()).max(patience);
-            if !error.is_transient() || self.stop.is_cancelled() || Instant::now() + delay >= deadline {
+            if is_final(&error) || self.stop.is_cancelled() || Instant::now() + delay >= deadline {
                 return Err(error);
             }
             tracing::debug!(request_id, %error, ?delay, "the result will be sent again");
@@ -229,6 +275,7 @@ impl Desk {
 
     /// Sends a result by the connection that is open, or the next one.
     async fn send_once(&self, request: &ResultRequest) -> Result<(), Error> {
+        let _permit = self.deliveries.acquire().await;
         let mut speaker = self.speaker.clone();
         // There is none any more only when the client is gone altogether, and this task with it.
         let open = speaker.wait_for(Option::is_some).await.ok().and_then(|speaker| speaker.clone());
@@ -236,6 +283,15 @@ impl Desk {
             Some(speaker) => speaker.result(request).await,
             None => Err(self.shared.disconnected()),
         }
+    }
+}
+
+/// Whether the server has spoken: whatever else stands on the way says things that pass.
+fn is_final(error: &Error) -> bool {
+    match error.status() {
+        Some(400 | 401 | 403 | 413) => true,
+        Some(_) => error.code().is_some() && !error.is_transient(),
+        None => !error.is_transient() && !matches!(error, Error::Unexpected { .. }),
     }
 }
 

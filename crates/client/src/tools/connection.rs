@@ -67,7 +67,7 @@ impl Connection {
     }
 }
 
-/// The way to tell the server something, as long as the connection is open.
+/// The way to tell the server something.
 #[derive(Clone)]
 pub(super) enum Speaker {
     Http(Api),
@@ -75,6 +75,14 @@ pub(super) enum Speaker {
 }
 
 impl Speaker {
+    /// The way to tell the server something while there is no connection, if there is one: requests need none.
+    pub(super) fn without_connection(shared: &Shared) -> Option<Self> {
+        match shared.options.transport {
+            Transport::Sse => Some(Self::Http(shared.api.clone())),
+            Transport::WebSocket => None,
+        }
+    }
+
     pub(super) async fn register(&self, request: &RegisterRequest) -> Result<(), Error> {
         match self {
             Self::Http(api) => api.register(request).await.map(|_| ()),

@@ -174,7 +174,8 @@ impl Directory {
         kept.sort();
         let excess = &kept[..kept.len().saturating_sub(MAX_CALLS)];
         if let Some((last, _)) = excess.last() {
-            replace(&self.path.join(FORGOTTEN), last.to_string().as_bytes())?;
+            let until = self.forgotten_until()?.max(*last);
+            replace(&self.path.join(FORGOTTEN), until.to_string().as_bytes())?;
         }
         excess.iter().try_for_each(|(_, path)| remove(path))
     }

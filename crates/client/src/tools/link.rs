@@ -45,7 +45,7 @@ pub(super) struct Link {
     /// The one that the server is being asked for; it is asked again on the next connection if this one is lost.
     command: Option<Command>,
     calls: Calls,
-    /// Where results go: to the connection that is open.
+    /// Where results go: to the connection that is open, or by requests that need none.
     speaker: watch::Sender<Option<Speaker>>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -61,7 +61,7 @@ impl Link {
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let speaker = watch::Sender::new(None);
+        let speaker = watch::Sender::new(Speaker::without_connection(&shared));
         let (first, longest) = shared.options.reconnect;
         Self {
             calls: Calls::new(Arc::clone(&shared), speaker.subscribe()),
@@ -83,7 +83,7 @@ impl Link {
         let stop = self.stop.clone();
         loop {
             let Err(lost) = self.serve(&stop).await else { return Ok(()) };
-            self.speaker.send_replace(None);
+            self.speaker.send_replace(Speaker::without_connection(&self.shared));
             if matches!(lost, Error::Superseded { .. }) {
                 // Nobody else has this name: it was an older try of ours, which the network delivered late. Under
                 // another name that cannot happen again, and whoever took over does no harm.
@@ -167,6 +167,8 @@ impl Link {
             match command.change {
                 Change::Register(tool) => offered.put(tool),
                 Change::Unregister(name) => offered.take(&name),
+                // Two may have asked for the same one.
+                Change::Join(session) if offered.sessions.contains(&session) => {}
                 Change::Join(session) => offered.sessions.push(session),
             }
         }

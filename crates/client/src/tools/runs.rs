@@ -100,6 +100,13 @@ impl Runs {
         self.forget();
     }
 
+    /// Remembers of a call that runs no more, and has not ended, that nobody knows how it would have.
+    pub(super) fn give_up(&mut self, request_id: &str, unknown: Arc<ToolResult>) {
+        if let Some(Entry::Running(_)) = self.entries.get(request_id) {
+            self.finish(request_id, unknown);
+        }
+    }
+
     fn forget(&mut self) {
         while let results = self.done.len() - self.without_result
             && (results > MAX_RESULTS || (self.result_bytes > MAX_RESULT_BYTES && results > 1))

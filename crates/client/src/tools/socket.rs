@@ -1,6 +1,7 @@
 //! A connection that is a WebSocket: calls come on it, and everything that the client says goes on it.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,27 +14,27 @@ use handback_wire::socket::{ClientMessage, Numbered, ServerMessage, close};
 use reqwest::Upgraded;
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::clock::ServerClock;
 use super::connection::Event;
-use crate::api::{ANSWER_TIMEOUT, Api, MAX_EVENT_BYTES, root_cause};
+use crate::api::{Api, MAX_EVENT_BYTES, answer_timeout, root_cause, sending_time};
 use crate::error::{Error, Refusal};
 
 /// Events that wait to be taken; then the socket is not read.
 const MAX_EVENTS: usize = 64;
 /// Messages that wait to be sent; then whoever wants to send one more waits.
 const MAX_OUTGOING: usize = 64;
-/// How long a message may take to be written; then the connection is dead.
+/// How long a message may take to be written, beyond what its size needs; then the connection is dead.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// However little silence is borne.
 const SHORTEST_PING: Duration = Duration::from_millis(10);
-/// How long closing may take.
+/// How long closing may take, and how long is listened for the reason when nothing can be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Stream = WebSocketStream<Upgraded>;
@@ -70,16 +71,10 @@ impl Socket {
             api: api.clone(),
             silence,
         };
+        let ping = (silence / 3).max(SHORTEST_PING);
+        let writer = Writer { sink, outgoing, unanswered, api: api.clone(), ping };
         let closing = CancellationToken::new();
-        let writer = Writer {
-            sink,
-            outgoing,
-            unanswered,
-            api: api.clone(),
-            ping: (silence / 3).max(SHORTEST_PING),
-            closing: closing.clone(),
-        };
-        tasks.spawn(drive(reader, writer));
+        tasks.spawn(drive(reader, writer, closing.clone()));
         let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference: AtomicU64::new(1), api: api.clone() };
         Self { events, speaker: Arc::new(speaker), api, _close: closing.drop_guard() }
     }
@@ -95,14 +90,22 @@ impl Socket {
 }
 
 /// Reads and writes until one of them cannot go on, and says why; whoever waits for an answer is told as well.
-async fn drive(mut reader: Reader, mut writer: Writer) {
+async fn drive(mut reader: Reader, mut writer: Writer, closing: CancellationToken) {
+    let events = reader.events.clone();
+    let mut reading = pin!(reader.run());
     let lost = tokio::select! {
-        lost = reader.run() => lost,
-        lost = writer.run() => lost,
+        lost = &mut reading => lost,
+        lost = writer.run(&closing) => match lost {
+            // The server may have said why before it went.
+            Some(error) => timeout(CLOSE_TIMEOUT, reading).await.unwrap_or(Some(error)),
+            None => None,
+        },
+        // The other end finds out by itself if it does not take the goodbye.
+        () = async { closing.cancelled().await; sleep(CLOSE_TIMEOUT).await } => None,
     };
     if let Some(error) = lost {
         // Nobody listens any more when the socket was dropped.
-        let _ = reader.events.send(Err(error)).await;
+        let _ = events.send(Err(error)).await;
     }
 }
 
@@ -146,14 +149,14 @@ impl SocketSpeaker {
         let reference = self.next_reference.fetch_add(1, Ordering::Relaxed);
         let text = serde_json::to_string(&Numbered { message, reference })
             .map_err(|error| refused(ErrorCode::InvalidRequest, error.to_string()))?;
-        let (answer, answered) = oneshot::channel();
+        let (longest, (answer, answered)) = (answer_timeout(text.len()), oneshot::channel());
         let lost = || self.api.interrupted("the connection was lost before the server answered".to_owned());
         let asking = async {
             self.outgoing.send(Outgoing { text, reference, answer }).await.map_err(|_| lost())?;
             answered.await.unwrap_or_else(|_| Err(lost()))
         };
         let late = |_| Err(self.api.interrupted("no answer came in time".to_owned()));
-        match timeout(ANSWER_TIMEOUT, asking).await.unwrap_or_else(late)? {
+        match timeout(longest, asking).await.unwrap_or_else(late)? {
             ServerMessage::Error { error, code } => Err(refused(code, error)),
             answer => Ok(answer),
         }
@@ -214,20 +217,19 @@ struct Writer {
     unanswered: Arc<Unanswered>,
     api: Api,
     ping: Duration,
-    closing: CancellationToken,
 }
 
 impl Writer {
     /// Writes until the socket is dropped (`None`) or lost.
-    async fn run(&mut self) -> Option<Error> {
+    async fn run(&mut self, closing: &CancellationToken) -> Option<Error> {
         // A ping now and then: without an answer the reader finds the connection silent.
         let mut pings = interval(self.ping);
         pings.reset();
         loop {
             let text = tokio::select! {
-                () = self.closing.cancelled() => {
-                    // The other end finds out by itself if this is not heard.
-                    let _ = timeout(CLOSE_TIMEOUT, self.sink.close()).await;
+                () = closing.cancelled() => {
+                    // It fails when the other end is gone already.
+                    let _ = self.sink.close().await;
                     return None;
                 }
                 outgoing = self.outgoing.recv() => {
@@ -237,10 +239,9 @@ impl Writer {
                 }
                 _ = pings.tick() => r#"{"type":"ping"}"#.to_owned(),
             };
-            match timeout(WRITE_TIMEOUT, self.sink.send(Message::text(text))).await {
+            let longest = WRITE_TIMEOUT + sending_time(text.len());
+            match timeout(longest, self.sink.send(Message::text(text))).await {
                 Ok(Ok(())) => {}
-                // The reader may know more: a message that says why the server closes.
-                Ok(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed)) => std::future::pending().await,
                 Ok(Err(error)) => return Some(self.api.interrupted(root_cause(&error))),
                 Err(_elapsed) => return Some(self.api.interrupted("the server does not read".to_owned())),
             }
@@ -292,14 +293,14 @@ impl Reader {
             .inspect_err(|error: &serde_json::Error| tracing::warn!(%error, "a message that cannot be read"))
             .ok()?;
         match (reference, message) {
-            (Some(reference), answer) => self.unanswered.answer(reference, Ok(answer)),
-            (None, ServerMessage::Request { request }) => {
+            (_, ServerMessage::Request { request }) => {
                 let deadline = self.clock.deadline(&request.deadline);
                 return Some(Event::Request(request, deadline));
             }
-            (None, ServerMessage::Cancel { request_id, reason }) => {
+            (_, ServerMessage::Cancel { request_id, reason }) => {
                 return Some(Event::Cancel(ToolCancel { request_id, reason }));
             }
+            (Some(reference), answer) => self.unanswered.answer(reference, Ok(answer)),
             (None, ServerMessage::Error { error, .. }) => tracing::warn!(error, "the server did not take a message"),
             (None, _) => {}
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handback_wire::client_tools::{ToolCancel, ToolRequest};
 use reqwest::Response;
-use reqwest::header::DATE;
+use reqwest::header::{DATE, HeaderValue};
 use serde::de::DeserializeOwned;
 use sse_stream::Sse;
 
@@ -13,6 +13,9 @@ use super::connection::Event;
 use crate::api::Api;
 use crate::error::Error;
 use crate::sse::EventReader;
+
+/// A longer event id is passed over.
+const MAX_ID_BYTES: usize = 256;
 
 /// An open stream. Dropping it closes it.
 pub(super) struct EventStream {
@@ -32,25 +35,34 @@ impl EventStream {
 
     pub(super) async fn next(&mut self) -> Result<Event, Error> {
         if let Some(id) = self.seen.take() {
-            // An empty id takes the one before it back.
-            return Ok(Event::Seen(Some(id).filter(|id| !id.is_empty())));
+            return Ok(seen(id));
         }
         loop {
             let event = self.events.next().await.map_err(|reason| self.api.interrupted(reason))?;
-            self.seen = event.id.clone();
+            self.seen = event.id.clone().filter(|id| can_be_told(id));
             let read = match read(&event) {
                 Known::Request(request) => {
                     let deadline = self.clock.deadline(&request.deadline);
                     Some(Event::Request(request, deadline))
                 }
                 Known::Cancel(cancel) => Some(Event::Cancel(cancel)),
-                Known::Other => self.seen.take().map(|id| Event::Seen(Some(id).filter(|id| !id.is_empty()))),
+                Known::Other => self.seen.take().map(seen),
             };
             if let Some(event) = read {
                 return Ok(event);
             }
         }
     }
+}
+
+/// An empty id takes the one before it back.
+fn seen(id: String) -> Event {
+    Event::Seen(Some(id).filter(|id| !id.is_empty()))
+}
+
+/// Whether a header can carry an id; with one that it cannot, or that no server takes, nothing could be opened again.
+fn can_be_told(id: &str) -> bool {
+    id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok()
 }
 
 /// What the server sends to a client.

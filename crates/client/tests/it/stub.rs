@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -43,12 +44,11 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn request(&self, event_id: &str, request: &Value) {
-        self.send(format!("event: tool-request\ndata: {request}\nid: {event_id}\n\n"));
+        self.send(request_frame(event_id, request));
     }
 
     pub(crate) fn cancel(&self, event_id: &str, request_id: &str) {
-        let data = json!({"requestID": request_id, "reason": "changed my mind"});
-        self.send(format!("event: tool-cancel\ndata: {data}\nid: {event_id}\n\n"));
+        self.send(cancel_frame(event_id, request_id));
     }
 
     pub(crate) fn ping(&self) {
@@ -61,7 +61,17 @@ impl Connection {
     }
 
     pub(crate) fn cut(self) {
-        self.frames.send(Err(io::Error::other("cut"))).expect("the stream is open");
+        assert!(self.try_cut(), "the stream is open");
+    }
+
+    /// Cuts it, if it is still there.
+    pub(crate) fn try_cut(self) -> bool {
+        self.frames.send(Err(io::Error::other("cut"))).is_ok()
+    }
+
+    /// Sends these bytes, if it is still there.
+    pub(crate) fn try_send(&self, frame: String) -> bool {
+        self.frames.send(Ok(Bytes::from(frame))).is_ok()
     }
 
     /// Waits until the client has let go of it.
@@ -69,9 +79,29 @@ impl Connection {
         self.frames.closed().await;
     }
 
-    fn send(&self, frame: String) {
-        self.frames.send(Ok(Bytes::from(frame))).expect("the stream is open");
+    /// Sends these bytes, which arrive together.
+    pub(crate) fn send(&self, frame: String) {
+        assert!(self.try_send(frame), "the stream is open");
     }
+}
+
+pub(crate) fn request_frame(event_id: &str, request: &Value) -> String {
+    format!("event: tool-request\ndata: {request}\nid: {event_id}\n\n")
+}
+
+pub(crate) fn cancel_frame(event_id: &str, request_id: &str) -> String {
+    let data = json!({"requestID": request_id, "reason": "changed my mind"});
+    format!("event: tool-cancel\ndata: {data}\nid: {event_id}\n\n")
+}
+
+/// Answers to give instead of a success, by endpoint: a status, and who says it.
+type Refusals = Arc<Mutex<HashMap<&'static str, VecDeque<(u16, Voice)>>>>;
+
+#[derive(Clone, Copy)]
+enum Voice {
+    Server,
+    /// Something on the way to it.
+    Proxy,
 }
 
 #[derive(Clone)]
@@ -82,14 +112,18 @@ struct Shared {
     unregistrations: UnboundedSender<Value>,
     goodbyes: UnboundedSender<Value>,
     results: UnboundedSender<Value>,
-    /// Answers to give instead of a success, by endpoint.
-    refusals: Arc<Mutex<HashMap<&'static str, VecDeque<u16>>>>,
+    refusals: Refusals,
+    /// Results are answered as long as there are permits.
+    gate: Arc<Semaphore>,
 }
 
 impl Shared {
     fn refusal(&self, endpoint: &str) -> Option<Response> {
-        let status = self.refusals.lock().unwrap().get_mut(endpoint)?.pop_front()?;
-        let body = json!({"error": "not now", "code": "INVALID_REQUEST"}).to_string();
+        let (status, voice) = self.refusals.lock().unwrap().get_mut(endpoint)?.pop_front()?;
+        let body = match voice {
+            Voice::Server => json!({"error": "not now", "code": "INVALID_REQUEST"}).to_string(),
+            Voice::Proxy => "<html>Welcome!</html>".to_owned(),
+        };
         Some((StatusCode::from_u16(status).unwrap(), body).into_response())
     }
 }
@@ -102,7 +136,8 @@ pub(crate) struct Stub {
     pub(crate) unregistrations: UnboundedReceiver<Value>,
     pub(crate) goodbyes: UnboundedReceiver<Value>,
     pub(crate) results: UnboundedReceiver<Value>,
-    refusals: Arc<Mutex<HashMap<&'static str, VecDeque<u16>>>>,
+    pub(crate) gate: Arc<Semaphore>,
+    refusals: Refusals,
     _server: JoinSet<io::Result<()>>,
 }
 
@@ -122,14 +157,16 @@ impl Stub {
             goodbyes: goodbyes_sender,
             results: results_sender,
             refusals: Arc::default(),
+            gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         };
-        let refusals = Arc::clone(&shared.refusals);
+        let (refusals, gate) = (Arc::clone(&shared.refusals), Arc::clone(&shared.gate));
         let app = axum::Router::new()
             .route("/client-tools/register", post(register))
             .route("/client-tools/unregister", axum::routing::delete(unregister))
             .route("/client-tools/disconnect", post(disconnect))
             .route("/client-tools/result", post(result))
             .route("/client-tools/pending/{client_id}", get(pending))
+            .route("/client-tools/ws/{client_id}", get(socket))
             .route("/client-tools/clients", get(clients))
             .route("/event", get(event))
             .with_state(shared);
@@ -145,6 +182,7 @@ impl Stub {
             unregistrations,
             goodbyes,
             results,
+            gate,
             refusals,
             _server: server,
         }
@@ -152,7 +190,22 @@ impl Stub {
 
     /// Answers the next requests to `endpoint` with these statuses.
     pub(crate) fn refuse(&self, endpoint: &'static str, statuses: &[u16]) {
-        self.refusals.lock().unwrap().entry(endpoint).or_default().extend(statuses);
+        self.answer_instead(endpoint, statuses, Voice::Server);
+    }
+
+    /// Has something on the way answer the next requests to `endpoint` with these statuses.
+    pub(crate) fn misroute(&self, endpoint: &'static str, statuses: &[u16]) {
+        self.answer_instead(endpoint, statuses, Voice::Proxy);
+    }
+
+    /// Answers as usual again.
+    pub(crate) fn forgive(&self) {
+        self.refusals.lock().unwrap().clear();
+    }
+
+    fn answer_instead(&self, endpoint: &'static str, statuses: &[u16], voice: Voice) {
+        let mut refusals = self.refusals.lock().unwrap();
+        refusals.entry(endpoint).or_default().extend(statuses.iter().map(|status| (*status, voice)));
     }
 
     /// Waits until a client is connected and registered.
@@ -192,6 +245,7 @@ async fn disconnect(State(shared): State<Shared>, body: String) -> Response {
 
 async fn result(State(shared): State<Shared>, body: String) -> Response {
     shared.results.send(serde_json::from_str(&body).unwrap()).ok();
+    shared.gate.acquire().await.unwrap().forget();
     shared.refusal("result").unwrap_or_else(|| json!({"success": true}).to_string().into_response())
 }
 
@@ -211,6 +265,11 @@ async fn pending(
     let (connection, response) = open(client_id, query, &headers);
     shared.connections.send(connection).ok();
     response
+}
+
+/// There is none, only what stands in its place.
+async fn socket(State(shared): State<Shared>) -> Response {
+    shared.refusal("ws").unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
 async fn event(State(shared): State<Shared>, headers: HeaderMap) -> Response {

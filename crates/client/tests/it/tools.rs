@@ -1,6 +1,9 @@
 //! Calls that come to a client, and what it makes of them.
 
 mod changes;
+mod faults;
+mod hostile;
+mod turmoil;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

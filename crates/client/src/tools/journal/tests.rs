@@ -104,6 +104,11 @@ async fn what_is_forgotten_for_want_of_room_is_not_taken_for_new() {
     assert_eq!(files(directory.path()).len(), MAX_CALLS + 1);
     assert_eq!(fs::read_to_string(directory.path().join(FORGOTTEN)).unwrap(), expires.to_string());
     assert_eq!((begin(&journal, "0").await.as_str(), begin(&journal, "1").await.as_str()), ("first, perhaps", "begun"));
+    // What was forgotten before stays forgotten for as long.
+    let later = expires + 1_000_000;
+    fs::write(directory.path().join(FORGOTTEN), later.to_string()).unwrap();
+    Journal::directory(directory.path()).unwrap();
+    assert_eq!(fs::read_to_string(directory.path().join(FORGOTTEN)).unwrap(), later.to_string());
 }
 
 #[tokio::test]

@@ -29,6 +29,21 @@ fn a_call_that_comes_again_is_running_and_then_known() {
 }
 
 #[test]
+fn a_call_that_is_given_up_is_not_run_again_and_makes_room() {
+    let mut runs = Runs::default();
+    for index in 0..MAX_RUNNING {
+        admit(&mut runs, &index.to_string());
+    }
+    runs.give_up("0", output("unknown"));
+    assert_eq!((admit(&mut runs, "0").as_str(), admit(&mut runs, "more").as_str()), ("done unknown", "new"));
+    // One that has ended has its own result, and one that never came has none.
+    runs.finish("1", output("first"));
+    runs.give_up("1", output("unknown"));
+    runs.give_up("never", output("unknown"));
+    assert_eq!((admit(&mut runs, "1").as_str(), admit(&mut runs, "never").as_str()), ("done first", "new"));
+}
+
+#[test]
 fn a_cancel_reaches_a_running_call_only() {
     let mut runs = Runs::default();
     assert!(!runs.cancel("a"));

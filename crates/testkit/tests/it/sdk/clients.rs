@@ -1,9 +1,17 @@
 //! Clients whose tools a model calls.
 
-use handback_client::{Client, ClientOptions, StartSession, Tool, TurnEvent};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use handback_client::{Client, ClientOptions, Options, StartSession, Tool, TurnEvent};
 use handback_core::policy::Permission;
 use handback_testkit::TestServer;
+use handback_testkit::server::PATIENCE;
 use handback_testkit::session::permit;
+use tokio::time::timeout;
+
+use super::proxy::Proxy;
 
 /// A client with a tool that says what it was given.
 async fn client(server: &TestServer) -> Client {
@@ -49,6 +57,22 @@ async fn the_last_session_that_is_closed_takes_the_tools_along() {
     assert_eq!(tools(&client).await, offered);
     third.close().await;
     assert_eq!(tools(&client).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_session_is_closed_although_another_waits_for_the_server() {
+    let server = TestServer::start().await;
+    let proxy = Proxy::to(server.address).await;
+    let tools = Options { reconnect: (Duration::from_millis(10), Duration::from_millis(50)), ..Options::default() };
+    let client = Client::new(&proxy.url, ClientOptions { tools, ..ClientOptions::default() }).unwrap();
+    let first = client.start_session(StartSession::default()).await.unwrap();
+    proxy.close();
+    client.tools().state().wait_for(|state| !state.is_open()).await.unwrap();
+    let mut starting = pin!(client.start_session(StartSession::default()));
+    assert!(starting.as_mut().now_or_never().is_none(), "there is no server");
+    timeout(PATIENCE, first.close()).await.expect("it waits for nobody");
+    proxy.open();
+    timeout(PATIENCE, starting).await.expect("the server is back").unwrap().close().await;
 }
 
 #[tokio::test]
