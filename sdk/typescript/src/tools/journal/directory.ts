@@ -1,0 +1,128 @@
+// A journal in a directory: what other processes and earlier ones did is known.
+
+import { createHash, randomUUID } from "node:crypto";
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { LONGEST_CALL } from "../time.js";
+import {
+  done,
+  type Entry,
+  type Journal,
+  KEPT,
+  knownFrom,
+  type Lookup,
+  MAX_ENTRIES,
+  type Note,
+  parseNote,
+  started,
+} from "./journal.js";
+
+/** After so many calls the old ones are removed. */
+const CALLS_PER_SWEEP = 64;
+const FORGOTTEN = "forgotten";
+
+/** Remembers calls as files of a directory, which is made if it is not there. Several processes may share it. */
+export function directoryJournal(path: string): Journal {
+  return new DirectoryJournal(path);
+}
+
+class DirectoryJournal implements Journal {
+  readonly #path: string;
+  #callsUntilSweep = 0;
+  /** The removal of old calls that is under way. */
+  #sweeping: Promise<void> | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async open(lookup: Lookup): Promise<Entry> {
+    if (--this.#callsUntilSweep < 0) await this.#sweepOnce();
+    const name = createHash("sha256").update(`${lookup.clientID}\n${lookup.requestID}`).digest("hex");
+    const file = join(this.#path, `${name}.json`);
+    const text = await read(file);
+    return {
+      known: knownFrom(text === undefined ? undefined : parseNote(text)),
+      mayBeForgotten: lookup.attempt > 1 && Number(await read(join(this.#path, FORGOTTEN))) > Date.now(),
+      start: () => create(file, started(lookup.expires)),
+      finish: (result) => replace(file, JSON.stringify(done(lookup.expires, result))),
+      close: () => undefined,
+    };
+  }
+
+  /** Calls that come at the same time wait for the same removal. */
+  async #sweepOnce(): Promise<void> {
+    this.#sweeping ??= this.#sweep().finally(() => (this.#sweeping = undefined));
+    await this.#sweeping;
+  }
+
+  /** Removes calls that cannot come any more, then those that expire first until there is room for more. */
+  async #sweep(): Promise<void> {
+    await mkdir(this.#path, { recursive: true, mode: 0o700 });
+    const kept: { file: string; expires: number }[] = [];
+    for (const name of await readdir(this.#path)) {
+      if (!/^[0-9a-f]{64}\./.test(name)) continue;
+      const file = join(this.#path, name);
+      const expires = await expiry(file);
+      if (expires > Date.now()) kept.push({ file, expires });
+      else await rm(file, { force: true });
+    }
+    const excess = kept.length + CALLS_PER_SWEEP - MAX_ENTRIES;
+    if (excess > 0) {
+      const first = kept.sort((a, b) => a.expires - b.expires).slice(0, excess);
+      await replace(join(this.#path, FORGOTTEN), String(first.at(-1)?.expires));
+      for (const { file } of first) await rm(file, { force: true });
+    }
+    this.#callsUntilSweep = CALLS_PER_SWEEP;
+  }
+}
+
+/** Only one process creates a file: it alone runs the call. On the disk before it does, should the machine stop. */
+async function create(file: string, note: Note): Promise<void> {
+  let handle;
+  try {
+    handle = await open(file, "wx", 0o600);
+  } catch (cause) {
+    if (!isCode(cause, "EEXIST")) throw cause;
+    throw new Error("another process has started it", { cause });
+  }
+  try {
+    await handle.writeFile(JSON.stringify(note));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A reader sees what was there before or all of what is there now. */
+async function replace(file: string, text: string): Promise<void> {
+  const whole = `${file.replace(/\.json$/, "")}.${randomUUID()}.tmp`;
+  try {
+    await writeFile(whole, text, { mode: 0o600 });
+    await rename(whole, file);
+  } catch (error) {
+    await rm(whole, { force: true });
+    throw error;
+  }
+}
+
+async function read(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if (isCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}
+
+/** When a file can go. One that is gone already can; one that was never finished is kept as if it had been given much time. */
+async function expiry(file: string): Promise<number> {
+  const text = await read(file);
+  if (text === undefined) return 0;
+  return parseNote(text).expires || (await stat(file)).mtimeMs + LONGEST_CALL + KEPT;
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

@@ -1,0 +1,58 @@
+// Whether and when to try again after a connection was lost.
+
+import { Backoff } from "../backoff.js";
+import { HandbackError } from "../error.js";
+import type { Credentials } from "./credentials.js";
+import { delayAfter } from "./retry.js";
+import { SUPERSEDED } from "./socket.js";
+
+/** A connection that held for so long was a good one, and the delays start over; in ms. */
+const STEADY = 10_000;
+
+/** The connections of a client, one after the other. */
+export class Reconnect {
+  readonly #backoff: Backoff;
+  readonly #maxAttempts: number;
+  readonly #credentials: Credentials;
+  /** How many tries in a row have failed. */
+  #failures = 0;
+  #openedAt: number | undefined;
+  #wasOpen = false;
+
+  constructor(delays: { first: number; longest: number }, maxAttempts: number, credentials: Credentials) {
+    this.#backoff = new Backoff(delays.first, delays.longest);
+    this.#maxAttempts = maxAttempts;
+    this.#credentials = credentials;
+  }
+
+  /** Whether this failure is the first one after a good connection. */
+  get isFirstFailure(): boolean {
+    return this.#failures === 1;
+  }
+
+  /** The connection is open. */
+  opened(): void {
+    this.#openedAt = performance.now();
+    this.#wasOpen = true;
+    this.#credentials.accepted();
+  }
+
+  /** The delay before the next try, in ms; `undefined` if no try mends it. */
+  async delayAfter(error: Error): Promise<number | undefined> {
+    if (this.#openedAt !== undefined && performance.now() - this.#openedAt >= STEADY) {
+      this.#backoff.reset();
+      this.#failures = 0;
+    }
+    this.#openedAt = undefined;
+    this.#failures += 1;
+    if (this.#failures > this.#maxAttempts || !(await this.#mayPass(error))) return undefined;
+    return delayAfter(error, this.#backoff);
+  }
+
+  /** What was refused at the very first connection is refused again; later it may be a server that is being restarted. */
+  async #mayPass(error: Error): Promise<boolean> {
+    if (!(error instanceof HandbackError) || error.code === SUPERSEDED) return false;
+    if (error.denied) return this.#credentials.mayBeRenewed();
+    return error.transient || this.#wasOpen;
+  }
+}

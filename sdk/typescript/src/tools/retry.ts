@@ -1,0 +1,41 @@
+// Doing something until it is done.
+
+import { Backoff } from "../backoff.js";
+import { HandbackError } from "../error.js";
+import { pause } from "./time.js";
+
+const FIRST_DELAY = 200;
+const LONGEST_DELAY = 5000;
+/** At most this long a server that asks for patience is left alone. */
+const LONGEST_RETRY_AFTER = 60_000;
+
+/** A delay that also heeds what the server asks for; in ms. */
+export function delayAfter(error: unknown, backoff: Backoff): number {
+  const asked = error instanceof HandbackError ? (error.retryAfter ?? 0) : 0;
+  return Math.max(backoff.next(), Math.min(asked, LONGEST_RETRY_AFTER));
+}
+
+export interface Patience {
+  /** Gives it up. */
+  signal: AbortSignal;
+  /** How much longer it may go on, in ms. */
+  remaining?: () => number;
+  /** Whether the same may succeed later. */
+  mayPass: (error: unknown) => boolean;
+}
+
+/** Tries until it succeeds, fails for good, or there is no time left for another try: then the last failure is thrown. */
+export async function persist<T>(attempt: () => Promise<T>, { signal, remaining, mayPass }: Patience): Promise<T> {
+  const backoff = new Backoff(FIRST_DELAY, LONGEST_DELAY);
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (signal.aborted || !mayPass(error)) throw error;
+      const delay = delayAfter(error, backoff);
+      if (remaining !== undefined && delay >= remaining()) throw error;
+      await pause(delay, signal);
+      signal.throwIfAborted();
+    }
+  }
+}

@@ -1,0 +1,935 @@
+// Generated from schemas/openapi.json by `npm run generate`.
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description The answer to an [`ExecuteRequest`] with `wait: false`. */
+        Accepted: {
+            /** @description The call's id; its outcome is at `GET /client-tools/calls/{requestID}`. */
+            requestID: string;
+        };
+        /** @description When something was asked, in milliseconds since 1970. */
+        Asked: {
+            /**
+             * Format: int64
+             * @description When.
+             */
+            created: number;
+        };
+        /** @description A file that belongs to an output. */
+        Attachment: {
+            /** @description Its name. */
+            filename?: string | null;
+            /** @description Its media type. */
+            mime: string;
+            /** @description Where it is; may be a data URL. */
+            url: string;
+        };
+        /** @description Tokens of a provider's cache. */
+        CacheTokens: {
+            /**
+             * Format: int64
+             * @description Read from it.
+             */
+            read: number;
+            /**
+             * Format: int64
+             * @description Put into it.
+             */
+            write: number;
+        };
+        /** @description A call, as `GET /client-tools/calls` lists it. */
+        Call: {
+            /**
+             * Format: int32
+             * @description Which time it is offered, from 1.
+             */
+            attempt: number;
+            /** @description The caller's own id of the call, or "". */
+            callID: string;
+            /** @description The client that runs it. */
+            clientID: string;
+            /** @description When it was made, RFC 3339. */
+            created: string;
+            /** @description When it expires, RFC 3339. */
+            deadline: string;
+            /** @description What running the tool does. */
+            effect: components["schemas"]["Effect"];
+            /** @description The input; only where one call is asked for. */
+            input?: Record<string, unknown> | null;
+            /** @description The message that the call belongs to, or "". */
+            messageID: string;
+            outcome?: components["schemas"]["Outcome"] | null;
+            /** @description The call's id. */
+            requestID: string;
+            /** @description The session that the call belongs to, or "". */
+            sessionID: string;
+            /** @description Where it stands. */
+            state: components["schemas"]["CallState"];
+            /** @description How long it spent in each phase so far. */
+            times: components["schemas"]["Phases"];
+            /** @description The full id of the tool. */
+            tool: string;
+        };
+        /** @description Which call an event is about. */
+        CallRef: {
+            /** @description The caller's own id of the call, or "". */
+            callID: string;
+            /** @description The client that runs it. */
+            clientID: string;
+            /** @description The message that the call belongs to, or "". */
+            messageID: string;
+            /** @description The session that the call belongs to, or "". */
+            sessionID: string;
+            /** @description The full id of the tool. */
+            tool: string;
+        };
+        /**
+         * @description Where a call stands.
+         * @enum {string}
+         */
+        CallState: "awaiting_approval" | "queued" | "offered" | "done";
+        /** @description `POST /client-tools/cancel`. */
+        CancelRequest: {
+            /** @description Why; the client and the caller are told. */
+            reason?: string | null;
+            /** @description The call to cancel. */
+            requestID: string;
+        };
+        /** @description A row of `GET /client-tools/clients`. */
+        Client: {
+            /** @description How many calls are under way. */
+            calls: number;
+            /** @description How many connections it holds. */
+            connections: number;
+            /** @description The client's id. */
+            id: string;
+            /** @description Since when it is known, RFC 3339. */
+            since: string;
+            /** @description How many tools it has registered. */
+            tools: number;
+        };
+        /** @description The answer to [`ClientTokenRequest`]. */
+        ClientToken: {
+            /** @description When it expires, RFC 3339. */
+            expiresAt: string;
+            /** @description The signed token (a JWT). */
+            token: string;
+        };
+        /** @description `POST /auth/client-token`. */
+        ClientTokenRequest: {
+            /** @description The client that the token speaks for. */
+            clientID: string;
+            /** @description The one session that the token is good for; all of the client's when absent. */
+            sessionID?: string | null;
+            /**
+             * Format: int64
+             * @description How long the token is good for, in seconds.
+             */
+            ttl?: number | null;
+        };
+        /** @description `POST /session`. */
+        CreateSession: {
+            /** @description The agent. */
+            agent?: string | null;
+            /** @description The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same. */
+            clientID?: string | null;
+            /** @description Whatever is to be kept with it. */
+            metadata?: Record<string, unknown> | null;
+            model?: components["schemas"]["Model"] | null;
+            /** @description The session that it comes from. */
+            parentID?: string | null;
+            /** @description A heading; made from the first prompt when absent. */
+            title?: string | null;
+        };
+        /** @description The answer to a result or a cancel. */
+        Done: {
+            /** @description True when the same result had been taken before. */
+            ignored?: boolean | null;
+            /** @description Always true. */
+            success: boolean;
+        };
+        /**
+         * @description What running a tool does to the world, and so whether it may be run again.
+         * @enum {string}
+         */
+        Effect: "read" | "idempotent" | "write";
+        /** @description The body of every failure of the client-tools API. */
+        ErrorBody: {
+            /** @description What went wrong, for programs. */
+            code: components["schemas"]["ErrorCode"];
+            /** @description More about it, where there is more. */
+            details?: Record<string, unknown> | null;
+            /** @description What went wrong, for people. */
+            error: string;
+        };
+        /**
+         * @description What kind of failure it was; one code, one HTTP status.
+         * @enum {string}
+         */
+        ErrorCode: "INVALID_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "CANCELLED" | "GONE" | "TOO_LARGE" | "UPGRADE_REQUIRED" | "RATE_LIMITED" | "INTERNAL_ERROR" | "CLIENT_DISCONNECTED" | "UNAVAILABLE" | "TIMEOUT";
+        /** @description One event. */
+        Event: {
+            /** @description The stream is open; always the first. */
+            properties: Record<string, unknown>;
+            /** @enum {string} */
+            type: "server.connected";
+        } | {
+            /** @description A call was made. */
+            properties: {
+                /** @description The client that is to run it. */
+                clientID: string;
+                /** @description The call. */
+                request: components["schemas"]["ToolRequest"];
+            };
+            /** @enum {string} */
+            type: "client-tool.request";
+        } | {
+            /** @description Tools were registered. */
+            properties: components["schemas"]["ToolsChanged"];
+            /** @enum {string} */
+            type: "client-tool.registered";
+        } | {
+            /** @description Tools are gone. */
+            properties: components["schemas"]["ToolsChanged"];
+            /** @enum {string} */
+            type: "client-tool.unregistered";
+        } | {
+            /** @description A call is on its way to its client. */
+            properties: components["schemas"]["CallRef"];
+            /** @enum {string} */
+            type: "client-tool.executing";
+        } | {
+            /** @description A call succeeded. */
+            properties: components["schemas"]["CallRef"] & {
+                /** @description Always true. */
+                success: boolean;
+            };
+            /** @enum {string} */
+            type: "client-tool.completed";
+        } | {
+            /** @description A call ended in any other way. */
+            properties: components["schemas"]["CallRef"] & {
+                /** @description What happened. */
+                error: string;
+            };
+            /** @enum {string} */
+            type: "client-tool.failed";
+        } | {
+            /** @description A session was made. */
+            properties: components["schemas"]["SessionInfo"];
+            /** @enum {string} */
+            type: "session.created";
+        } | {
+            /** @description Something about a session changed. */
+            properties: components["schemas"]["SessionInfo"];
+            /** @enum {string} */
+            type: "session.updated";
+        } | {
+            /** @description A session is gone. */
+            properties: components["schemas"]["SessionInfo"];
+            /** @enum {string} */
+            type: "session.deleted";
+        } | {
+            /** @description A turn begins, or all turns are over. */
+            properties: {
+                /** @description The session. */
+                sessionID: string;
+                /** @description What it does now. */
+                status: components["schemas"]["Status"];
+            };
+            /** @enum {string} */
+            type: "session.status";
+        } | {
+            /** @description All turns of a session are over. */
+            properties: {
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "session.idle";
+        } | {
+            /** @description A turn ended early. */
+            properties: {
+                /** @description Why. */
+                error: components["schemas"]["TurnError"];
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "session.error";
+        } | {
+            /** @description A message was made or changed. */
+            properties: {
+                /** @description The message. */
+                info: components["schemas"]["Message"];
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "message.updated";
+        } | {
+            /** @description A part was made or changed. */
+            properties: {
+                /** @description What was added to its text since the last event of this type. */
+                delta?: string | null;
+                /** @description The part as it is now. */
+                part: components["schemas"]["Part"];
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "message.part.updated";
+        } | {
+            /** @description The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text. */
+            properties: {
+                /** @description What was added. */
+                delta: string;
+                /** @description The field that has grown: `text`. */
+                field: string;
+                /** @description The message. */
+                messageID: string;
+                /** @description The part. */
+                partID: string;
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "message.part.delta";
+        } | {
+            /** @description A call waits until somebody allows it. */
+            properties: components["schemas"]["Permission"];
+            /** @enum {string} */
+            type: "permission.updated";
+        } | {
+            /** @description The same, for newer clients. */
+            properties: components["schemas"]["Permission"];
+            /** @enum {string} */
+            type: "permission.asked";
+        } | {
+            /** @description An ask was answered, or its time is over. */
+            properties: {
+                /** @description The ask. */
+                permissionID: string;
+                /** @description The answer, for newer clients. */
+                reply: components["schemas"]["Reply"];
+                /** @description The ask, for newer clients. */
+                requestID: string;
+                /** @description The answer. */
+                response: components["schemas"]["Reply"];
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "permission.replied";
+        };
+        /** @description `POST /client-tools/execute`. */
+        ExecuteRequest: {
+            /** @description The caller's own id of the call. */
+            callID?: string | null;
+            /** @description The tool's input, an object that fits its schema; absent: `{}`. */
+            input?: Record<string, unknown> | null;
+            /** @description The message that the call belongs to. */
+            messageID?: string | null;
+            /** @description A name for the call; made by the server when absent. */
+            requestID?: string | null;
+            /** @description The session that the call belongs to. */
+            sessionID?: string | null;
+            /**
+             * Format: double
+             * @description How long the call may take, in milliseconds.
+             */
+            timeout?: number | null;
+            /** @description The full id of the tool. */
+            toolID: string;
+            /** @description False: answer 202 at once and let the caller fetch the outcome. */
+            wait?: boolean | null;
+        };
+        /** @description A message. */
+        Message: {
+            /** @description The agent. */
+            agent: string;
+            /**
+             * Format: double
+             * @description Always 0: prices are not known here.
+             */
+            cost?: number | null;
+            error?: components["schemas"]["TurnError"] | null;
+            /** @description Why the model stopped. */
+            finish?: string | null;
+            /** @description Its id. */
+            id: string;
+            /** @description The agent, by its older name. */
+            mode?: string | null;
+            model?: components["schemas"]["Model"] | null;
+            /** @description The model that answers. */
+            modelID?: string | null;
+            /** @description The user's message that it answers; of an assistant's message, as are all that follow. */
+            parentID?: string | null;
+            path?: components["schemas"]["MessagePath"] | null;
+            /** @description Its provider. */
+            providerID?: string | null;
+            /** @description `user` or `assistant`. */
+            role: string;
+            /** @description The session that it belongs to. */
+            sessionID: string;
+            /** @description Instructions in place of the agent's; of a user's message. */
+            system?: string | null;
+            /** @description When it was made and complete. */
+            time: components["schemas"]["MessageTime"];
+            tokens?: components["schemas"]["Tokens"] | null;
+            /** @description Tools switched on or off; of a user's message. */
+            tools?: {
+                [key: string]: boolean;
+            } | null;
+        };
+        /** @description Where an assistant works; nothing is known of that here. */
+        MessagePath: {
+            /** @description Always empty. */
+            cwd: string;
+            /** @description Always empty. */
+            root: string;
+        };
+        /** @description When a message was made and complete, in milliseconds since 1970. */
+        MessageTime: {
+            /**
+             * Format: int64
+             * @description When it was complete.
+             */
+            completed?: number | null;
+            /**
+             * Format: int64
+             * @description When it was made.
+             */
+            created: number;
+        };
+        /** @description A message and its parts. */
+        MessageWithParts: {
+            /** @description The message. */
+            info: components["schemas"]["Message"];
+            /** @description What it is made of. */
+            parts: components["schemas"]["Part"][];
+        };
+        /** @description A model, in either of the two ways that it is written. */
+        Model: {
+            /** @description The same. */
+            id?: string | null;
+            /** @description The model's name there. */
+            modelID?: string | null;
+            /** @description The provider. */
+            providerID: string;
+        };
+        /** @description A tool that the model is offered: `GET /session/{id}/tools`. */
+        OfferedTool: {
+            /** @description The client that runs it. */
+            clientID?: string | null;
+            /** @description What it does. */
+            description: string;
+            /** @description The tool's full id. */
+            id: string;
+            /** @description The name that the model knows it by. */
+            name: string;
+            /** @description JSON Schema of the input. */
+            parameters: Record<string, unknown>;
+            /** @description Whether a call is made at once, asked for first, or refused. */
+            permission: components["schemas"]["Rule"];
+            /** @description Where it runs: `client` or `server`. */
+            runs: components["schemas"]["Runs"];
+        };
+        /** @description How a call ended. */
+        Outcome: (components["schemas"]["Success"] & {
+            /** @enum {string} */
+            status: "success";
+        }) | {
+            /** @description Why. */
+            error: string;
+            /** @enum {string} */
+            status: "error";
+        } | {
+            /** @description What happened. */
+            error: string;
+            /** @enum {string} */
+            status: "timeout";
+        } | {
+            /** @description What happened. */
+            error: string;
+            /** @enum {string} */
+            status: "cancelled";
+        } | {
+            /** @description What happened. */
+            error: string;
+            /** @enum {string} */
+            status: "denied";
+        } | {
+            /** @description What happened. */
+            error: string;
+            /** @enum {string} */
+            status: "disconnected";
+        };
+        /** @description A part of a message. */
+        Part: {
+            /** @description Of `tool`: the call. */
+            callID?: string | null;
+            /**
+             * Format: double
+             * @description Of `step-finish`: always 0.
+             */
+            cost?: number | null;
+            /** @description Of `file`: its name. */
+            filename?: string | null;
+            /** @description Its id. */
+            id: string;
+            /** @description The message that it belongs to. */
+            messageID: string;
+            /** @description Of `file`: its media type. */
+            mime?: string | null;
+            /** @description Of `step-finish`: why the model stopped. */
+            reason?: string | null;
+            /** @description The session that it belongs to. */
+            sessionID: string;
+            state?: components["schemas"]["ToolState"] | null;
+            /** @description Of `text` and `reasoning`. */
+            text?: string | null;
+            time?: components["schemas"]["Span"] | null;
+            tokens?: components["schemas"]["Tokens"] | null;
+            /** @description Of `tool`: the tool's full id. */
+            tool?: string | null;
+            /** @description `text`, `reasoning`, `file`, `tool`, `step-start` or `step-finish`. */
+            type: string;
+            /** @description Of `file`: where it is. */
+            url?: string | null;
+        };
+        /**
+         * @description A call waits until somebody allows it: `permission.updated`, `permission.asked`, `GET /permission`. It has the fields
+         *     of both generations of the SDK.
+         */
+        Permission: {
+            /** @description What `always` would allow: the tool's full id. */
+            always: string[];
+            /** @description The call. */
+            callID: string;
+            /** @description The client that would run it. */
+            clientID: string;
+            /** @description Its id. */
+            id: string;
+            /** @description The input that the model wants. */
+            input: Record<string, unknown>;
+            /** @description The message. */
+            messageID: string;
+            /** @description The tool and the input once more, where older clients look for them. */
+            metadata: components["schemas"]["PermissionMetadata"];
+            /** @description The tool's full id. */
+            pattern: string;
+            /** @description The tool's full id. */
+            patterns: string[];
+            /** @description Always `client_tool`. */
+            permission: string;
+            /** @description The session. */
+            sessionID: string;
+            /** @description When it was asked. */
+            time: components["schemas"]["Asked"];
+            /** @description A question for people. */
+            title: string;
+            /** @description The tool's full id. */
+            tool: string;
+            /** @description Always `client_tool`. */
+            type: string;
+        };
+        /** @description What a permission is about, where older clients look for it. */
+        PermissionMetadata: {
+            /** @description The input that the model wants. */
+            input: Record<string, unknown>;
+            /** @description The tool's full id. */
+            tool: string;
+        };
+        /** @description `POST /permission/{id}/reply`. */
+        PermissionReply: {
+            /** @description The input to use in place of the model's. */
+            input?: Record<string, unknown> | null;
+            /** @description Why it is rejected, for the model. */
+            message?: string | null;
+            /** @description The answer. */
+            reply: components["schemas"]["Reply"];
+        };
+        /** @description `POST /session/{id}/permissions/{permissionID}`. */
+        PermissionResponse: {
+            /** @description The input to use in place of the model's. */
+            input?: Record<string, unknown> | null;
+            /** @description Why it is rejected, for the model. */
+            message?: string | null;
+            /** @description The answer. */
+            response: components["schemas"]["Reply"];
+        };
+        /** @description How long a call spent in each phase, in milliseconds. */
+        Phases: {
+            /**
+             * Format: double
+             * @description Waiting for approval.
+             */
+            approval: number;
+            /**
+             * Format: double
+             * @description With the client.
+             */
+            execute: number;
+            /**
+             * Format: double
+             * @description Waiting for a connection.
+             */
+            queue: number;
+        };
+        /** @description `POST /session/{id}/message` and `POST /session/{id}/prompt_async`. */
+        Prompt: {
+            /** @description The agent, for this turn. */
+            agent?: string | null;
+            /** @description The client that says it. The header `x-handback-client` does the same. */
+            clientID?: string | null;
+            /** @description The id of the user's message; made when absent. */
+            messageID?: string | null;
+            model?: components["schemas"]["Model"] | null;
+            /** @description Keep the message without answering it. */
+            noReply?: boolean | null;
+            /** @description What is said. */
+            parts: components["schemas"]["PromptPart"][];
+            /** @description Instructions in place of the agent's. */
+            system?: string | null;
+            /** @description Tools switched on or off for this turn, by name, full id or pattern. */
+            tools?: {
+                [key: string]: boolean;
+            } | null;
+        };
+        /** @description A part of what is said. */
+        PromptPart: {
+            /** @description The text. */
+            text: string;
+            /** @enum {string} */
+            type: "text";
+        } | {
+            /** @description Its name. */
+            filename?: string | null;
+            /** @description Its media type. */
+            mime: string;
+            /** @enum {string} */
+            type: "file";
+            /** @description Where it is; may be a data URL. */
+            url: string;
+        };
+        /** @description The answer to [`RegisterRequest`]. */
+        Registered: {
+            /** @description The full ids of the tools. */
+            registered: string[];
+        };
+        /** @description `POST /client-tools/register`. */
+        RegisterRequest: {
+            /** @description The client that runs the tools. */
+            clientID: string;
+            /** @description Offer the tools in this session only. */
+            sessionID?: string | null;
+            /** @description The tools; all of them are registered, or none. */
+            tools: components["schemas"]["Tool"][];
+        };
+        /**
+         * @description An answer to an ask.
+         * @enum {string}
+         */
+        Reply: "once" | "always" | "reject";
+        /** @description `POST /client-tools/result`, as it is written. Reading also takes the fields of the result beside `requestID`. */
+        ResultRequest: {
+            /** @description The call that is answered. */
+            requestID: string;
+            /** @description The result. */
+            result: components["schemas"]["ToolResult"];
+        };
+        /**
+         * @description Whether a call is made at once, asked for first, or refused.
+         * @enum {string}
+         */
+        Rule: "allow" | "ask" | "deny";
+        /**
+         * @description Where a tool runs.
+         * @enum {string}
+         */
+        Runs: "client" | "server";
+        /** @description A session. */
+        Session: {
+            /** @description The agent. */
+            agent?: string | null;
+            /** @description The client whose tools it has. */
+            clientID?: string | null;
+            /** @description Always empty: sessions belong to clients, not to directories. */
+            directory: string;
+            /** @description Its id. */
+            id: string;
+            /** @description What is kept with it. */
+            metadata?: Record<string, unknown> | null;
+            model?: components["schemas"]["Model"] | null;
+            /** @description The session that it comes from. */
+            parentID?: string | null;
+            /** @description Always `global`. */
+            projectID: string;
+            /** @description The same: it has no other name. */
+            slug: string;
+            /** @description When it was made and last used. */
+            time: components["schemas"]["SessionTime"];
+            /** @description A heading. */
+            title: string;
+            /** @description The version of the server. */
+            version: string;
+        };
+        /** @description A session that came, changed or went. */
+        SessionInfo: {
+            /** @description All about it. */
+            info: components["schemas"]["Session"];
+            /** @description The session. */
+            sessionID: string;
+        };
+        /** @description When a session was made and last used, in milliseconds since 1970. */
+        SessionTime: {
+            /**
+             * Format: int64
+             * @description When it was made.
+             */
+            created: number;
+            /**
+             * Format: int64
+             * @description When something last happened in it.
+             */
+            updated: number;
+        };
+        /** @description When something began and ended, in milliseconds since 1970. */
+        Span: {
+            /**
+             * Format: int64
+             * @description Its end.
+             */
+            end?: number | null;
+            /**
+             * Format: int64
+             * @description Its beginning.
+             */
+            start: number;
+        };
+        /** @description Whether a turn is under way. */
+        Status: {
+            /** @enum {string} */
+            type: "idle";
+        } | {
+            /** @enum {string} */
+            type: "busy";
+        };
+        /** @description The fields of a successful result. */
+        Success: {
+            /** @description Files that belong to the output. */
+            attachments?: components["schemas"]["Attachment"][] | null;
+            /** @description Whatever else the client wants to pass on, an object. */
+            metadata?: Record<string, unknown> | null;
+            /** @description The output, for the model. */
+            output?: string;
+            /** @description A short heading for people. */
+            title?: string;
+        };
+        /** @description Tokens that were used. */
+        Tokens: {
+            /** @description Read from and put into the provider's cache. */
+            cache: components["schemas"]["CacheTokens"];
+            /**
+             * Format: int64
+             * @description Read, but not from a cache.
+             */
+            input: number;
+            /**
+             * Format: int64
+             * @description Written, but not while thinking.
+             */
+            output: number;
+            /**
+             * Format: int64
+             * @description Written while thinking.
+             */
+            reasoning: number;
+        };
+        /** @description A tool, as a client registers it (`id` is the tool's own name) and as it is listed (`id` is `client_{clientID}_{name}`). */
+        Tool: {
+            /** @description What the tool does, for the model. */
+            description?: string;
+            effect?: components["schemas"]["Effect"] | null;
+            /** @description The tool's name. */
+            id: string;
+            /** @description JSON Schema of the input; absent: any object. */
+            parameters?: Record<string, unknown> | null;
+            /**
+             * Format: double
+             * @description How long a call may take, in milliseconds.
+             */
+            timeout?: number | null;
+            /** @description A version to show and pass on. */
+            version?: string | null;
+        };
+        /** @description A call, as a client gets it. */
+        ToolRequest: {
+            /**
+             * Format: int32
+             * @description Which time this call is offered, from 1.
+             */
+            attempt?: number;
+            /** @description The caller's own id of the call, or "". */
+            callID: string;
+            /** @description When the call expires, RFC 3339. */
+            deadline?: string;
+            /** @description What running the tool does. */
+            effect?: components["schemas"]["Effect"];
+            /** @description The input; it fits the tool's schema. */
+            input: Record<string, unknown>;
+            /** @description The message that the call belongs to, or "". */
+            messageID: string;
+            /** @description The call's id, to answer with. */
+            requestID: string;
+            /** @description The session that the call belongs to, or "". */
+            sessionID: string;
+            /** @description The full id of the tool. */
+            tool: string;
+            /** @description Always `client-tool-request`. */
+            type: string;
+        };
+        /** @description What a client sends back for a call, and what the caller gets. */
+        ToolResult: (components["schemas"]["Success"] & {
+            /** @enum {string} */
+            status: "success";
+        }) | {
+            /** @description Why. */
+            error: string;
+            /** @enum {string} */
+            status: "error";
+        };
+        /** @description Tools of one client that came or went. */
+        ToolsChanged: {
+            /** @description The client. */
+            clientID: string;
+            /** @description The full ids of the tools. */
+            toolIDs: string[];
+        };
+        /** @description Where a tool call stands. */
+        ToolState: {
+            /** @description Of `completed`: files, as parts of type `file`. */
+            attachments?: components["schemas"]["Part"][] | null;
+            /** @description Of `error`: what happened. */
+            error?: string | null;
+            /** @description The input, an object. */
+            input?: Record<string, unknown> | null;
+            /** @description Of `completed`: whatever else the tool passed on. */
+            metadata?: Record<string, unknown> | null;
+            /** @description Of `completed`: what the tool gave. */
+            output?: string | null;
+            /** @description Of `pending`: the arguments as far as the model has written them. */
+            raw?: string | null;
+            /** @description `pending`, `running`, `completed` or `error`. */
+            status: string;
+            time?: components["schemas"]["Span"] | null;
+            /** @description Of `completed`: a short heading. */
+            title?: string | null;
+        };
+        /** @description Why a turn ended early; also the body of every error of this API. */
+        TurnError: {
+            /** @description More about it. */
+            data: components["schemas"]["TurnErrorData"];
+            /**
+             * @description What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
+             *     `BadRequest`, `NotFoundError`, `ConflictError` and others.
+             */
+            name: string;
+        };
+        /** @description More about an error. */
+        TurnErrorData: {
+            /** @description Whether another try may help. */
+            isRetryable?: boolean | null;
+            /** @description What happened, for people. */
+            message?: string;
+            /** @description The provider that refuses the key. */
+            providerID?: string | null;
+            /**
+             * Format: int32
+             * @description The status that a provider answered with.
+             */
+            statusCode?: number | null;
+        };
+        /** @description The answer to [`UnregisterRequest`]. */
+        Unregistered: {
+            /** @description Always true. */
+            success: boolean;
+            /** @description The full ids of the tools that are gone. */
+            unregistered: string[];
+        };
+        /** @description `DELETE` or `POST /client-tools/unregister`. */
+        UnregisterRequest: {
+            /** @description The client whose tools they are. */
+            clientID: string;
+            /** @description Take the tools out of this session only. */
+            sessionID?: string | null;
+            /** @description Names or full ids; absent: all of the client's tools. */
+            toolIDs?: string[] | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type Accepted = components['schemas']['Accepted'];
+export type Asked = components['schemas']['Asked'];
+export type Attachment = components['schemas']['Attachment'];
+export type CacheTokens = components['schemas']['CacheTokens'];
+export type Call = components['schemas']['Call'];
+export type CallRef = components['schemas']['CallRef'];
+export type CallState = components['schemas']['CallState'];
+export type CancelRequest = components['schemas']['CancelRequest'];
+export type Client = components['schemas']['Client'];
+export type ClientToken = components['schemas']['ClientToken'];
+export type ClientTokenRequest = components['schemas']['ClientTokenRequest'];
+export type CreateSession = components['schemas']['CreateSession'];
+export type Done = components['schemas']['Done'];
+export type Effect = components['schemas']['Effect'];
+export type ErrorBody = components['schemas']['ErrorBody'];
+export type ErrorCode = components['schemas']['ErrorCode'];
+export type Event = components['schemas']['Event'];
+export type ExecuteRequest = components['schemas']['ExecuteRequest'];
+export type Message = components['schemas']['Message'];
+export type MessagePath = components['schemas']['MessagePath'];
+export type MessageTime = components['schemas']['MessageTime'];
+export type MessageWithParts = components['schemas']['MessageWithParts'];
+export type Model = components['schemas']['Model'];
+export type OfferedTool = components['schemas']['OfferedTool'];
+export type Outcome = components['schemas']['Outcome'];
+export type Part = components['schemas']['Part'];
+export type Permission = components['schemas']['Permission'];
+export type PermissionMetadata = components['schemas']['PermissionMetadata'];
+export type PermissionReply = components['schemas']['PermissionReply'];
+export type PermissionResponse = components['schemas']['PermissionResponse'];
+export type Phases = components['schemas']['Phases'];
+export type Prompt = components['schemas']['Prompt'];
+export type PromptPart = components['schemas']['PromptPart'];
+export type Registered = components['schemas']['Registered'];
+export type RegisterRequest = components['schemas']['RegisterRequest'];
+export type Reply = components['schemas']['Reply'];
+export type ResultRequest = components['schemas']['ResultRequest'];
+export type Rule = components['schemas']['Rule'];
+export type Runs = components['schemas']['Runs'];
+export type Session = components['schemas']['Session'];
+export type SessionInfo = components['schemas']['SessionInfo'];
+export type SessionTime = components['schemas']['SessionTime'];
+export type Span = components['schemas']['Span'];
+export type Status = components['schemas']['Status'];
+export type Success = components['schemas']['Success'];
+export type Tokens = components['schemas']['Tokens'];
+export type Tool = components['schemas']['Tool'];
+export type ToolRequest = components['schemas']['ToolRequest'];
+export type ToolResult = components['schemas']['ToolResult'];
+export type ToolsChanged = components['schemas']['ToolsChanged'];
+export type ToolState = components['schemas']['ToolState'];
+export type TurnError = components['schemas']['TurnError'];
+export type TurnErrorData = components['schemas']['TurnErrorData'];
+export type Unregistered = components['schemas']['Unregistered'];
+export type UnregisterRequest = components['schemas']['UnregisterRequest'];
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
