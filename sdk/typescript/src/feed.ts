@@ -1,0 +1,116 @@
+// All that happens on the server, as it happens: one connection for all who listen.
+
+import { Backoff } from "./backoff.js";
+import { HandbackError } from "./error.js";
+import type { Http } from "./http.js";
+import { readEvents } from "./sse.js";
+import { delay } from "./waiting.js";
+import type { Event } from "./wire.js";
+
+/** The delays between tries to connect, in ms: they double from the first to the longest. */
+const DELAYS = { first: 500, longest: 15_000 };
+/** A connection that held for this long was a good one: the delays start over. */
+const STEADY = 10_000;
+/** A connection that is silent for this long is dead: the server says something every 30 s. */
+const SILENCE = 90_000;
+/** However long a server asks to be left alone, it is asked again after this. */
+const LONGEST_RETRY_AFTER = 60_000;
+
+/** What the feed tells. What happened before `connected` is not told: read it. */
+export type Notice =
+  | { type: "connected" }
+  | { type: "event"; event: Event }
+  | { type: "lost"; error: HandbackError }
+  /** No retry mends it. Nothing more comes. */
+  | { type: "failed"; error: unknown };
+
+export type Listener = (notice: Notice) => void;
+
+/** The stream of events. It is open while somebody listens. */
+export class EventFeed {
+  readonly #http: Http;
+  readonly #listeners = new Set<Listener>();
+  #connection: { stop: AbortController; isOpen: boolean } | undefined;
+
+  constructor(http: Http) {
+    this.#http = http;
+  }
+
+  /** Tells what happens from now on, until the returned function is called. */
+  subscribe(listener: Listener): () => void {
+    // Its own, should somebody listen twice with one function.
+    const told: Listener = (notice) => listener(notice);
+    this.#listeners.add(told);
+    if (!this.#connection) {
+      this.#connection = { stop: new AbortController(), isOpen: false };
+      void this.#run(this.#connection);
+    } else if (this.#connection.isOpen) {
+      told({ type: "connected" });
+    }
+    return () => {
+      this.#listeners.delete(told);
+      if (this.#listeners.size === 0) this.#close();
+    };
+  }
+
+  #close(): void {
+    this.#connection?.stop.abort();
+    this.#connection = undefined;
+  }
+
+  #tell(notice: Notice): void {
+    for (const listener of [...this.#listeners]) listener(notice);
+  }
+
+  async #run(connection: { stop: AbortController; isOpen: boolean }): Promise<void> {
+    const { signal } = connection.stop;
+    const backoff = new Backoff(DELAYS.first, DELAYS.longest);
+    while (!signal.aborted) {
+      const began = performance.now();
+      try {
+        await this.#read(connection);
+      } catch (error) {
+        connection.isOpen = false;
+        if (signal.aborted) return;
+        if (!(error instanceof HandbackError) || !error.transient) {
+          this.#tell({ type: "failed", error });
+          this.#close();
+          return;
+        }
+        this.#tell({ type: "lost", error });
+        if (performance.now() - began >= STEADY) backoff.reset();
+        const wait = Math.min(error.retryAfter ?? backoff.next(), LONGEST_RETRY_AFTER);
+        // Given up when nobody listens any more.
+        await delay(wait, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Reads one connection to its end, which is always an error. */
+  async #read(connection: { stop: AbortController; isOpen: boolean }): Promise<never> {
+    const { signal } = connection.stop;
+    const response = await this.#http.open(["event"], { signal });
+    for await (const { data } of readEvents(response, { silence: SILENCE })) {
+      if (signal.aborted) break;
+      const event = decode(data);
+      if (event?.type === "server.connected") {
+        connection.isOpen = true;
+        this.#tell({ type: "connected" });
+      } else if (event) {
+        this.#tell({ type: "event", event });
+      }
+    }
+    throw new HandbackError("interrupted", `the server at ${this.#http.baseUrl} has ended the stream of events`);
+  }
+}
+
+/** Reads an event; nothing if it is not what it should be: newer servers may say more than is known here. */
+function decode(data: string): Event | undefined {
+  try {
+    const event: unknown = JSON.parse(data);
+    const { type, properties } = (event ?? {}) as Record<string, unknown>;
+    return typeof type === "string" && typeof properties === "object" && properties ? (event as Event) : undefined;
+  } catch {
+    return undefined;
+  }
+}

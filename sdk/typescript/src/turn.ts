@@ -1,0 +1,303 @@
+// One turn: something is said, what comes of it is told, and in the end there is the answer.
+//
+// The events tell what happens; whether the turn is over, and what the answer is, is read from the server itself. So it
+// does not matter which events were missed while a connection was lost.
+
+import { HandbackError } from "./error.js";
+import type { EventFeed, Notice } from "./feed.js";
+import type { Http } from "./http.js";
+import { persist } from "./persist.js";
+import { type Piece, Transcript } from "./transcript.js";
+import { Bell, unlessAborted } from "./waiting.js";
+import type {
+  Event,
+  Message,
+  MessageWithParts,
+  Part,
+  Permission,
+  PermissionResponse,
+  Prompt,
+  Reply,
+  Status,
+} from "./wire.js";
+
+/** When nothing was heard for this long, the server is asked whether the turn is still under way; in ms. */
+const QUIET = 15_000;
+/** After a look that failed, another one comes this soon; in ms. */
+const LOOK_AGAIN = 1_000;
+/** How long an abort waits for the server before it leaves the turn to itself; in ms. */
+const STOP_TIMEOUT = 5_000;
+/** So many of the newest messages are read: more than a turn has. */
+const NEWEST_MESSAGES = "256";
+
+/** The last message of a turn. */
+export interface Answer {
+  info: Message;
+  parts: Part[];
+  /** The texts among the parts, joined. */
+  text: string;
+}
+
+/** How to answer an ask. */
+export interface ReplyOptions {
+  /** The input to use in place of the model's; it must fit the tool's schema. */
+  input?: Record<string, unknown>;
+  /** Why it is rejected, for the model. */
+  message?: string;
+}
+
+/** A call waits until somebody allows it. */
+export interface Ask {
+  permission: Permission;
+  /**
+   * Answers: `once`, `always` (for this tool, as long as the session lives) or `reject`. Rejects with status 404 if it
+   * was answered elsewhere or its time is over. Tries again while the server is lost.
+   */
+  reply(reply: Reply, options?: ReplyOptions): Promise<void>;
+}
+
+/** What a turn tells while it goes on. */
+export type TurnNews = Piece | ({ type: "permission" } & Ask);
+
+/** The turn ended with an error: the provider failed, somebody aborted it, the server was stopped, … */
+export class TurnFailed extends HandbackError {
+  override readonly name = "TurnFailed";
+  /** The last message, as far as it came. */
+  readonly answer: Answer;
+
+  constructor(answer: Answer) {
+    const { error } = answer.info;
+    super("failed", error?.data.message || error?.name || "the turn failed", { code: error?.name, details: error?.data });
+    this.answer = answer;
+  }
+}
+
+export interface TurnSettings {
+  http: Http;
+  feed: EventFeed;
+  clientID: string;
+  sessionID: string;
+  /** What is said, with an id of its own: it may have to be said again, and must not be taken for something new. */
+  prompt: Prompt & { messageID: string };
+  /** How long a lost server is waited for; in ms. */
+  patience: number;
+  tell: (news: TurnNews) => void;
+}
+
+export class Turn {
+  readonly #settings: TurnSettings;
+  readonly #transcript: Transcript;
+  readonly #bell = new Bell();
+  readonly #ended = new AbortController();
+  /** The asks that were told: each comes in more than one event. */
+  readonly #asks = new Set<string>();
+  #saying: Promise<void> | undefined;
+  #isConnected = false;
+  #missedEvents = false;
+  #mustLook = false;
+  #lost: { since: number; error: HandbackError } | undefined;
+  #failure: { error: unknown } | undefined;
+
+  constructor(settings: TurnSettings) {
+    this.#settings = settings;
+    this.#transcript = new Transcript(settings.prompt.messageID, settings.clientID);
+  }
+
+  /** Runs the turn to its end. When the signal fires, the turn is stopped on the server too before this rejects. */
+  async run(signal: AbortSignal): Promise<Answer> {
+    signal.throwIfAborted();
+    const unsubscribe = this.#settings.feed.subscribe((notice) => this.#hear(notice));
+    try {
+      const answer = await unlessAborted(this.#follow(), signal);
+      if (answer.info.error) throw new TurnFailed(answer);
+      return answer;
+    } catch (error) {
+      this.#ended.abort();
+      if (signal.aborted) await this.#stop();
+      throw error;
+    } finally {
+      this.#ended.abort();
+      this.#bell.ring();
+      unsubscribe();
+    }
+  }
+
+  async #follow(): Promise<Answer> {
+    for (;;) {
+      this.#ended.signal.throwIfAborted();
+      if (this.#failure) throw this.#failure.error;
+      if (this.#isConnected && !this.#saying) {
+        // Only now: whatever comes of it will be heard.
+        this.#saying = this.#say();
+        await this.#saying;
+      }
+      const answer = this.#mustLook && this.#saying ? await this.#look() : undefined;
+      if (answer) return answer;
+      if (this.#lost && performance.now() - this.#lost.since >= this.#settings.patience) {
+        const waited = Math.round(this.#settings.patience / 1000);
+        const message = `${this.#lost.error.message}; given up after ${waited} s, the turn may go on without this client`;
+        throw new HandbackError("interrupted", message, { cause: this.#lost.error });
+      }
+      const longest = this.#mustLook ? LOOK_AGAIN : this.#lost ? Math.min(QUIET, this.#settings.patience) : QUIET;
+      const rang = await this.#bell.wait(longest);
+      if (!rang) this.#mustLook = true;
+    }
+  }
+
+  #hear(notice: Notice): void {
+    switch (notice.type) {
+      case "connected":
+        // On the first connection nothing was missed: nothing was said yet.
+        this.#missedEvents ||= this.#lost !== undefined && this.#saying !== undefined;
+        this.#mustLook ||= this.#missedEvents;
+        this.#isConnected = true;
+        this.#lost = undefined;
+        break;
+      case "lost":
+        this.#isConnected = false;
+        this.#transcript.loseTrack();
+        this.#lost ??= { since: performance.now(), error: notice.error };
+        break;
+      case "failed":
+        this.#failure = { error: notice.error };
+        break;
+      case "event":
+        if (!this.#hearEvent(notice.event)) return;
+        break;
+    }
+    this.#bell.ring();
+  }
+
+  /** Tells what is new; says whether the turn may be over with it. */
+  #hearEvent(event: Event): boolean {
+    if (!("sessionID" in event.properties) || event.properties.sessionID !== this.#settings.sessionID) return false;
+    this.#transcript.hear(event).forEach(this.#settings.tell);
+    switch (event.type) {
+      case "permission.updated":
+      case "permission.asked":
+        this.#ask(event.properties);
+        return false;
+      case "session.deleted":
+        this.#failure = { error: new HandbackError("closed", "the session was deleted before it answered") };
+        return true;
+      case "session.idle":
+        this.#mustLook = true;
+        return true;
+      case "session.status":
+        // Busy once more, with something that another has said.
+        if (!this.#transcript.hasAnswers) return false;
+        this.#mustLook = true;
+        return true;
+      case "message.updated": {
+        const { info } = event.properties;
+        // With calls in it another message follows.
+        if (!this.#transcript.isAnswer(info) || info.time.completed == null || info.finish === "tool-calls") return false;
+        this.#mustLook = true;
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** Says it, once: the server refuses an id that it has, so that a try whose answer was lost does no harm. */
+  async #say(): Promise<void> {
+    const { http, sessionID, prompt, patience } = this.#settings;
+    const say = async (attempt: number) => {
+      try {
+        await http.request("POST", ["session", sessionID, "prompt_async"], { body: prompt });
+      } catch (error) {
+        if (attempt === 1 || !(error instanceof HandbackError) || error.status !== 409) throw error;
+        if (await this.#isSaid()) return;
+        // An earlier try is being taken just now, or too many prompts wait.
+        throw new HandbackError("interrupted", error.message, { cause: error });
+      }
+    };
+    await persist(say, patience, this.#ended.signal);
+  }
+
+  async #isSaid(): Promise<boolean> {
+    const messages = await unlessLost(this.#messages());
+    return messages?.some(({ info }) => info.id === this.#settings.prompt.messageID) ?? false;
+  }
+
+  /** Reads and tells what the session has; gives the answer if the turn is over. */
+  async #look(): Promise<Answer | undefined> {
+    this.#mustLook = false;
+    const { http, sessionID, tell } = this.#settings;
+    // In this order: of a session that is idle, the messages are complete.
+    const status = await unlessLost(http.request<Record<string, Status>>("GET", ["session", "status"]));
+    const messages = status && (await unlessLost(this.#messages()));
+    const asks = this.#missedEvents ? await unlessLost(http.request<Permission[]>("GET", ["permission"])) : [];
+    if (!status || !messages || !asks) {
+      this.#mustLook = true;
+      return undefined;
+    }
+    this.#missedEvents = false;
+    this.#transcript.read(messages).forEach(tell);
+    asks.forEach((ask) => this.#ask(ask));
+    const last = messages.filter(({ info }) => this.#transcript.isAnswer(info)).at(-1);
+    const isBusy = status[sessionID]?.type === "busy";
+    if (isBusy && !(last && isLast(last))) return undefined;
+    if (!last) throw new HandbackError("unexpected", "nothing has answered, and the session is idle");
+    return { ...last, text: last.parts.map((part) => (part.type === "text" ? part.text : "")).join("") };
+  }
+
+  #messages(): Promise<MessageWithParts[]> {
+    const { http, sessionID } = this.#settings;
+    return http.request("GET", ["session", sessionID, "message"], { query: { limit: NEWEST_MESSAGES } });
+  }
+
+  #ask(permission: Permission): void {
+    if (permission.sessionID !== this.#settings.sessionID || this.#asks.has(permission.id)) return;
+    this.#asks.add(permission.id);
+    const reply = (reply: Reply, options?: ReplyOptions) => this.#reply(permission.id, { response: reply, ...options });
+    this.#settings.tell({ type: "permission", permission, reply });
+  }
+
+  async #reply(permissionID: string, body: PermissionResponse): Promise<void> {
+    const { http, sessionID, patience } = this.#settings;
+    const reply = async (attempt: number) => {
+      try {
+        await http.request("POST", ["session", sessionID, "permissions", permissionID], { body });
+      } catch (error) {
+        const isTaken = attempt > 1 && error instanceof HandbackError && error.status === 404;
+        if (!isTaken) throw error;
+      }
+    };
+    await persist(reply, patience, this.#ended.signal);
+  }
+
+  /** Stops the turn on the server. One that cannot be reached is left alone: its turn goes on without this client. */
+  async #stop(): Promise<void> {
+    if (!this.#saying) return;
+    const { http, sessionID } = this.#settings;
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), STOP_TIMEOUT);
+    try {
+      // An abort that overtakes what was said would stop nothing.
+      await unlessAborted(this.#saying.catch(() => undefined), limit.signal);
+      await http.request("POST", ["session", sessionID, "abort"], { signal: limit.signal });
+    } catch {
+      // Whoever fired the signal does not wait for the turn any more, and cannot do more about it than was tried.
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Whether no other message of the turn follows: one with calls in it has another after it, unless it failed. */
+function isLast({ info, parts }: MessageWithParts): boolean {
+  if (info.time.completed == null) return false;
+  return info.error != null || !parts.some((part) => part.type === "tool");
+}
+
+/** What the server answered; nothing if it could not, and may later. */
+async function unlessLost<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof HandbackError && error.transient) return undefined;
+    throw error;
+  }
+}
