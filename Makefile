@@ -1,6 +1,6 @@
-# What you need: cargo, a C compiler, curl (the tests run the README) and Node 20 (the tests run clients of others). What is
-# missing is installed or named.
-.PHONY: all run test foreign lint bench schemas need need-node
+# What you need: cargo, a C compiler, curl (the tests run the README) and Node 20 (the TypeScript SDK, and clients of
+# others in the tests). What is missing is installed or named.
+.PHONY: all run test foreign sdk lint bench schemas need need-node
 
 CARGO ?= cargo
 # nextest where it is there, cargo's own runner elsewhere.
@@ -17,6 +17,7 @@ test: lint
 	$(CARGO) $(RUN_TESTS) --workspace
 	$(CARGO) test --workspace --doc
 	$(MAKE) foreign
+	$(MAKE) sdk
 
 ## Clients of others against a real server, in Node. The binary is the one of the tests: the same features, nothing is
 ## built twice.
@@ -26,6 +27,16 @@ foreign: need foreign/node_modules/.installed
 
 foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json | need-node
 	cd foreign && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+## The TypeScript SDK: its types, its build, and its tests against a real server.
+sdk: need sdk/typescript/node_modules/.installed
+	$(CARGO) build --workspace --locked
+	cd sdk/typescript && npm run --silent check
+	cd sdk/typescript && HANDBACK_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback npm test
+
+sdk/typescript/node_modules/.installed: sdk/typescript/package.json sdk/typescript/package-lock.json | need-node
+	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 ## Format, lints, dependencies, generated files. Always the whole workspace: one set of features, one build.

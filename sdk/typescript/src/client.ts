@@ -5,7 +5,11 @@ import { HandbackError } from "./error.js";
 import { EventFeed } from "./feed.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
-import { ClientToolsManager, type ClientToolsOptions } from "./tools/manager.js";
+import type { ConnectionState } from "./tools/events.js";
+import type { ClientToolsManager } from "./tools/manager.js";
+import type { ClientToolsOptions } from "./tools/options.js";
+import { pause } from "./tools/time.js";
+import type { Readiness } from "./turn.js";
 import type { CreateSession, Session } from "./wire.js";
 
 /** Where the server is, who this is, and how its tools are connected. */
@@ -46,12 +50,15 @@ export class HandbackClient {
   #users = 0;
   /** Whether the tools were connected for sessions, and so are disconnected with the last. */
   #ownsConnection = false;
+  /** Settles when the tools that the last session used are disconnected. */
+  #released: Promise<void> = Promise.resolve();
 
-  constructor(options: HandbackClientOptions) {
+  /** With the manager that fits the platform. */
+  constructor(options: HandbackClientOptions, Manager: typeof ClientToolsManager) {
     const { baseUrl, clientID, ...rest } = options;
     this.clientID = clientID ?? defaultClientID();
     this.http = new Http(options);
-    this.clientTools = new ClientToolsManager(this.clientID, baseUrl, rest);
+    this.clientTools = new Manager(this.clientID, baseUrl, rest);
     this.#feed = new EventFeed(this.http);
   }
 
@@ -68,7 +75,8 @@ export class HandbackClient {
       this.#sessions.delete(handle);
       if (usesTools) await this.#releaseTools();
     };
-    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, onClosed });
+    const ready: Readiness = usesTools ? (signal, patience) => this.#toolsReady(signal, patience) : async () => undefined;
+    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, ready, onClosed });
     this.#sessions.add(handle);
     return handle;
   };
@@ -86,6 +94,7 @@ export class HandbackClient {
   }
 
   async #connectTools(session: Session, { sessionID }: StartSessionOptions): Promise<void> {
+    await this.#released;
     if (this.#users === 0) this.#ownsConnection = this.clientTools.state === "closed";
     this.#users += 1;
     try {
@@ -98,9 +107,26 @@ export class HandbackClient {
     }
   }
 
+  /** After a restart of the server, say, a model must not be asked before it can be offered the tools again. */
+  async #toolsReady(signal: AbortSignal, patience: number): Promise<void> {
+    const isSettled = (state: ConnectionState) => state === "open" || state === "closed";
+    if (isSettled(this.clientTools.state)) return;
+    const settled = new AbortController();
+    const stopListening = this.clientTools.on("state", ({ state }) => isSettled(state) && settled.abort());
+    await pause(patience, settled.signal, signal);
+    stopListening();
+    signal.throwIfAborted();
+    if (settled.signal.aborted) return;
+    const cause = this.clientTools.error;
+    const reason = cause?.message ?? "there is no connection";
+    throw new HandbackError("interrupted", `nothing was said, as the tools cannot be called: ${reason}`, { cause });
+  }
+
   async #releaseTools(): Promise<void> {
     this.#users -= 1;
-    if (this.#users === 0 && this.#ownsConnection) await this.clientTools.disconnect();
+    if (this.#users > 0 || !this.#ownsConnection) return;
+    this.#released = this.clientTools.disconnect();
+    await this.#released;
   }
 }
 

@@ -4,7 +4,8 @@ import { Backoff } from "./backoff.js";
 import { HandbackError } from "./error.js";
 import type { Http } from "./http.js";
 import { readEvents } from "./sse.js";
-import { delay } from "./waiting.js";
+import { delayAfter } from "./tools/retry.js";
+import { pause } from "./tools/time.js";
 import type { Event } from "./wire.js";
 
 /** The delays between tries to connect, in ms: they double from the first to the longest. */
@@ -13,8 +14,6 @@ const DELAYS = { first: 500, longest: 15_000 };
 const STEADY = 10_000;
 /** A connection that is silent for this long is dead: the server says something every 30 s. */
 const SILENCE = 90_000;
-/** However long a server asks to be left alone, it is asked again after this. */
-const LONGEST_RETRY_AFTER = 60_000;
 
 /** What the feed tells. What happened before `connected` is not told: read it. */
 export type Notice =
@@ -79,9 +78,7 @@ export class EventFeed {
         }
         this.#tell({ type: "lost", error });
         if (performance.now() - began >= STEADY) backoff.reset();
-        const wait = Math.min(error.retryAfter ?? backoff.next(), LONGEST_RETRY_AFTER);
-        // Given up when nobody listens any more.
-        await delay(wait, signal).catch(() => undefined);
+        await pause(delayAfter(error, backoff), signal);
       }
     }
   }

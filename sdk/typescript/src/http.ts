@@ -110,10 +110,11 @@ export class Http {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(options.body);
     }
+    const url = this.#url(path, options.query);
     let response: Response;
     try {
       limit.signal.throwIfAborted();
-      response = await this.#fetch(this.#url(path, options.query), init);
+      response = await this.#fetch(url, init);
     } catch (error) {
       throw this.#failed(error, limit);
     }

@@ -1,22 +1,31 @@
 // The package where there is no Node: browsers and the like.
 
 import { HandbackClient, type HandbackClientOptions } from "./client.js";
+import { ClientToolsManager } from "./tools/manager.js";
 
-export { HandbackClient, type HandbackClientOptions, type StartSessionOptions } from "./client.js";
+export type { HandbackClient, HandbackClientOptions, StartSessionOptions } from "./client.js";
 export { type FailureKind, HandbackError } from "./error.js";
 export { Http, type HttpOptions, type RequestOptions, type Token } from "./http.js";
-export {
-  type ModelName,
-  type PermissionAnswer,
-  type PromptInput,
-  type PromptOptions,
+export { type Answer, type Ask, type ReplyOptions, TurnFailed } from "./news.js";
+export type {
+  ModelName,
+  PermissionAnswer,
+  PromptInput,
+  PromptOptions,
   SessionHandle,
-  type TurnEvent,
-  type TurnOptions,
+  TurnEvent,
+  TurnOptions,
 } from "./session.js";
-export { ClientToolsManager, type ClientToolsOptions } from "./tools/manager.js";
+export type { CallEvent, ConnectionState, ManagerEvents, StateEvent } from "./tools/events.js";
+export type { Entry, Journal, Known, Lookup } from "./tools/journal/journal.js";
+export { localStorageJournal } from "./tools/journal/local-storage.js";
+export { memoryJournal } from "./tools/journal/memory.js";
+export type { FromJsonSchema, JsonSchema } from "./tools/json-schema.js";
+export type { ClientToolsOptions } from "./tools/options.js";
+export type { WebSocketConstructor, WebSocketLike } from "./tools/socket.js";
+export type { StandardSchema } from "./tools/standard-schema.js";
+export type { ToolCall, ToolDefinition, ToolHandler, ToolInput, ToolOutput, ToolParameters } from "./tools/tool.js";
 export type { ToolPart } from "./transcript.js";
-export { type Answer, type Ask, type ReplyOptions, TurnFailed } from "./turn.js";
 export type {
   Attachment,
   Call,
@@ -42,7 +51,9 @@ export type {
   TurnError,
 } from "./wire.js";
 
+export { ClientToolsManager };
+
 /** A client of the server at `baseUrl`: register tools with its `clientTools`, then start a session. */
 export function createHandbackClient(options: HandbackClientOptions): HandbackClient {
-  return new HandbackClient(options);
+  return new HandbackClient(options, ClientToolsManager);
 }

@@ -77,7 +77,8 @@ class ServerProcess {
     const settings = ["serve", "--listen", listen, ...(ephemeral ? ["--ephemeral"] : []), ...more];
     this.#child = spawn(this.#binary, settings, {
       cwd,
-      env: { ...process.env, ...options.env },
+      // Variables of that kind are settings of the server; this one is not.
+      env: { ...process.env, HANDBACK_BINARY: undefined, ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     mortal.add(this.#child);

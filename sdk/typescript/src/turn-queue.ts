@@ -1,6 +1,6 @@
 // What a turn tells, kept until it is read.
 
-import type { TurnNews } from "./turn.js";
+import type { TurnNews } from "./news.js";
 
 /**
  * News between one who tells and one who reads. While nobody reads, texts of one part are joined and a newer state of a

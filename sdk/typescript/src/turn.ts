@@ -6,20 +6,11 @@
 import { HandbackError } from "./error.js";
 import type { EventFeed, Notice } from "./feed.js";
 import type { Http } from "./http.js";
-import { persist } from "./persist.js";
-import { type Piece, Transcript } from "./transcript.js";
+import { type Answer, type ReplyOptions, TurnFailed, type TurnNews } from "./news.js";
+import { persist } from "./tools/retry.js";
+import { Transcript } from "./transcript.js";
 import { Bell, unlessAborted } from "./waiting.js";
-import type {
-  Event,
-  Message,
-  MessageWithParts,
-  Part,
-  Permission,
-  PermissionResponse,
-  Prompt,
-  Reply,
-  Status,
-} from "./wire.js";
+import type { Event, MessageWithParts, Permission, PermissionResponse, Prompt, Reply, Status } from "./wire.js";
 
 /** When nothing was heard for this long, the server is asked whether the turn is still under way; in ms. */
 const QUIET = 15_000;
@@ -30,47 +21,7 @@ const STOP_TIMEOUT = 5_000;
 /** So many of the newest messages are read: more than a turn has. */
 const NEWEST_MESSAGES = "256";
 
-/** The last message of a turn. */
-export interface Answer {
-  info: Message;
-  parts: Part[];
-  /** The texts among the parts, joined. */
-  text: string;
-}
-
-/** How to answer an ask. */
-export interface ReplyOptions {
-  /** The input to use in place of the model's; it must fit the tool's schema. */
-  input?: Record<string, unknown>;
-  /** Why it is rejected, for the model. */
-  message?: string;
-}
-
-/** A call waits until somebody allows it. */
-export interface Ask {
-  permission: Permission;
-  /**
-   * Answers: `once`, `always` (for this tool, as long as the session lives) or `reject`. Rejects with status 404 if it
-   * was answered elsewhere or its time is over. Tries again while the server is lost.
-   */
-  reply(reply: Reply, options?: ReplyOptions): Promise<void>;
-}
-
-/** What a turn tells while it goes on. */
-export type TurnNews = Piece | ({ type: "permission" } & Ask);
-
-/** The turn ended with an error: the provider failed, somebody aborted it, the server was stopped, … */
-export class TurnFailed extends HandbackError {
-  override readonly name = "TurnFailed";
-  /** The last message, as far as it came. */
-  readonly answer: Answer;
-
-  constructor(answer: Answer) {
-    const { error } = answer.info;
-    super("failed", error?.data.message || error?.name || "the turn failed", { code: error?.name, details: error?.data });
-    this.answer = answer;
-  }
-}
+export type Readiness = (signal: AbortSignal, patience: number) => Promise<void>;
 
 export interface TurnSettings {
   http: Http;
@@ -81,6 +32,8 @@ export interface TurnSettings {
   prompt: Prompt & { messageID: string };
   /** How long a lost server is waited for; in ms. */
   patience: number;
+  /** Resolves when the tools can be called that the session needs; rejects when the patience is over. */
+  ready: Readiness;
   tell: (news: TurnNews) => void;
 }
 
@@ -127,6 +80,7 @@ export class Turn {
       this.#ended.signal.throwIfAborted();
       if (this.#failure) throw this.#failure.error;
       if (this.#isConnected && !this.#saying) {
+        await this.#settings.ready(this.#ended.signal, this.#settings.patience);
         // Only now: whatever comes of it will be heard.
         this.#saying = this.#say();
         await this.#saying;
@@ -202,18 +156,22 @@ export class Turn {
 
   /** Says it, once: the server refuses an id that it has, so that a try whose answer was lost does no harm. */
   async #say(): Promise<void> {
-    const { http, sessionID, prompt, patience } = this.#settings;
-    const say = async (attempt: number) => {
+    const { http, sessionID, prompt } = this.#settings;
+    let mayBeSaid = false;
+    await this.#persist(async () => {
       try {
         await http.request("POST", ["session", sessionID, "prompt_async"], { body: prompt });
       } catch (error) {
-        if (attempt === 1 || !(error instanceof HandbackError) || error.status !== 409) throw error;
+        if (!(error instanceof HandbackError)) throw error;
+        if (!mayBeSaid || error.status !== 409) {
+          mayBeSaid = true;
+          throw error;
+        }
         if (await this.#isSaid()) return;
         // An earlier try is being taken just now, or too many prompts wait.
         throw new HandbackError("interrupted", error.message, { cause: error });
       }
-    };
-    await persist(say, patience, this.#ended.signal);
+    });
   }
 
   async #isSaid(): Promise<boolean> {
@@ -256,16 +214,27 @@ export class Turn {
   }
 
   async #reply(permissionID: string, body: PermissionResponse): Promise<void> {
-    const { http, sessionID, patience } = this.#settings;
-    const reply = async (attempt: number) => {
+    const { http, sessionID } = this.#settings;
+    let mayBeTaken = false;
+    await this.#persist(async () => {
       try {
         await http.request("POST", ["session", sessionID, "permissions", permissionID], { body });
       } catch (error) {
-        const isTaken = attempt > 1 && error instanceof HandbackError && error.status === 404;
-        if (!isTaken) throw error;
+        if (!(error instanceof HandbackError)) throw error;
+        if (!mayBeTaken || error.status !== 404) {
+          mayBeTaken = true;
+          throw error;
+        }
       }
-    };
-    await persist(reply, patience, this.#ended.signal);
+    });
+  }
+
+  /** Does something until it is done, as long as the turn is under way and the patience lasts. */
+  #persist(attempt: () => Promise<void>): Promise<void> {
+    const began = performance.now();
+    const remaining = () => this.#settings.patience - (performance.now() - began);
+    const mayPass = (error: unknown) => error instanceof HandbackError && error.transient;
+    return persist(attempt, { signal: this.#ended.signal, remaining, mayPass });
   }
 
   /** Stops the turn on the server. One that cannot be reached is left alone: its turn goes on without this client. */

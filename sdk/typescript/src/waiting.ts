@@ -1,24 +1,5 @@
 // Waiting that can be given up.
 
-/** Waits; rejects with the signal's reason when it fires first. */
-export function delay(milliseconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    const giveUp = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", giveUp);
-      resolve();
-    }, milliseconds);
-    signal?.addEventListener("abort", giveUp, { once: true });
-  });
-}
-
 /** What is promised, or a rejection with the signal's reason if it fires first. */
 export async function unlessAborted<T>(promised: Promise<T>, signal: AbortSignal): Promise<T> {
   let giveUp: (() => void) | undefined;

@@ -111,34 +111,37 @@ export class Calls {
 
   /** The result of a call, from its handler or from the journal; `undefined` if nobody waits for one. */
   async #answer(call: Call): Promise<ToolResult | undefined> {
-    const { journal, clientID, find } = this.#around;
-    const { requestID, tool: toolID, attempt = 1, effect = "write" } = call.request;
-    const isRepeatable = effect !== "write";
+    const { journal, clientID } = this.#around;
+    const { requestID, attempt = 1 } = call.request;
+    const { signal } = call.handler;
+    const expires = call.deadline.date.getTime();
     let entry: Entry | undefined;
     try {
-      const { signal } = call.handler;
-      const expires = call.deadline.date.getTime();
-      entry = await journal.open({ clientID, requestID, attempt, isRepeatable, expires, signal });
-      if (signal.aborted) return undefined;
-      if (entry.known.state === "done") return this.#repeat(call, entry.known.result);
+      entry = await journal.open({ clientID, requestID, attempt, isRepeatable: isRepeatable(call), expires, signal });
     } catch (error) {
-      if (call.handler.signal.aborted) return undefined;
-      if (!isRepeatable) return this.#refuse(call, `the call was not run: the journal cannot be read: ${messageOf(error)}`);
+      if (signal.aborted) return undefined;
+      if (!isRepeatable(call)) return this.#refuse(call, `the journal cannot be read: ${messageOf(error)}; ${NOT_RUN}`);
     }
     try {
-      const tool = find(toolID);
-      if (!tool) return this.#refuse(call, `this client does not offer ${toolID}`);
-      if (isRepeatable) return await this.#run(call, tool, entry);
-      if (entry?.known.state === "started" || entry?.mayBeForgotten) return this.#refuse(call, OUTCOME_UNKNOWN);
-      try {
-        await entry?.start();
-      } catch (error) {
-        return this.#refuse(call, `the call was not run: it cannot be written to the journal: ${messageOf(error)}`);
-      }
-      return await this.#run(call, tool, entry);
+      return signal.aborted ? undefined : await this.#decide(call, entry);
     } finally {
       entry?.close();
     }
+  }
+
+  /** Runs the call, unless what is known of it forbids that. Without an entry, it may be run whatever is known. */
+  async #decide(call: Call, entry: Entry | undefined): Promise<ToolResult | undefined> {
+    if (entry?.known.state === "done") return this.#repeat(call, entry.known.result);
+    const tool = this.#around.find(call.request.tool);
+    if (!tool) return this.#refuse(call, `this client does not offer ${call.request.tool}`);
+    if (!entry || isRepeatable(call)) return this.#run(call, tool, entry);
+    if (entry.known.state === "started" || entry.mayBeForgotten) return this.#refuse(call, OUTCOME_UNKNOWN);
+    try {
+      if (!(await entry.start())) return this.#refuse(call, OUTCOME_UNKNOWN);
+    } catch (error) {
+      return this.#refuse(call, `the journal cannot be written: ${messageOf(error)}; ${NOT_RUN}`);
+    }
+    return this.#run(call, tool, entry);
   }
 
   /** Runs the handler; gives its result if somebody waits for it. */
@@ -229,6 +232,13 @@ export class Calls {
 
 const OUTCOME_UNKNOWN =
   "the outcome is unknown: the call was given to this client before, and may have taken effect; it was not run again";
+
+const NOT_RUN = "the call was not run, since it could not be known later that it was";
+
+/** Whether it does no harm to run a call twice. */
+function isRepeatable({ request }: Call): boolean {
+  return request.effect === "read" || request.effect === "idempotent";
+}
 
 function isUnacceptable(error: unknown): error is HandbackError {
   return error instanceof HandbackError && (error.status === 400 || error.status === 413);

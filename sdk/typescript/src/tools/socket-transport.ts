@@ -23,8 +23,8 @@ export class SocketTransport implements Transport {
   readonly #receiver: Receiver;
   readonly #WebSocket: WebSocketConstructor;
   #socket: Socket | undefined;
-  /** Fires when the next socket is there, for results that wait for it. */
-  #next = new AbortController();
+  /** Results that wait for the next socket: each fires when it is there. */
+  readonly #waiting = new Set<AbortController>();
 
   constructor(http: Http, address: Address, receiver: Receiver, WebSocket: WebSocketConstructor) {
     this.#http = http;
@@ -50,24 +50,30 @@ export class SocketTransport implements Transport {
       throw await this.#reason(path, query, signal, error);
     }
     this.#socket = socket;
-    this.#next.abort();
+    for (const waiting of this.#waiting) waiting.abort();
     const lost = socket.lost.finally(() => {
       signal.removeEventListener("abort", close);
       this.#socket = undefined;
-      this.#next = new AbortController();
     });
     return { lost };
   }
 
   async send(requestID: string, result: ToolResult, signal: AbortSignal): Promise<void> {
     const isLarge = JSON.stringify(result).length > MAX_RESULT;
-    if (!isLarge && !this.#socket) await pause(SOCKET_PATIENCE, this.#next.signal, signal);
+    if (!isLarge && !this.#socket) await this.#nextSocket(signal);
     signal.throwIfAborted();
     if (isLarge || !this.#socket || this.#socket.bufferedAmount > MAX_BUFFERED) {
       return sendByHttp(this.#http, requestID, result, signal);
     }
     const answer = await this.#socket.ask({ type: "result", requestID, result }, signal);
     if (answer["accepted"] !== true) throw refusal(requestID, answer);
+  }
+
+  async #nextSocket(signal: AbortSignal): Promise<void> {
+    const waiting = new AbortController();
+    this.#waiting.add(waiting);
+    await pause(SOCKET_PATIENCE, waiting.signal, signal);
+    this.#waiting.delete(waiting);
   }
 
   #take(message: Record<string, unknown>): void {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { TestContext } from "node:test";
 
+import { type Guest, Guests } from "./guests.js";
 import { within } from "./patience.js";
 
 // The runner ends a file that takes too long; its servers go with it.
@@ -32,6 +33,7 @@ export class Server {
     const kill = () => server.#child.kill("SIGKILL");
     process.once("exit", kill);
     test.after(async () => {
+      await server.#guests.dismiss();
       await server.stop();
       process.removeListener("exit", kill);
       await rm(home, { recursive: true, force: true });
@@ -44,6 +46,7 @@ export class Server {
 
   /** Where it is. */
   url = "";
+  readonly #guests = new Guests();
   #said = "";
   #child!: ChildProcess;
   #exited!: Promise<unknown>;
@@ -53,6 +56,11 @@ export class Server {
   private constructor(home: string, settings: Settings) {
     this.#home = home;
     this.#env = settings.env ?? {};
+  }
+
+  /** Somebody who leaves before the server goes. */
+  guest(guest: Guest): void {
+    this.#guests.add(guest);
   }
 
   get port(): number {

@@ -73,6 +73,8 @@ const failure = (error: string): ToolResult => ({ status: "error", error });
 const UNKNOWN =
   "the outcome is unknown: the call was given to this client before, and may have taken effect; it was not run again";
 
+const NOT_RUN = "the call was not run, since it could not be known later that it was";
+
 test("a call that comes again while it runs is not run again, and its result is sent once", async (context) => {
   const gate = deferred<string>();
   let runs = 0;
@@ -291,11 +293,54 @@ test("what cannot be written down is not run, unless it may be run again", async
       { requestID: "read", result: success("done") },
       {
         requestID: "write",
-        result: failure("the call was not run: it cannot be written to the journal: the disk is full"),
+        result: failure(`the journal cannot be written: the disk is full; ${NOT_RUN}`),
       },
     ],
   );
   assert.equal(warn.mock.callCount(), 1);
+});
+
+test("a call that somebody else starts at the same moment is left to them", async (context) => {
+  const shared: Journal = {
+    open: async (lookup) => ({ ...(await memoryJournal().open(lookup)), start: () => Promise.resolve(false) }),
+  };
+  const { calls, sent } = setUp(context, { journal: shared });
+  calls.take(request("a"));
+  await settle();
+  assert.deepEqual(sent, [{ requestID: "a", result: failure(UNKNOWN) }]);
+});
+
+test("whatever becomes of a call, its entry in the journal is closed", async (context) => {
+  const journal = memoryJournal();
+  const open: string[] = [];
+  const counting: Journal = {
+    open: async (lookup) => {
+      open.push(lookup.requestID);
+      return { ...(await journal.open(lookup)), close: () => open.splice(open.indexOf(lookup.requestID), 1) };
+    },
+  };
+  const { time, calls } = setUp(context, {
+    journal: counting,
+    handler: ({ kind }) => {
+      if (kind === "hangs") return new Promise(() => {});
+      if (kind === "throws") throw new Error("no");
+      return "done";
+    },
+  });
+  calls.take(request("done"));
+  calls.take(request("unknown", { attempt: 2 }));
+  calls.take(request("no such tool", { tool: "client_laptop_other" }));
+  calls.take(request("throws", { input: { kind: "throws" } }));
+  calls.take(request("hangs", { input: { kind: "hangs" } }));
+  calls.take(request("cancelled at once"));
+  calls.cancel("cancelled at once", "never mind");
+  await settle();
+  calls.take(request("done", { attempt: 2 }));
+  await settle();
+  assert.deepEqual(open, ["hangs"]);
+  await time.pass(30_000);
+  await time.pass(5000);
+  assert.deepEqual(open, []);
 });
 
 test("a journal that cannot be read is said so, unless the call may be run again", async (context) => {
@@ -305,7 +350,7 @@ test("a journal that cannot be read is said so, unless the call may be run again
   await settle();
   assert.deepEqual(
     sent.map(({ result }) => result),
-    [failure("the call was not run: the journal cannot be read: no access"), success("done")],
+    [failure(`the journal cannot be read: no access; ${NOT_RUN}`), success("done")],
   );
 });
 

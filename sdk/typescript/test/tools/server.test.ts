@@ -9,18 +9,17 @@ import type { ClientToolsOptions } from "../../src/tools/options.js";
 import type { ToolCall } from "../../src/tools/tool.js";
 import { deferred, Log, test, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
-import type { TestContext } from "node:test";
 
 const FAST = { reconnect: { first: 20, longest: 100 } };
 
 /** A manager that is disconnected when the test is over, and what it tells. */
-function manage(context: TestContext, server: Server, options: ClientToolsOptions) {
+function manage(server: Server, options: ClientToolsOptions) {
   const manager = new ClientToolsManager("laptop", server.url, { ...FAST, ...options });
   const states = new Log<StateEvent>();
   const calls = new Log<CallEvent>();
   manager.on("state", (event) => states.add(event));
   manager.on("call", (event) => calls.add(event));
-  context.after(() => within("the manager disconnects", manager.disconnect()));
+  server.guest(manager);
   return { manager, states, calls };
 }
 
@@ -37,7 +36,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: a tool is called, typed, and its result comes back whole`, async (context) => {
     const server = await Server.start(context);
-    const { manager, states, calls } = manage(context, server, options);
+    const { manager, states, calls } = manage(server, options);
     const invocations: Omit<ToolCall, "deadline" | "signal">[] = [];
     await manager.register("greet", GREET, ({ name }, { deadline, signal, ...call }) => {
       assert.ok(deadline.getTime() > Date.now() && !signal.aborted);
@@ -77,7 +76,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: what goes wrong in a handler is an error result`, async (context) => {
     const server = await Server.start(context);
-    const { manager } = manage(context, server, options);
+    const { manager } = manage(server, options);
     const any = { description: "" };
     await manager.register("throws", any, () => {
       throw new RangeError("the disk is full");
@@ -101,7 +100,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: a cancelled call fires the signal with the reason, and nothing is sent`, async (context) => {
     const server = await Server.start(context);
-    const { manager, calls } = manage(context, server, options);
+    const { manager, calls } = manage(server, options);
     const reasons = new Log<unknown>();
     await manager.register("wait", { description: "" }, (_, { signal }) => {
       return new Promise((resolve) => {
@@ -130,7 +129,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: registering and unregistering is confirmed or refused by the server`, async (context) => {
     const server = await Server.start(context);
-    const { manager } = manage(context, server, { ...options, timeout: 1234 });
+    const { manager } = manage(server, { ...options, timeout: 1234 });
     await manager.connect("s1");
     const tools = () => server.get<{ id: string; timeout?: number }[]>("tools/laptop");
     await manager.register("greet", GREET, () => "hello");
@@ -162,7 +161,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: a server restart is survived, and a call that it interrupts ends`, async (context) => {
     const server = await Server.start(context);
-    const { manager, states, calls } = manage(context, server, options);
+    const { manager, states, calls } = manage(server, options);
     const gate = deferred<string>();
     await manager.register("wait", { description: "" }, () => gate.promise);
     await manager.connect();
@@ -193,7 +192,7 @@ for (const useWebSocket of [false, true]) {
   test(`${over}: refused credentials end it at once`, async (context) => {
     const config = `[auth]\nkeys = ["${"0".repeat(64)}"]\n`;
     const server = await Server.start(context, { config });
-    const { manager, states } = manage(context, server, options);
+    const { manager, states } = manage(server, options);
     await assert.rejects(
       manager.connect(),
       (error) => error instanceof HandbackError && error.status === 401,
@@ -204,8 +203,8 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: goodbye takes the tools away at once, unless another tab is there`, async (context) => {
     const server = await Server.start(context);
-    const first = manage(context, server, options).manager;
-    const second = manage(context, server, options).manager;
+    const first = manage(server, options).manager;
+    const second = manage(server, options).manager;
     await Promise.all([first, second].map((manager) => manager.register("greet", GREET, () => "hello")));
     await first.connect();
     await second.connect();
@@ -221,7 +220,7 @@ for (const useWebSocket of [false, true]) {
 
   test(`${over}: disconnecting lets a handler say its last words`, async (context) => {
     const server = await Server.start(context);
-    const { manager, calls } = manage(context, server, options);
+    const { manager, calls } = manage(server, options);
     await manager.register("wait", { description: "" }, (_, { signal }) => {
       return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     });

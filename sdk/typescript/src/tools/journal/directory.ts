@@ -13,6 +13,7 @@ import {
   knownFrom,
   type Lookup,
   MAX_ENTRIES,
+  mayBeForgotten,
   type Note,
   parseNote,
   started,
@@ -44,7 +45,7 @@ class DirectoryJournal implements Journal {
     const text = await read(file);
     return {
       known: knownFrom(text === undefined ? undefined : parseNote(text)),
-      mayBeForgotten: lookup.attempt > 1 && Number(await read(join(this.#path, FORGOTTEN))) > Date.now(),
+      mayBeForgotten: mayBeForgotten(lookup, await read(join(this.#path, FORGOTTEN))),
       start: () => create(file, started(lookup.expires)),
       finish: (result) => replace(file, JSON.stringify(done(lookup.expires, result))),
       close: () => undefined,
@@ -78,18 +79,22 @@ class DirectoryJournal implements Journal {
   }
 }
 
-/** Only one process creates a file: it alone runs the call. On the disk before it does, should the machine stop. */
-async function create(file: string, note: Note): Promise<void> {
+/**
+ * Only one process creates a file: it alone runs the call, and for the others this is false. On the disk before the call
+ * is run, should the machine stop.
+ */
+async function create(file: string, note: Note): Promise<boolean> {
   let handle;
   try {
     handle = await open(file, "wx", 0o600);
-  } catch (cause) {
-    if (!isCode(cause, "EEXIST")) throw cause;
-    throw new Error("another process has started it", { cause });
+  } catch (error) {
+    if (isCode(error, "EEXIST")) return false;
+    throw error;
   }
   try {
     await handle.writeFile(JSON.stringify(note));
     await handle.sync();
+    return true;
   } finally {
     await handle.close();
   }

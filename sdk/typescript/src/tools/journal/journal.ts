@@ -42,12 +42,23 @@ export interface Entry {
   readonly known: Known;
   /** Whether the call may have been run although it is new here: by somebody who is forgotten. */
   readonly mayBeForgotten: boolean;
-  /** Writes down that the call is about to be run. If that fails, or somebody else has written it down, it rejects. */
-  start(): Promise<void>;
+  /** Writes down that the call is about to be run; `false` if somebody else has, meanwhile. */
+  start(): Promise<boolean>;
   /** Writes down that the call was run. */
   finish(result: ToolResult): Promise<void>;
   /** Lets others open the entry. */
   close(): void;
+}
+
+/** When a call comes again, its deadline may be read from the server's clock a little differently; in ms. */
+const INACCURACY = 2000;
+
+/**
+ * Whether a call is among those that were forgotten before they could not come any more: they were the first to expire,
+ * up to the time that was noted.
+ */
+export function mayBeForgotten({ attempt, expires }: Lookup, noted: string | null | undefined): boolean {
+  return attempt > 1 && expires + KEPT <= Number(noted) + INACCURACY;
 }
 
 /** What is written down; `result` is `null` if it was too large. */

@@ -8,6 +8,7 @@ import {
   knownFrom,
   type Lookup,
   MAX_ENTRIES,
+  mayBeForgotten,
   type Note,
   parseNote,
   started,
@@ -20,7 +21,13 @@ const SETTLE = 100;
 const CALLS_PER_SWEEP = 64;
 
 /** The part of `localStorage` that is used. */
-export type StorageLike = Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
+export interface StorageLike {
+  readonly length: number;
+  key(index: number): string | null;
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
 
 /** The part of `navigator.locks` that is used. */
 export interface LocksLike {
@@ -59,8 +66,11 @@ class LocalStorageJournal implements Journal {
       }
       return {
         known,
-        mayBeForgotten: lookup.attempt > 1 && this.#hasForgotten(lookup.clientID),
-        start: async () => this.#write(key, started(lookup.expires)),
+        mayBeForgotten: mayBeForgotten(lookup, this.#storage.getItem(`${prefix(lookup.clientID)}forgotten`)),
+        start: async () => {
+          this.#write(key, started(lookup.expires));
+          return true;
+        },
         finish: async (result) => this.#finish(key, done(lookup.expires, result)),
         close: release,
       };
@@ -86,11 +96,6 @@ class LocalStorageJournal implements Journal {
     } catch {
       this.#write(key, { ...note, result: null });
     }
-  }
-
-  /** Whether calls were removed that could still come. */
-  #hasForgotten(clientID: string): boolean {
-    return Number(this.#storage.getItem(`${prefix(clientID)}forgotten`)) > Date.now();
   }
 
   /** Removes calls that cannot come any more, then those that expire first until there is room for more. */

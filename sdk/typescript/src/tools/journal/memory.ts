@@ -16,7 +16,10 @@ class MemoryJournal implements Journal {
     return {
       known: knownFrom(this.#notes.get(key)),
       mayBeForgotten: lookup.attempt > 1,
-      start: async () => this.#write(key, started(lookup.expires)),
+      start: async () => {
+        this.#write(key, started(lookup.expires));
+        return true;
+      },
       finish: async (result) => this.#write(key, done(lookup.expires, result)),
       close: () => undefined,
     };
