@@ -83,7 +83,7 @@ fn allow_all_but_settings(context: AuthContext<'_>) -> Authorization {
 
 fn query(connection: &Connection, sql: &str) -> Result<String, ToolError> {
     let mut statement = connection.prepare(sql)?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let (mut found, mut bytes, mut is_complete) = (Vec::new(), 0, true);
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
