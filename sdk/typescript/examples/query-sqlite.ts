@@ -81,7 +81,7 @@ function query(sql: string): { columns: string[]; rows: unknown[]; complete: boo
   const connection = new DatabaseSync(database, { ...options, returnArrays: true, readBigInts: true });
   const statement = connection.prepare(sql);
   // It is the first of them, with its parameters filled in.
-  if (statement.expandedSQL.trim() !== sql.trim()) throw new Error("only one statement can be run, without parameters");
+  if (statement.expandedSQL?.trim() !== sql.trim()) throw new Error("only one statement can be run, without parameters");
   const columns = statement.columns().map(({ name }) => name);
   const rows: unknown[] = [];
   let bytes = 0;
