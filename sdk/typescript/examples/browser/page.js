@@ -62,10 +62,11 @@ tools.on("state", ({ state, error }) => {
 tools.on("call", ({ tool, type, ...event }) => {
   const details = "error" in event ? event.error : "reason" in event ? event.reason : undefined;
   const elapsed = "elapsed" in event ? `in ${Math.round(event.elapsed)} ms` : undefined;
+  const name = tool.slice(`client_${client.clientID}_`.length);
   const line = document.createElement("li");
   const time = document.createElement("time");
   time.textContent = new Date().toLocaleTimeString();
-  line.append(time, ["", tool, type, elapsed, details].filter((part) => part !== undefined).join(" "));
+  line.append(time, ["", name, type, elapsed, details].filter((part) => part !== undefined).join(" "));
   line.classList.toggle("failed", details !== undefined);
   const calls = element("#calls");
   calls.append(line);

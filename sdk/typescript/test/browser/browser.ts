@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { accessSync, constants } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { delimiter, join, resolve } from "node:path";
 import { after, type TestContext } from "node:test";
 
@@ -22,14 +25,32 @@ after(async () => {
   await (await site)?.close();
 });
 
-/** Where the pages are served: by the server of the example, on a port that is not Handback's. */
+/** Where the example is served, on a port that is not Handback's. */
 export async function siteUrl(): Promise<string> {
   site ??= serve();
   return (await site).url;
 }
 
+/** Serves one more page beside the example, really: the browser asks where a page comes from before it lets it call. */
+export async function servePage(test: TestContext, path: string, html: string): Promise<string> {
+  const example = await siteUrl();
+  const server = createServer(async ({ url = "/" }, response) => {
+    if (url === path) return void response.writeHead(200, { "content-type": "text/html" }).end(html);
+    const file = await fetch(`${example}${url}`);
+    response.writeHead(file.status, { "content-type": file.headers.get("content-type") ?? "text/plain" });
+    response.end(Buffer.from(await file.arrayBuffer()));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  test.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
+}
+
 /** A browser without a past. What pages complain about fails the test, but for the failures that it brings about. */
-export async function newContext(test: TestContext, { expected = /^$/ }: { expected?: RegExp } = {}): Promise<BrowserContext> {
+export async function newContext(test: TestContext, expected?: RegExp): Promise<BrowserContext> {
   browser ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
   const context = await (await browser).newContext();
   const complaints: string[] = [];
@@ -39,7 +60,7 @@ export async function newContext(test: TestContext, { expected = /^$/ }: { expec
   context.on("weberror", (error) => complaints.push(String(error.error().stack)));
   test.after(async () => {
     await context.close();
-    assert.deepEqual(complaints.filter((complaint) => !expected.test(complaint)), []);
+    assert.deepEqual(complaints.filter((complaint) => !expected?.test(complaint)), []);
   });
   return context;
 }

@@ -6,7 +6,7 @@ import { test } from "../support/patience.js";
 import { Server } from "../support/server.js";
 import { until } from "../support/until.js";
 import { UNREACHABLE } from "./browser.js";
-import { type Tab, Tabs } from "./tab.js";
+import { Tabs } from "./tab.js";
 import { Wire } from "./wire.js";
 
 /** Makes a call, and has it answered in whatever tab it runs. */
@@ -18,8 +18,8 @@ async function callAndFinish(server: Server, tabs: Tabs, requestID: string): Pro
 }
 
 test("a page uses a WebSocket unless it is told not to", async (test) => {
-  const server = await Server.start(test);
   const tabs = await Tabs.open(test);
+  const server = await Server.start(test);
   const used: string[] = [];
   tabs.context.on("page", (page) => page.on("websocket", (socket) => used.push(new URL(socket.url()).pathname)));
   tabs.context.on("request", (request) => used.push(new URL(request.url()).pathname));
@@ -40,8 +40,8 @@ for (const useWebSocket of [true, false]) {
   const transport = useWebSocket ? "a WebSocket" : "server-sent events";
 
   test(`a restarted server is found again, over ${transport}`, async (test) => {
-    const server = await Server.start(test);
     const tabs = await Tabs.open(test, UNREACHABLE);
+    const server = await Server.start(test);
     const tab = await tabs.add(server.url, { useWebSocket });
     await callAndFinish(server, tabs, "before");
     const lost = tab.next("retrying");
@@ -54,8 +54,8 @@ for (const useWebSocket of [true, false]) {
   });
 
   test(`a page that is offline comes back as soon as it is online, over ${transport}`, async (test) => {
-    const server = await Server.start(test);
     const tabs = await Tabs.open(test, UNREACHABLE);
+    const server = await Server.start(test);
     const wire = await Wire.to(test, server.port);
     // No try by itself would come in time.
     const tab = await tabs.add(wire.url, { useWebSocket, reconnect: { first: 600_000, longest: 600_000 } });
@@ -72,31 +72,34 @@ for (const useWebSocket of [true, false]) {
 }
 
 test("what is stored of calls is bounded, and goes with time", async (test) => {
-  const server = await Server.start(test);
   const tabs = await Tabs.open(test);
+  const server = await Server.start(test);
   const tab = await tabs.add(server.url);
   await callAndFinish(server, tabs, "first");
-  await tab.page.evaluate(() => {
-    const note = (expires: number) => JSON.stringify({ expires, state: "done", result: null });
-    for (let call = 0; call < 50; call += 1) localStorage.setItem(`handback:browser:call:old-${call}`, note(Date.now() - 1));
-    for (let call = 0; call < 1200; call += 1) {
-      localStorage.setItem(`handback:browser:call:new-${call}`, note(Date.now() + 60_000 + call));
-    }
-    localStorage.setItem("the page's own", "stays");
-    localStorage.setItem("handback:another:call:old", note(Date.now() - 1));
-  });
+  const note = (expires: number) => JSON.stringify({ expires: Date.now() + expires, state: "done", result: null });
+  const calls = (name: string, count: number, expires: number) =>
+    Array.from({ length: count }, (_, call) => [`handback:browser:call:${name}-${call}`, note(expires + call)]);
+  const entries = [
+    ...calls("old", 50, -60_000),
+    ...calls("new", 1200, 60_000),
+    ["handback:another:call:old", note(-1)],
+    ["the page's own", "stays"],
+  ];
+  await tab.page.evaluate((entries) => entries.forEach(([key = "", value = ""]) => localStorage.setItem(key, value)), entries);
   // A page that was just loaded looks through all of it at its first call.
   await tab.reload();
   await callAndFinish(server, tabs, "second");
-  const stored = await keys(tab);
-  const calls = stored.filter((key) => key.startsWith("handback:browser:call:"));
-  assert.ok(calls.length <= 1024, `${calls.length} calls are stored`);
-  assert.deepEqual(calls.filter((key) => key.includes(":old-")), []);
-  for (const kept of ["handback:browser:call:second", "handback:browser:call:new-1199", "the page's own"]) {
-    assert.ok(stored.includes(kept), kept);
+  const stored = await tab.page.evaluate(() => Object.keys(localStorage));
+  const kept = stored.filter((key) => key.startsWith("handback:browser:call:"));
+  assert.ok(kept.length <= 1024, `${kept.length} calls are stored`);
+  assert.deepEqual(kept.filter((key) => key.includes(":old-")), []);
+  // Those that expire last, what the page has stored itself, and what belongs to others.
+  for (const key of [
+    "handback:browser:call:second",
+    "handback:browser:call:new-1199",
+    "handback:another:call:old",
+    "the page's own",
+  ]) {
+    assert.ok(stored.includes(key), key);
   }
 });
-
-function keys(tab: Tab): Promise<string[]> {
-  return tab.page.evaluate(() => Object.keys(localStorage));
-}

@@ -4,9 +4,9 @@ import type { TestContext } from "node:test";
 
 import type { BrowserContext, Page } from "playwright-core";
 
-import type { CallEvent, ClientToolsManager, ClientToolsOptions, StateEvent } from "../../src/index.js";
+import type { CallEvent, ClientToolsOptions, StateEvent } from "../../src/index.js";
 import { Log } from "../support/patience.js";
-import { newContext, siteUrl } from "./browser.js";
+import { newContext, servePage } from "./browser.js";
 
 /** What a page tells. */
 export type News =
@@ -15,17 +15,9 @@ export type News =
   /** A handler runs, and ends when it is told to with `finish`. */
   | { tab: Tab; what: "run"; event: { requestID: string; attempt: number } };
 
-interface Settings {
-  clientID: string;
-  url: string;
-  options: ClientToolsOptions;
-}
-
 /** What the page has for the test. */
 interface Hands {
-  manager: ClientToolsManager;
-  finish: (output: string) => void;
-  tell: (what: string, event: unknown) => Promise<void>;
+  finish(output: string): void;
 }
 
 const PAGE = `<!doctype html>
@@ -39,7 +31,6 @@ const PAGE = `<!doctype html>
   import { ClientToolsManager } from "@handback/client";
   const { clientID, url, options } = JSON.parse(decodeURIComponent(location.hash.slice(1)));
   const manager = new ClientToolsManager(clientID, url, options);
-  window.manager = manager;
   manager.on("state", ({ state, retryIn }) => window.tell("state", { state, retryIn }));
   manager.on("call", (event) => window.tell("call", event));
   for (const effect of ["read", "write"]) {
@@ -55,13 +46,12 @@ const PAGE = `<!doctype html>
 /** The tabs of one browser. */
 export class Tabs {
   static async open(test: TestContext, expected?: RegExp): Promise<Tabs> {
-    const context = await newContext(test, expected ? { expected } : {});
-    const tabs = new Tabs(context);
+    const context = await newContext(test, expected);
+    const tabs = new Tabs(context, await servePage(test, "/tab.html", PAGE));
     await context.exposeBinding("tell", ({ page }, what, event) => {
       const tab = tabs.#tabs.get(page);
       if (tab) tabs.news.add({ tab, what, event } as News);
     });
-    await context.route("**/tab.html", (route) => route.fulfill({ contentType: "text/html", body: PAGE }));
     return tabs;
   }
 
@@ -69,17 +59,21 @@ export class Tabs {
   readonly news = new Log<News>();
   readonly context: BrowserContext;
   readonly #tabs = new Map<Page, Tab>();
+  readonly #location: string;
 
-  private constructor(context: BrowserContext) {
+  private constructor(context: BrowserContext, location: string) {
     this.context = context;
+    this.#location = location;
   }
 
   /** Opens one more, and waits until its tools can be called. */
   async add(url: string, options: ClientToolsOptions = {}): Promise<Tab> {
     const page = await this.context.newPage();
-    const tab = new Tab(this.news, page, { clientID: "browser", url, options });
+    const tab = new Tab(this.news, page);
     this.#tabs.set(page, tab);
-    await tab.load();
+    const opened = tab.next("open");
+    await page.goto(`${this.#location}#${encodeURIComponent(JSON.stringify({ clientID: "browser", url, options }))}`);
+    await opened;
     return tab;
   }
 
@@ -99,18 +93,10 @@ export class Tabs {
 export class Tab {
   readonly page: Page;
   readonly #news: Log<News>;
-  readonly #settings: Settings;
 
-  constructor(news: Log<News>, page: Page, settings: Settings) {
+  constructor(news: Log<News>, page: Page) {
     this.#news = news;
     this.page = page;
-    this.#settings = settings;
-  }
-
-  async load(): Promise<void> {
-    const opened = this.next("open");
-    await this.page.goto(`${await siteUrl()}/tab.html#${encodeURIComponent(JSON.stringify(this.#settings))}`);
-    await opened;
   }
 
   /** Loads the page anew, and waits until its tools can be called again. */
