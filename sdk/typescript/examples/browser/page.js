@@ -54,8 +54,7 @@ tools.on("state", ({ state, error }) => {
   const shown = element("#state");
   shown.textContent = state;
   shown.dataset["state"] = state;
-  shown.title = error?.message ?? "";
-  shown.toggleAttribute("data-error", error !== undefined);
+  element("#reason").textContent = error?.message ?? "";
   element("#connection").textContent = state === "closed" ? "Connect" : "Disconnect";
 });
 
@@ -111,7 +110,7 @@ async function ask(text) {
 }
 
 function connect() {
-  // Why it was refused is shown with the state.
+  // Why it was refused is shown beside the state.
   tools.connect().catch(() => undefined);
 }
 
