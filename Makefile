@@ -1,8 +1,10 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20 (the TypeScript SDK, and clients of
 # others in the tests) and Chromium (the SDK in a page). What is missing is installed or named.
-.PHONY: all run test foreign sdk lint bench schemas need need-node need-chromium
+.PHONY: all run test soak foreign sdk package lint bench schemas need need-node need-chromium
 
 CARGO ?= cargo
+# The one of the tests: the same features, nothing is built twice.
+BINARY := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback
 # nextest where it is there, cargo's own runner elsewhere.
 RUN_TESTS := $(if $(shell command -v cargo-nextest),nextest run --no-fail-fast,test)
 
@@ -19,11 +21,17 @@ test: lint
 	$(MAKE) foreign
 	$(MAKE) sdk
 
-## Clients of others against a real server, in Node. The binary is the one of the tests: the same features, nothing is
-## built twice.
+## The storms of the tests, ten times as long, in both languages.
+soak: need sdk/typescript/node_modules/.installed
+	$(CARGO) build --workspace --locked
+	STORM_CALLS=10000 $(CARGO) test --workspace --test it storm:: -- --nocapture --test-threads=1
+	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
+	  node --import tsx --test --test-reporter=spec test/storm.test.ts
+
+## Clients of others against a real server, in Node.
 foreign: need foreign/node_modules/.installed
 	$(CARGO) build --workspace --locked
-	cd foreign && HANDBACK_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback npm test
+	cd foreign && HANDBACK_BINARY=$(BINARY) npm test
 
 foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json | need-node
 	cd foreign && npm ci --no-audit --no-fund --loglevel=error
@@ -33,11 +41,18 @@ foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json 
 sdk: need need-chromium sdk/typescript/node_modules/.installed
 	$(CARGO) build --workspace --locked
 	cd sdk/typescript && npm run --silent check
-	cd sdk/typescript && HANDBACK_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback npm test
+	cd sdk/typescript && HANDBACK_BINARY=$(BINARY) npm test
 
 sdk/typescript/node_modules/.installed: sdk/typescript/package.json sdk/typescript/package-lock.json | need-node
 	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
+
+## The npm package of the TypeScript SDK, to be installed from a file.
+package: sdk/typescript/node_modules/.installed
+	mkdir -p target
+	cd sdk/typescript && mv "$$(npm pack --silent --pack-destination $(abspath target) | tail -1 | sed 's|^|$(abspath target)/|')" \
+	  $(abspath target)/handback-client.tgz
+	@echo "target/handback-client.tgz: npm install it"
 
 ## Format, lints, dependencies, generated files. Always the whole workspace: one set of features, one build.
 lint: need

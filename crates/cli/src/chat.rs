@@ -5,7 +5,7 @@
 //! | `interactive` | a chat at a terminal: a prompt, commands, and what is said |
 //! | `conversation` | a session, and how something is said in it |
 //! | `turn` | one turn, from what is said until it is answered |
-//! | `transcript` | events and messages in, what is new of them out |
+//! | `pieces` | what of a turn is shown |
 //! | `layout` | how that looks |
 //! | `screen` | writes it |
 //! | `question` | asks whether a call may be made |
@@ -17,9 +17,9 @@ mod conversation;
 mod interactive;
 mod layout;
 mod lines;
+mod pieces;
 mod question;
 mod screen;
-mod transcript;
 mod turn;
 
 use std::io::{self, IsTerminal, Read};

@@ -320,13 +320,7 @@ impl Api {
         let named: Option<TurnError> = serde_json::from_slice(&bytes).ok();
         let message = match (&body, named, location) {
             (Some(body), ..) => body.error.clone(),
-            (None, Some(named), _) => {
-                if named.data.message.is_empty() {
-                    named.name
-                } else {
-                    named.data.message
-                }
-            }
+            (None, Some(named), _) => named.reason().to_owned(),
             (None, None, Some(location)) => format!("the server at {} redirects to {location}", self.url()),
             (None, None, None) => format!("the server at {} answered {status}", self.url()),
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::session::MessageWithParts;
 
 /// A request that got no answer, or not the one it asked for.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -60,6 +61,31 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// The server's binary could not be started.
+    #[error("{binary} could not be started: {reason}")]
+    NotStarted {
+        /// The binary.
+        binary: String,
+        /// What happened, and what it said on standard error.
+        reason: String,
+    },
+    /// A turn ended early: its last message, whose `info.error` says why.
+    #[error("{}", .0.info.error.as_ref().map_or("the turn ended early", |error| error.reason()))]
+    TurnFailed(Box<MessageWithParts>),
+    /// A turn is over, and nothing answers what was said.
+    #[error("{reason}")]
+    NoAnswer {
+        /// Why.
+        reason: String,
+    },
+    /// The server was gone for too long. What was asked of it may be done, or going on.
+    #[error("{reason}; given up after {} s", .after.as_secs())]
+    GivenUp {
+        /// What happened last.
+        reason: String,
+        /// How long it was tried.
+        after: Duration,
+    },
 }
 
 /// A failure, as the server reports it.
@@ -113,7 +139,14 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Superseded { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),
-            Self::InvalidUrl { .. } | Self::InvalidToken | Self::Closed { .. } | Self::Unexpected { .. } => false,
+            Self::InvalidUrl { .. }
+            | Self::InvalidToken
+            | Self::Closed { .. }
+            | Self::Unexpected { .. }
+            | Self::NotStarted { .. }
+            | Self::TurnFailed(_)
+            | Self::NoAnswer { .. }
+            | Self::GivenUp { .. } => false,
         }
     }
 }

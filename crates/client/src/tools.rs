@@ -19,6 +19,7 @@ mod socket;
 mod stream;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -282,20 +283,12 @@ impl ClientTools {
     pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
         let session = session.map(str::to_owned);
         let mut state = self.state();
-        let joining = {
-            let mut running = self.inner.running();
-            match running.as_ref().and_then(Running::commands) {
-                Some(commands) if !self.inner.shared.offered().sessions.contains(&session) => Some(commands),
-                Some(_) => None,
-                None => {
-                    self.inner.shared.offered().sessions = vec![session.clone()];
-                    *running = Some(self.inner.start());
-                    None
-                }
+        loop {
+            match self.inner.connecting(&session) {
+                Connecting::Started => break,
+                Connecting::Joining(commands) => return self.change(commands, Change::Join(session)).await,
+                Connecting::AfterGoodbye(finished) => finished.cancelled().await,
             }
-        };
-        if let Some(commands) = joining {
-            return self.change(commands, Change::Join(session)).await;
         }
         let reached = state.wait_for(|state| matches!(state, State::Open | State::Closed(_))).await;
         match reached.as_deref() {
@@ -364,6 +357,24 @@ impl Inner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sees to it that there is a connection that offers the tools in this session.
+    fn connecting(&self, session: &Option<String>) -> Connecting {
+        let mut running = self.running();
+        if let Some(earlier) = &*running {
+            match earlier.commands() {
+                Some(_) if self.shared.offered().sessions.contains(session) => return Connecting::Started,
+                Some(commands) => return Connecting::Joining(commands),
+                None if !earlier.finished.is_cancelled() => {
+                    return Connecting::AfterGoodbye(earlier.finished.clone());
+                }
+                None => {}
+            }
+        }
+        self.shared.offered().sessions = vec![session.clone()];
+        *running = Some(self.start());
+        Connecting::Started
+    }
+
     /// Starts the task that keeps the connection.
     fn start(&self) -> Running {
         let (sender, commands) = mpsc::channel(MAX_WAITING_CHANGES);
@@ -378,6 +389,16 @@ impl Inner {
         });
         Running { commands: sender, stop, finished, _abandon: abandon.drop_guard() }
     }
+}
+
+/// What it takes to be connected.
+enum Connecting {
+    /// The connection is there, or being opened.
+    Started,
+    /// It is there, and is to be told of a session.
+    Joining(mpsc::Sender<Command>),
+    /// An earlier one is about to end; this fires when it has.
+    AfterGoodbye(CancellationToken),
 }
 
 impl Running {
@@ -410,6 +431,13 @@ impl Shared {
     fn definition(&self, tool: &Tool) -> Definition {
         let timeout = self.options.timeout.map(|timeout| timeout.as_secs_f64() * 1_000.0);
         Definition { timeout: tool.definition.timeout.or(timeout), ..tool.definition.clone() }
+    }
+
+    /// Tells the observer, whose faults are its own.
+    fn tell(&self, status: Status) {
+        if catch_unwind(AssertUnwindSafe(|| (self.options.observer)(status))).is_err() {
+            tracing::error!("the observer panicked");
+        }
     }
 
     fn disconnected(&self) -> Error {

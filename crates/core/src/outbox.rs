@@ -114,12 +114,19 @@ impl Outbox {
     /// The reader has come back; it saw `number` last. What was written after that goes out again, before anything else.
     pub(crate) fn resume_after(&mut self, number: u64) {
         self.signal = Arc::default();
-        // An offer that was never written is assigned anew with the other calls that wait.
-        self.pending.retain(|(_, item)| matches!(item, Item::Cancel(..)));
+        // An offer that was never written is assigned anew with the other calls that wait. One that was, and was to be
+        // written again when the reader was lost once more, is still to be.
+        self.pending.retain(|(written, item)| written.is_some() || matches!(item, Item::Cancel(..)));
         while self.written.back().is_some_and(|(written, _)| *written > number) {
             if let Some((number, item)) = self.written.pop_back() {
                 self.pending.push_front((Some(number), item));
             }
         }
+    }
+
+    /// Whether an offer of this call is to be written.
+    #[cfg(test)]
+    pub(crate) fn will_offer(&self, request: &RequestId) -> bool {
+        self.pending.iter().any(|(_, item)| matches!(item, Item::Offer(offered) if offered == request))
     }
 }

@@ -133,7 +133,7 @@ pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -
     if let Origin::Allowed(origin) = origin {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("date, retry-after"));
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     response

@@ -10,6 +10,8 @@
 //! | [`stream`] | a reader of server-sent events over a real socket |
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
+//! | [`faults`] | a proxy that cuts, stalls, delays and repeats what passes through it |
+//! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
@@ -17,6 +19,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
 pub mod client;
+pub mod faults;
 pub mod keys;
 pub mod model;
 pub mod raw;
@@ -25,13 +28,16 @@ pub mod server;
 pub mod session;
 pub mod socket;
 pub mod store_contract;
+pub mod storm;
 pub mod stream;
 pub mod tidy;
 
 pub use client::ScriptedClient;
+pub use faults::Faults;
 pub use model::FakeModel;
 pub use raw::RawSocket;
 pub use scratch::Scratch;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
+pub use storm::Storm;
 pub use stream::{Frame, TestStream};

@@ -138,6 +138,18 @@ pub struct Prompt {
     pub no_reply: Option<bool>,
 }
 
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self { parts: vec![PromptPart::Text { text }], ..Self::default() }
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 /// A part of what is said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -168,6 +180,14 @@ pub struct MessageWithParts {
     pub info: Message,
     /// What it is made of.
     pub parts: Vec<Part>,
+}
+
+impl MessageWithParts {
+    /// What it says: its texts, one after the other.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter(|part| part.kind == "text");
+        texts.filter_map(|part| part.text.as_deref()).collect()
+    }
 }
 
 /// A message.
@@ -277,6 +297,13 @@ pub struct TurnError {
     pub name: String,
     /// More about it.
     pub data: TurnErrorData,
+}
+
+impl TurnError {
+    /// What happened, for people.
+    pub fn reason(&self) -> &str {
+        if self.data.message.is_empty() { &self.name } else { &self.data.message }
+    }
 }
 
 /// More about an error.

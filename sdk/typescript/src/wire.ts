@@ -143,6 +143,13 @@ export interface components {
             /** @description A heading; made from the first prompt when absent. */
             title?: string | null;
         };
+        /** @description `POST /client-tools/disconnect`. */
+        DisconnectRequest: {
+            /** @description The client whose connection it is. */
+            clientID: string;
+            /** @description The connection's name, as it was given when it was opened. */
+            connection: string;
+        };
         /** @description The answer to a result or a cancel. */
         Done: {
             /** @description True when the same result had been taken before. */
@@ -888,6 +895,7 @@ export type Client = components['schemas']['Client'];
 export type ClientToken = components['schemas']['ClientToken'];
 export type ClientTokenRequest = components['schemas']['ClientTokenRequest'];
 export type CreateSession = components['schemas']['CreateSession'];
+export type DisconnectRequest = components['schemas']['DisconnectRequest'];
 export type Done = components['schemas']['Done'];
 export type Effect = components['schemas']['Effect'];
 export type ErrorBody = components['schemas']['ErrorBody'];

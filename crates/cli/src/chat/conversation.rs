@@ -1,12 +1,14 @@
 //! A conversation: a session, and how things are said in it.
 
+use std::collections::VecDeque;
+
 use handback_client::Api;
-use handback_wire::session::{CreateSession, MessageWithParts, Model, Prompt, PromptPart, Session};
+use handback_wire::session::{CreateSession, MessageWithParts, Model, Prompt, Session, Tokens};
 
 use super::layout::{Ink, usage};
 use super::lines::Lines;
+use super::pieces::Pieces;
 use super::screen::Screen;
-use super::transcript::Transcript;
 use super::turn::{Approval, Turn};
 use crate::failure::Interrupted;
 use crate::signals::{Signals, Stop};
@@ -77,22 +79,27 @@ impl Conversation {
 
     /// Says something and shows the answer. Ctrl-C stops the turn.
     pub(super) async fn say(&mut self, text: &str, signals: &mut Signals) -> anyhow::Result<Said> {
-        let message_id = format!("msg_{:032x}", fastrand::u128(..));
         let prompt = Prompt {
-            parts: vec![PromptPart::Text { text: text.to_owned() }],
             client_id: self.setting.client.clone(),
             model: self.setting.model.clone(),
             agent: self.setting.agent.clone(),
-            message_id: Some(message_id.clone()),
-            ..Prompt::default()
+            ..Prompt::from(text)
         };
         self.is_used = true;
         let client = self.session.client_id.as_deref().or(self.setting.client.as_deref());
-        let transcript = Transcript::new(message_id, client);
-        let hands = (&mut self.screen, &mut self.lines);
-        let mut turn = Turn::new(&self.api, &self.session.id, hands, self.approval, transcript);
+        let mut turn = Turn {
+            api: &self.api,
+            session: &self.session.id,
+            screen: &mut self.screen,
+            lines: &mut self.lines,
+            approval: self.approval,
+            pieces: Pieces::new(client),
+            events: self.api.turn(&self.session.id, prompt),
+            questions: VecDeque::new(),
+            tokens: Tokens::default(),
+        };
         let ended = tokio::select! {
-            ended = turn.run(&prompt) => Ok(ended),
+            ended = turn.run() => Ok(ended),
             stop = signals.next() => Err(stop),
         };
         let said = match ended {
@@ -109,7 +116,7 @@ impl Conversation {
                 Said::Stopped(stop)
             }
         };
-        let tokens = turn.transcript.tokens();
+        let tokens = turn.tokens;
         if let Said::Answered(answer) = &said
             && answer.info.finish.as_deref() == Some("length")
         {
@@ -124,9 +131,7 @@ impl Conversation {
 
 /// Why a turn ended early, for people; `None` if it did not.
 pub(super) fn failure(answer: &MessageWithParts) -> Option<String> {
-    let error = answer.info.error.as_ref()?;
-    let message = if error.data.message.is_empty() { &error.name } else { &error.data.message };
-    Some(message.clone())
+    answer.info.error.as_ref().map(|error| error.reason().to_owned())
 }
 
 async fn create(api: &Api, setting: &Setting) -> anyhow::Result<Session> {

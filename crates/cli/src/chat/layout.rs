@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use handback_wire::session::Tokens;
 
-use super::transcript::{CallEnd, Piece};
+use super::pieces::{CallEnd, Piece};
 use crate::output::plain;
 
 /// So much of an input is shown when a tool is called.

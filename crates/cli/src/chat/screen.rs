@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::layout::{Chunk, Ink, Layout};
-use super::transcript::Piece;
+use super::pieces::Piece;
 use crate::output::print;
 
 /// Where a chat is shown.

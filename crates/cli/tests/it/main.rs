@@ -8,6 +8,8 @@ mod bench;
 #[cfg(unix)]
 mod chat;
 #[cfg(unix)]
+mod local;
+#[cfg(unix)]
 mod processes;
 mod readme;
 #[cfg(unix)]

@@ -87,7 +87,7 @@ impl Calls {
     pub(super) fn cancel(&self, cancel: ToolCancel) {
         let running = self.desk.shared.runs().cancel(&cancel.request_id);
         if running {
-            self.desk.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
+            self.desk.shared.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
         }
     }
 
@@ -113,22 +113,18 @@ impl Calls {
 }
 
 impl Desk {
-    fn tell(&self, status: Status) {
-        (self.shared.options.observer)(status);
-    }
-
     /// Runs a call that this process has not run, unless the journal speaks against it.
     async fn begin(&self, handler: Handler, invocation: Invocation) {
         let request = &invocation.request;
         let remaining = invocation.deadline.saturating_duration_since(Instant::now());
         let begun = self.shared.options.journal.begin(&self.shared.client_id, &request.request_id, remaining).await;
         let known = match begun {
-            Beginning::Done(Some(result)) => Some(Arc::new(result)),
+            Beginning::Done(Some(result)) => Some(result),
             // What can be run twice is simply run again.
             _ if request.effect != Effect::Write => None,
-            Beginning::First => None,
-            Beginning::NotKept if request.attempt == 1 => None,
-            Beginning::NotKept | Beginning::Begun => Some(outcome_unknown(request)),
+            Beginning::First { has_forgotten: false } => None,
+            Beginning::NotKept | Beginning::First { .. } if request.attempt == 1 => None,
+            Beginning::NotKept | Beginning::First { .. } | Beginning::Begun => Some(outcome_unknown(request)),
             Beginning::Done(None) => Some(result_not_kept()),
             Beginning::Failed(error) => {
                 Some(failure(format!("the tool was not run: its client cannot write its journal of calls ({error})")))
@@ -147,7 +143,7 @@ impl Desk {
         let Invocation { request, deadline, cancellation } = invocation.clone();
         let request_id = request.request_id;
         let attempt = request.attempt;
-        self.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
+        self.shared.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
         let began = Instant::now();
         let mut handling = pin!(AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind());
         let ended = tokio::select! {
@@ -155,7 +151,7 @@ impl Desk {
             () = cancellation.cancelled() => None,
             () = sleep_until(deadline) => {
                 cancellation.cancel();
-                self.tell(Status::Cancelled { request_id: request_id.clone(), reason: "the call expired".to_owned() });
+                self.shared.tell(Status::Cancelled { request_id: request_id.clone(), reason: "the call expired".to_owned() });
                 None
             }
         };
@@ -178,7 +174,7 @@ impl Desk {
                 ToolResult::Success(_) => None,
                 ToolResult::Error { error } => Some(error.clone()),
             };
-            self.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
+            self.shared.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
             self.deliver(request_id, result, deadline).await;
         }
     }
@@ -203,7 +199,7 @@ impl Desk {
         };
         if let Some(error) = error {
             tracing::warn!(request_id, %error, "a result was not accepted");
-            self.tell(Status::Undelivered { request_id, reason: error.to_string() });
+            self.shared.tell(Status::Undelivered { request_id, reason: error.to_string() });
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// For a call without a deadline that can be read: the longest that Handback lets a call take.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the server's clock shows. Deadlines are the server's, and a laptop's clock may be minutes off.
 #[derive(Debug, Clone, Copy)]

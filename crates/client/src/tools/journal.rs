@@ -1,6 +1,6 @@
 //! What is kept of calls beyond this process, so that none is run twice although the process is started anew.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +9,20 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use handback_wire::client_tools::ToolResult;
+use serde::{Deserialize, Serialize};
+
+use super::clock::LONGEST;
 
 /// How long a call is remembered after its deadline. The server does not offer it any more by then.
 const KEPT: Duration = Duration::from_secs(10 * 60);
 /// A larger result is not kept, only that there was one.
 const MAX_RESULT_BYTES: usize = 64 * 1024;
-/// How many calls are kept; the one that expires first is forgotten first.
-const MAX_CALLS: usize = 64 * 1024;
+/// How many calls are kept; the one that expires first is forgotten first, and that some were is written down.
+const MAX_CALLS: usize = 16 * 1024;
 /// After so many calls the old ones are cleared away.
 const CLEAR_EVERY: usize = 4 * 1024;
+/// The file that says until when calls may come that were forgotten.
+const FORGOTTEN: &str = "forgotten";
 
 /// What is remembered of calls.
 #[derive(Debug, Clone)]
@@ -65,18 +70,35 @@ impl Journal {
 pub(super) enum Beginning {
     /// There is no journal beyond this process.
     NotKept,
-    /// It was not begun before.
-    First,
+    /// It was not begun before, as far as is known: others may have been forgotten for want of room.
+    First { has_forgotten: bool },
     /// It was begun, and its end is not known.
     Begun,
     /// It was run; this is its result, if that was kept.
-    Done(Option<ToolResult>),
+    Done(Option<Arc<ToolResult>>),
     /// The journal cannot be written.
     Failed(io::Error),
 }
 
-/// One file for each call: empty while it runs, then its result. When it may be forgotten is the time of its last change,
-/// which is set to that.
+/// What is written down of a call. The TypeScript SDK writes the same, so that both may share a directory.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// When it may be forgotten, in milliseconds since 1970.
+    expires: u64,
+    state: NoteState,
+    /// `None` while it runs, or if it was too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Arc<ToolResult>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NoteState {
+    Started,
+    Done,
+}
+
+/// One file for each call.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
@@ -91,67 +113,93 @@ impl Directory {
         let path = self.path.join(name);
         // Whoever creates the file runs the call: of two processes, one.
         match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                file.set_modified(expiry(remaining))?;
-                Ok(Beginning::First)
+            Ok(mut file) => {
+                let expires = now_in_milliseconds() + milliseconds(remaining + KEPT);
+                let note = Note { expires, state: NoteState::Started, result: None };
+                file.write_all(&serde_json::to_vec(&note)?)?;
+                Ok(Beginning::First { has_forgotten: self.forgotten_until()? > now_in_milliseconds() })
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let text = fs::read_to_string(&path)?;
-                if text.is_empty() {
-                    return Ok(Beginning::Begun);
-                }
-                // Something else than a result is there when it was too large.
-                Ok(Beginning::Done(serde_json::from_str(&text).ok()))
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(match read(&path)? {
+                Some(Note { state: NoteState::Done, result, .. }) => Beginning::Done(result),
+                // One that cannot be read is just being written, or was when the machine stopped.
+                Some(Note { state: NoteState::Started, .. }) | None => Beginning::Begun,
+            }),
             Err(error) => Err(error),
         }
     }
 
-    fn finish(&self, name: &str, result: &ToolResult) -> io::Result<()> {
-        let mut text = serde_json::to_vec(result)?;
-        if text.len() > MAX_RESULT_BYTES {
-            text = br#"{"status":"done"}"#.to_vec();
-        }
+    fn finish(&self, name: &str, result: &Arc<ToolResult>) -> io::Result<()> {
         let path = self.path.join(name);
-        let draft = path.with_extension("new");
-        let expires = fs::metadata(&path).and_then(|metadata| metadata.modified());
-        let mut file = File::create(&draft)?;
-        file.write_all(&text)?;
-        file.set_modified(expires.unwrap_or_else(|_| expiry(Duration::ZERO)))?;
-        drop(file);
-        // At once: there is never half a result.
-        fs::rename(&draft, &path)
+        let began = read(&path)?.map(|note| note.expires);
+        let expires = began.unwrap_or_else(|| now_in_milliseconds() + milliseconds(KEPT));
+        let mut note = Note { expires, state: NoteState::Done, result: Some(Arc::clone(result)) };
+        let mut text = serde_json::to_vec(&note)?;
+        if text.len() > MAX_RESULT_BYTES {
+            note.result = None;
+            text = serde_json::to_vec(&note)?;
+        }
+        replace(&path, &text)
     }
 
-    /// Forgets what may be forgotten.
+    /// Until when calls may come that were forgotten.
+    fn forgotten_until(&self) -> io::Result<u64> {
+        match fs::read_to_string(self.path.join(FORGOTTEN)) {
+            Ok(text) => Ok(text.trim().parse().unwrap_or(u64::MAX)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Forgets what may be forgotten, and more if there is too much.
     fn clear(&self) -> io::Result<()> {
-        let now = now();
+        let now = now_in_milliseconds();
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            let path = entry.path();
+            let path = entry?.path();
             if !is_ours(&path) {
                 continue;
             }
-            // Another process may have cleared it away.
-            match entry.metadata().and_then(|metadata| metadata.modified()) {
-                Ok(expires) if expires > now => kept.push((expires, path)),
-                Ok(_) => remove(&path)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            let expires = match read(&path)? {
+                Some(note) => note.expires,
+                None => match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+                    // Nobody knows how long it was given.
+                    Ok(changed) => since_1970(changed) + milliseconds(LONGEST + KEPT),
+                    // Another process has cleared it away.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                },
+            };
+            if expires > now { kept.push((expires, path)) } else { remove(&path)? }
         }
         kept.sort();
-        let excess = kept.len().saturating_sub(MAX_CALLS);
-        kept.iter().take(excess).try_for_each(|(_, path)| remove(path))
+        let excess = &kept[..kept.len().saturating_sub(MAX_CALLS)];
+        if let Some((last, _)) = excess.last() {
+            replace(&self.path.join(FORGOTTEN), last.to_string().as_bytes())?;
+        }
+        excess.iter().try_for_each(|(_, path)| remove(path))
     }
 }
 
-/// Whether the journal has written a file of this name.
+/// Reads what was written down; `None` if it is not there, or not all of it.
+fn read(path: &Path) -> io::Result<Option<Note>> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file at once: whoever reads it sees what was there before, or all of what is there now.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension(format!("{:016x}.tmp", fastrand::u64(..)));
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = remove(&draft))
+}
+
+/// Whether a journal has written a file of this name.
 fn is_ours(path: &Path) -> bool {
-    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) && matches!(extension, Some("json" | "new"))
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (hash, rest) = name.split_at_checked(64).unwrap_or_default();
+    hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && rest.starts_with('.')
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -167,13 +215,17 @@ fn name(client_id: &str, request_id: &str) -> String {
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).chain([".json".to_owned()]).collect()
 }
 
-fn expiry(remaining: Duration) -> SystemTime {
-    now() + remaining + KEPT
+#[expect(clippy::disallowed_methods, reason = "files outlive the process, so this is wall time")]
+fn now_in_milliseconds() -> u64 {
+    since_1970(SystemTime::now())
 }
 
-#[expect(clippy::disallowed_methods, reason = "files outlive the process, so this is wall time")]
-fn now() -> SystemTime {
-    SystemTime::now()
+fn since_1970(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds)
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Runs something that waits for the disk.

@@ -94,7 +94,7 @@ impl Link {
                 return Err(lost);
             };
             tracing::warn!(error = %lost, ?retry_in, "not connected");
-            self.tell(Status::Disconnected { reason: lost.to_string(), retry_in });
+            self.shared.tell(Status::Disconnected { reason: lost.to_string(), retry_in });
             self.shared.state.send_replace(State::Retrying);
             tokio::select! {
                 () = sleep(retry_in) => {}
@@ -149,7 +149,7 @@ impl Link {
         self.reconnect.connected();
         let tools = self.shared.offered().tools.iter().map(|tool| self.shared.full_id(&tool.definition.id)).collect();
         tracing::info!(?tools, "connected");
-        self.tell(Status::Connected { tools });
+        self.shared.tell(Status::Connected { tools });
         self.shared.state.send_replace(State::Open);
     }
 
@@ -185,10 +185,6 @@ impl Link {
             Err(_elapsed) => tracing::warn!("the goodbye took too long; the server keeps the tools for the grace"),
         }
         Ok(())
-    }
-
-    fn tell(&self, status: Status) {
-        (self.shared.options.observer)(status);
     }
 }
 

@@ -31,6 +31,8 @@ const MAX_EVENTS: usize = 64;
 const MAX_OUTGOING: usize = 64;
 /// How long a message may take to be written; then the connection is dead.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// However little silence is borne.
+const SHORTEST_PING: Duration = Duration::from_millis(10);
 /// How long closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -69,8 +71,14 @@ impl Socket {
             silence,
         };
         let closing = CancellationToken::new();
-        let writer =
-            Writer { sink, outgoing, unanswered, api: api.clone(), ping: silence / 3, closing: closing.clone() };
+        let writer = Writer {
+            sink,
+            outgoing,
+            unanswered,
+            api: api.clone(),
+            ping: (silence / 3).max(SHORTEST_PING),
+            closing: closing.clone(),
+        };
         tasks.spawn(drive(reader, writer));
         let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference: AtomicU64::new(1), api: api.clone() };
         Self { events, speaker: Arc::new(speaker), api, _close: closing.drop_guard() }

@@ -4,6 +4,9 @@
 
 mod api;
 mod events;
+#[cfg(unix)]
+mod local;
 mod sessions;
 mod stub;
 mod tools;
+mod turns;

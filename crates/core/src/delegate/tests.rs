@@ -268,6 +268,31 @@ async fn within_the_grace_a_reader_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_that_is_lost_again_before_it_was_told_what_it_missed_is_told_the_next_time() {
+    let hub = hub();
+    register(&hub);
+    let mut connection = hub.connect(with_grace()).unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        waiters.push(start(&hub).await);
+    }
+    let (_, _, last) = offered(&mut connection).await;
+    let missed = [offered(&mut connection).await, offered(&mut connection).await];
+    drop(connection);
+    let back = || hub.connect(Opening { last_seen: Some(last.clone()), ..with_grace() }).unwrap();
+    drop(back());
+    // One of the two is written, and lost with the connection.
+    assert_eq!(offered(&mut back()).await, missed[0]);
+    let mut back = back();
+    let (late, _late_waiter) = start(&hub).await;
+    for missed in missed {
+        assert_eq!(offered(&mut back).await, missed);
+    }
+    assert_eq!(offered(&mut back).await.0, late);
+    assert_quiet(&mut back);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_last_seen_id_calls_are_offered_again() {
     let hub = hub();
     register(&hub);

@@ -30,7 +30,10 @@ impl Table {
                 let call = &self.calls[request];
                 assert_eq!((call.number, call.head.client()), (*number, id));
                 if let Some(link) = call.link() {
-                    assert!(client.links.iter().any(|known| known.id == link), "{request} is with a closed connection");
+                    let link = client.links.iter().find(|known| known.id == link);
+                    let link = link.unwrap_or_else(|| panic!("{request} is with a closed connection"));
+                    let assigned = call.stage == Stage::Assigned(link.id);
+                    assert!(!assigned || link.outbox.will_offer(request), "{request} is in nobody's outbox");
                 }
                 if !client.links.is_empty() && call.stage == Stage::Waiting {
                     assert!(!client.links.iter().any(|link| link.takes(&call.head)), "{request} waits for nothing");

@@ -141,7 +141,7 @@ export class Calls {
     } catch (error) {
       return this.#refuse(call, `the journal cannot be written: ${messageOf(error)}; ${NOT_RUN}`);
     }
-    return this.#run(call, tool, entry);
+    return call.handler.signal.aborted ? undefined : this.#run(call, tool, entry);
   }
 
   /** Runs the handler; gives its result if somebody waits for it. */
@@ -152,8 +152,9 @@ export class Calls {
     if (result) {
       // What cannot be written down is delivered all the same; should it come again, it is not run again.
       await entry?.finish(result).catch((error: unknown) => console.warn("handback: a result cannot be kept:", error));
+    } else {
+      this.#end(call, call.handler.signal.reason as DOMException);
     }
-    if (!result) this.#end(call, call.handler.signal.reason as DOMException);
     if (!result || call.over.signal.aborted) return undefined;
     const elapsed = performance.now() - began;
     this.#tell(call, { type: "finished", elapsed, ...(result.status === "error" && { error: result.error }) });
@@ -165,8 +166,9 @@ export class Calls {
     const { signal } = call.handler;
     const settled = new AbortController();
     const abandoned = aborted(signal, settled.signal).then(() => pause(CLEANUP, settled.signal));
-    const { input, deadline: _, type: __, effect: ___, ...facts } = call.request;
-    const toolCall: ToolCall = { ...facts, attempt: facts.attempt ?? 1, deadline: call.deadline.date, signal };
+    const { tool: id, requestID, sessionID, messageID, callID, attempt = 1, input } = call.request;
+    const deadline = call.deadline.date;
+    const toolCall: ToolCall = { tool: id, requestID, sessionID, messageID, callID, attempt, deadline, signal };
     const handled = tool.run(input, toolCall).then(resultOf, (thrown: unknown) => failure(messageOf(thrown)));
     try {
       return (await Promise.race([handled, abandoned])) ?? undefined;

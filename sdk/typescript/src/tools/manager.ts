@@ -17,6 +17,7 @@ import { SseTransport } from "./sse-transport.js";
 import { Stay } from "./stay.js";
 import { ServerClock } from "./time.js";
 import { makeTool, type ToolDefinition, type ToolHandler, type ToolInput, type ToolParameters } from "./tool.js";
+import { randomName } from "./transport.js";
 
 const GRACE = 30_000;
 const SILENCE = 90_000;
@@ -83,7 +84,7 @@ export class ClientToolsManager {
     await this.#registrations.register(makeTool(id, whole, handler));
   }
 
-  /** Offers a tool no longer. Resolves when the server has confirmed it, at once before `connect`. Calls under way go on. */
+  /** Offers a tool no longer; calls under way go on. Resolves when the server has confirmed it, at once before `connect`. */
   async unregister(id: string): Promise<void> {
     await this.#registrations.unregister(id);
   }
@@ -168,7 +169,10 @@ export class ClientToolsManager {
   }
 }
 
-function chooseWebSocket({ useWebSocket, WebSocket = globalThis.WebSocket }: ClientToolsOptions): WebSocketConstructor | undefined {
+function chooseWebSocket({
+  useWebSocket,
+  WebSocket = globalThis.WebSocket,
+}: ClientToolsOptions): WebSocketConstructor | undefined {
   if (!(useWebSocket ?? isBrowser())) return undefined;
   if (useWebSocket && !WebSocket) throw new TypeError("there is no WebSocket here: pass one as the option `WebSocket`");
   return WebSocket;
@@ -176,10 +180,4 @@ function chooseWebSocket({ useWebSocket, WebSocket = globalThis.WebSocket }: Cli
 
 function disconnected(): HandbackError {
   return new HandbackError("closed", "disconnect() was called");
-}
-
-/** 128 random bits. */
-function randomName(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,6 +1,6 @@
 // What happens to the page that this runs in, if there is one.
 
-/** Whether this is a browser, also one of its workers. There, every event stream takes one of six connections to a host. */
+/** Whether this is a browser or one of its workers. There, an event stream takes one of six connections to a host. */
 export function isBrowser(): boolean {
   return "document" in globalThis || "WorkerGlobalScope" in globalThis;
 }

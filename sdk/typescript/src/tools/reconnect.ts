@@ -4,7 +4,6 @@ import { Backoff } from "../backoff.js";
 import { HandbackError } from "../error.js";
 import type { Credentials } from "./credentials.js";
 import { delayAfter } from "./retry.js";
-import { SUPERSEDED } from "./socket.js";
 
 /** A connection that held for so long was a good one, and the delays start over; in ms. */
 const STEADY = 10_000;
@@ -49,9 +48,9 @@ export class Reconnect {
     return delayAfter(error, this.#backoff);
   }
 
-  /** What was refused at the very first connection is refused again; later it may be a server that is being restarted. */
+  /** What is refused at the very first connection is refused again; later it may be a server that is being restarted. */
   async #mayPass(error: Error): Promise<boolean> {
-    if (!(error instanceof HandbackError) || error.code === SUPERSEDED) return false;
+    if (!(error instanceof HandbackError)) return false;
     if (error.denied) return this.#credentials.mayBeRenewed();
     return error.transient || this.#wasOpen;
   }

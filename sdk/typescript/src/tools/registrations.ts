@@ -2,7 +2,7 @@
 
 import { HandbackError, type Http } from "../http.js";
 import { persist } from "./retry.js";
-import { aborted } from "./time.js";
+import { aborted, follow } from "./time.js";
 import type { Tool } from "./tool.js";
 
 /** How many changes may wait for the server; one more is refused. */
@@ -29,6 +29,8 @@ export class Registrations {
   /** Fires when a change was added. */
   #added = new AbortController();
   #isAttached = false;
+  /** Gives up the change that is being made. */
+  #giveUp = () => {};
 
   constructor(http: Http, clientID: string, mayPass: (error: unknown) => boolean) {
     this.#http = http;
@@ -54,6 +56,7 @@ export class Registrations {
     this.#isAttached = false;
     this.#scopes.clear();
     for (const change of this.#changes.splice(0)) change.refused(error);
+    this.#giveUp();
   }
 
   register(tool: Tool): Promise<void> {
@@ -86,7 +89,7 @@ export class Registrations {
     for (const scope of this.#scopes) await this.#register([...this.#tools.values()], scope, signal);
   }
 
-  /** Tells the server of every change, one after the other, until the signal fires or the credentials are not accepted. */
+  /** Tells the server of every change, one after the other, until the signal fires or the token is not accepted. */
   async keepUp(signal: AbortSignal): Promise<never> {
     for (;;) {
       const change = this.#changes[0];
@@ -96,13 +99,17 @@ export class Registrations {
         this.#added = new AbortController();
         continue;
       }
+      const { controller, release } = follow(signal);
+      this.#giveUp = () => controller.abort();
       try {
-        await change.apply(signal);
+        await change.apply(controller.signal);
         change.confirmed();
       } catch (error) {
         // It stays, and is made on the next connection.
         if (signal.aborted || isUnauthorized(error)) throw error;
         change.refused(error);
+      } finally {
+        release();
       }
       if (this.#changes[0] === change) this.#changes.shift();
     }

@@ -20,7 +20,9 @@ export function resultOf(given: unknown): ToolResult {
     fields = { title, output, metadata, attachments };
   } else {
     const kind = Array.isArray(given) ? "an array" : `a ${typeof given}`;
-    return failure(`the tool ran, but gave ${kind}; it must give a string or {title?, output?, metadata?, attachments?}`);
+    return failure(
+      `the tool ran, but gave ${kind}; it must give a string or {title?, output?, metadata?, attachments?}`,
+    );
   }
   try {
     return JSON.parse(JSON.stringify({ status: "success", ...fields })) as ToolResult;

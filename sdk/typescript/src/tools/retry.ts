@@ -24,7 +24,7 @@ export interface Patience {
   mayPass: (error: unknown) => boolean;
 }
 
-/** Tries until it succeeds, fails for good, or there is no time left for another try: then the last failure is thrown. */
+/** Tries until it succeeds, fails for good, or there is no time for another try: then the last failure is thrown. */
 export async function persist<T>(attempt: () => Promise<T>, { signal, remaining, mayPass }: Patience): Promise<T> {
   const backoff = new Backoff(FIRST_DELAY, LONGEST_DELAY);
   for (;;) {

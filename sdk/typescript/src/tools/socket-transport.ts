@@ -81,7 +81,7 @@ export class SocketTransport implements Transport {
     else if (message["type"] === "cancel") takeCancel(message, this.#receiver);
   }
 
-  /** Why a socket cannot be opened is not told to a script. The same address asked plainly tells: 426 if all is well. */
+  /** Why a socket cannot be opened is not told to a script. The same address asked plainly does: 426 if all is well. */
   async #reason(path: string[], query: Record<string, string>, signal: AbortSignal, cause: unknown): Promise<unknown> {
     try {
       await this.#http.request("GET", path, { query, signal });

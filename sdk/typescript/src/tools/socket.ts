@@ -148,7 +148,7 @@ function whyClosed(code: number, reason: string, place: string): HandbackError {
   }
   if (code === 4009) {
     const message = `another connection to ${place} took over under the name of this one: ${said}`;
-    return new HandbackError("refused", message, { code: SUPERSEDED });
+    return new HandbackError("interrupted", message, { code: SUPERSEDED });
   }
   return new HandbackError("interrupted", `the connection to ${place} was lost: ${said}`);
 }

@@ -3,7 +3,15 @@
 import { HandbackError, type Http } from "../http.js";
 import { readEvents } from "../sse.js";
 import type { ToolResult } from "./result.js";
-import { type Address, type Connection, parseObject, type Receiver, takeCancel, takeRequest, type Transport } from "./transport.js";
+import {
+  type Address,
+  type Connection,
+  parseObject,
+  type Receiver,
+  takeCancel,
+  takeRequest,
+  type Transport,
+} from "./transport.js";
 
 export class SseTransport implements Transport {
   readonly #http: Http;
@@ -47,6 +55,11 @@ export class SseTransport implements Transport {
   }
 }
 
-export async function sendByHttp(http: Http, requestID: string, result: ToolResult, signal: AbortSignal): Promise<void> {
+export async function sendByHttp(
+  http: Http,
+  requestID: string,
+  result: ToolResult,
+  signal: AbortSignal,
+): Promise<void> {
   await http.request("POST", ["client-tools", "result"], { body: { requestID, result }, signal });
 }

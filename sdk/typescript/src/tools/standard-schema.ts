@@ -11,12 +11,12 @@ export interface StandardProperties<Input = unknown, Output = Input> {
   readonly types?: { readonly input: Input; readonly output: Output } | undefined;
   readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
   /** How to write the schema as JSON Schema, in libraries that can. */
-  readonly jsonSchema?: { readonly input: (options: { readonly target: string }) => Record<string, unknown> } | undefined;
+  readonly jsonSchema?:
+    { readonly input: (options: { readonly target: string }) => Record<string, unknown> } | undefined;
 }
 
 export type StandardResult<Output> =
-  | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: readonly StandardIssue[] };
+  { readonly value: Output; readonly issues?: undefined } | { readonly issues: readonly StandardIssue[] };
 
 export interface StandardIssue {
   readonly message: string;

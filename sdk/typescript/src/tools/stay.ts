@@ -6,8 +6,9 @@ import type { StateEvent } from "./events.js";
 import { listenToPage } from "./page.js";
 import type { Reconnect } from "./reconnect.js";
 import type { Registrations } from "./registrations.js";
+import { SUPERSEDED } from "./socket.js";
 import { follow, pause } from "./time.js";
-import type { Address, Receiver, Transport } from "./transport.js";
+import { type Address, randomName, type Receiver, type Transport } from "./transport.js";
 
 /** How long the goodbye may take, in ms. A server that cannot be reached leaves it to the grace. */
 const GOODBYE = 5000;
@@ -100,6 +101,9 @@ export class Stay {
       this.#wake = new AbortController();
       const error = await this.#connectOnce();
       if (this.leaving) return;
+      // Nobody else has this name: it was an older try of ours, which the network delivered late. Under another name that
+      // cannot happen again, and whoever took over does no harm.
+      if (error instanceof HandbackError && error.code === SUPERSEDED) this.#parts.address.connection = randomName();
       const retryIn = await reconnect.delayAfter(error);
       if (this.leaving) return;
       if (retryIn === undefined) return this.#giveUp(error);

@@ -39,7 +39,7 @@ export function aborted(...signals: AbortSignal[]): Promise<void> {
   });
 }
 
-/** A signal that fires with another one, or when it is aborted itself. It lets go of the other one when `release` is called. */
+/** A signal that fires with another one, or by itself. It lets go of the other one when `release` is called. */
 export function follow(parent: AbortSignal): { controller: AbortController; release: () => void } {
   const controller = new AbortController();
   const abort = () => controller.abort(parent.reason);

@@ -104,7 +104,9 @@ function toJsonSchema(id: string, parameters: ToolParameters | undefined): JsonS
   const advice = "give the JSON Schema beside it, as `jsonSchema`";
   if (!jsonSchema) {
     const hint = vendor === "valibot" ? "; `toStandardJsonSchema` of @valibot/to-json-schema adds it" : "";
-    throw new TypeError(`the schema of the tool "${id}" (${vendor}) cannot be written as JSON Schema: ${advice}${hint}`);
+    throw new TypeError(
+      `the schema of the tool "${id}" (${vendor}) cannot be written as JSON Schema: ${advice}${hint}`,
+    );
   }
   try {
     return jsonSchema.input({ target: "draft-2020-12" });

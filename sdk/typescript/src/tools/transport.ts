@@ -16,11 +16,17 @@ export interface Receiver {
 export interface Address {
   readonly clientID: string;
   /** A newer connection of the same name takes over from an older one that the server still believes in. */
-  readonly connection: string;
+  connection: string;
   /** How long tools and calls stay when it is lost, in ms. */
   readonly grace: number;
   /** A connection that is silent for so long is dead; in ms. */
   readonly silence: number;
+}
+
+/** 128 random bits. */
+export function randomName(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A way to the server: one connection at a time, as many one after the other as it takes. */

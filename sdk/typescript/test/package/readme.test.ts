@@ -12,6 +12,8 @@ import { BINARY, startServer } from "./server.js";
 
 const run = promisify(execFile);
 const PACKAGE = resolve(import.meta.dirname, "../..");
+/** The page that everybody reads first. */
+const FRONT_PAGE = resolve(PACKAGE, "../../README.md");
 
 /** What a block that imports nothing goes on from: what the first one has made. */
 const BEFORE = `
@@ -40,6 +42,7 @@ function blocksOf(readme: string): Block[] {
 
 test("what the README shows is what happens", async (test) => {
   const blocks = blocksOf(await readFile(join(PACKAGE, "README.md"), "utf8"));
+  for (const block of blocksOf(await readFile(FRONT_PAGE, "utf8"))) blocks.push({ ...block, runs: true });
   assert.ok(blocks.filter(({ runs }) => runs).length >= 5, "the blocks were not found");
   const project = await mkdtemp(join(tmpdir(), "handback-readme-"));
   test.after(() => rm(project, { recursive: true, force: true }));
@@ -78,8 +81,9 @@ test("what the README shows is what happens", async (test) => {
 });
 
 test("ten lines are enough", async () => {
-  const readme = await readFile(join(PACKAGE, "README.md"), "utf8");
-  const [, first = ""] = /^```ts run\n(.*?)^```/ms.exec(readme) ?? [];
-  const lines = first.split("\n").filter((line) => line.trim() !== "");
-  assert.ok(lines.length > 0 && lines.length <= 10, `${lines.length} lines`);
+  for (const page of [join(PACKAGE, "README.md"), FRONT_PAGE]) {
+    const [, first = ""] = /^```ts(?: run)?\n(.*?)^```/ms.exec(await readFile(page, "utf8")) ?? [];
+    const lines = first.split("\n").filter((line) => line.trim() !== "");
+    assert.ok(lines.length > 0 && lines.length <= 10, `${lines.length} lines in ${page}`);
+  }
 });

@@ -6,8 +6,8 @@ import { test as unbounded, type TestContext } from "node:test";
 const PATIENCE = 20_000;
 
 /** A test, which is over in time: what it waits for without saying so, it does not wait for long. */
-export function test(name: string, run: (test: TestContext) => Promise<void> | void): void {
-  void unbounded(name, { timeout: 3 * PATIENCE }, run);
+export function test(name: string, run: (test: TestContext) => Promise<void> | void, timeout = 3 * PATIENCE): void {
+  void unbounded(name, { timeout }, run);
 }
 
 /** What is promised, or an error that says what did not come. */
@@ -36,20 +36,21 @@ export class Log<T> {
 
   /** The first item like that, now or later. */
   async until(what: string, like: (item: T) => boolean): Promise<T> {
-    let look = () => {};
-    const found = new Promise<T>((resolve) => {
-      look = () => {
+    return within(what, this.eventually(like));
+  }
+
+  /** The same, however long it takes: the test has its own limit. */
+  eventually(like: (item: T) => boolean): Promise<T> {
+    return new Promise<T>((resolve) => {
+      const look = () => {
         const item = this.all.find(like);
-        if (item !== undefined) resolve(item);
+        if (item === undefined) return;
+        this.#waiting.delete(look);
+        resolve(item);
       };
       this.#waiting.add(look);
       look();
     });
-    try {
-      return await within(what, found);
-    } finally {
-      this.#waiting.delete(look);
-    }
   }
 
   /** Waits until there are so many. */
@@ -60,7 +61,11 @@ export class Log<T> {
 }
 
 /** A promise, and who settles it. */
-export function deferred<T = void>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (error: unknown) => void } {
+export function deferred<T = void>(): {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+  reject: (error: unknown) => void;
+} {
   let resolve: (value: T) => void = () => {};
   let reject: (error: unknown) => void = () => {};
   const promise = new Promise<T>((onResolve, onReject) => {

@@ -12,7 +12,7 @@ import { within } from "./patience.js";
 // The runner ends a file that takes too long; its servers go with it.
 process.once("SIGTERM", () => process.exit(1));
 
-const BINARY = process.env["HANDBACK_BINARY"] ?? resolve(import.meta.dirname, "../../../../target/debug/handback");
+export const BINARY = process.env["HANDBACK_BINARY"] ?? resolve(import.meta.dirname, "../../../../target/debug/handback");
 
 export interface Settings {
   /** The text of its handback.toml. */
@@ -96,7 +96,9 @@ export class Server {
           if (line?.[1]) resolve(line[1]);
         });
       }
-      child.once("error", (cause) => reject(new Error(`${BINARY} cannot be started; \`make sdk\` builds it`, { cause })));
+      child.once("error", (cause) =>
+        reject(new Error(`${BINARY} cannot be started; \`make sdk\` builds it`, { cause })),
+      );
       child.once("close", (code) => reject(new Error(`the server ended with ${code}:\n${said}`)));
     });
     this.url = await within("the server listens", listens);

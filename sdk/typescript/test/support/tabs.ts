@@ -2,10 +2,16 @@
 
 import type { LocksLike, StorageLike } from "../../src/tools/journal/local-storage.js";
 
-/** `localStorage` with room for so many characters. */
+/** `localStorage` with room for so many characters, in one item and in all. */
 export class FakeStorage implements StorageLike {
   readonly #items = new Map<string, string>();
   room = Number.POSITIVE_INFINITY;
+  capacity = Number.POSITIVE_INFINITY;
+
+  /** The characters of all items but one. */
+  sizeWithout(key?: string): number {
+    return [...this.#items].reduce((size, [other, value]) => size + (other === key ? 0 : value.length), 0);
+  }
 
   get length(): number {
     return this.#items.size;
@@ -20,7 +26,8 @@ export class FakeStorage implements StorageLike {
   }
 
   setItem(key: string, value: string): void {
-    if (value.length > this.room) throw new DOMException("the quota has been exceeded", "QuotaExceededError");
+    const isFull = this.sizeWithout(key) + value.length > this.capacity;
+    if (isFull || value.length > this.room) throw new DOMException("the quota has been exceeded", "QuotaExceededError");
     this.#items.set(key, value);
   }
 

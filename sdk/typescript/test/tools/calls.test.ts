@@ -261,7 +261,10 @@ test("stopping fires the signals, waits for last words, takes nothing new, and i
   void calls.stop("goodbye").then(() => (isOver = true));
   calls.take(request("new"));
   await time.pass(4999);
-  assert.deepEqual({ isOver, sent }, { isOver: false, sent: [{ requestID: "hears", result: success("stopped: goodbye") }] });
+  assert.deepEqual(
+    { isOver, sent },
+    { isOver: false, sent: [{ requestID: "hears", result: success("stopped: goodbye") }] },
+  );
   await time.pass(1);
   assert.equal(isOver, true);
   assert.deepEqual(told.at(-1), "cancelled deaf goodbye");
@@ -298,6 +301,20 @@ test("what cannot be written down is not run, unless it may be run again", async
     ],
   );
   assert.equal(warn.mock.callCount(), 1);
+});
+
+test("a call that is cancelled while it is written down is not run", async (context) => {
+  const written = deferred<boolean>();
+  const slow: Journal = {
+    open: async (lookup) => ({ ...(await memoryJournal().open(lookup)), start: () => written.promise }),
+  };
+  const { calls, sent, told } = setUp(context, { journal: slow });
+  calls.take(request("a"));
+  await settle();
+  calls.cancel("a", "changed my mind");
+  written.resolve(true);
+  await settle();
+  assert.deepEqual({ sent, told }, { sent: [], told: ["cancelled a changed my mind"] });
 });
 
 test("a call that somebody else starts at the same moment is left to them", async (context) => {

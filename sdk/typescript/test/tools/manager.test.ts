@@ -133,7 +133,7 @@ test("on return the server is told the last event, once it was taken, and nothin
   await manager.connect();
   const [first] = await server.streams.count("a stream", 1);
   first?.write(event("tool-request", call("a"), "e-1") + event("ping", "") + event("tool-request", "{", "e-2"));
-  first?.write("event: tool-request\ndata: {\"cut\":");
+  first?.write('event: tool-request\ndata: {"cut":');
   await calls.until("it is started", ({ type }) => type === "started");
   first?.destroy();
   const [, second] = await server.streams.count("another stream", 2);
@@ -180,9 +180,16 @@ test("a change that the connection interrupts is made on the next one, and its t
     });
     response.on("error", () => {});
   });
-  await within("it is confirmed", manager.register("tool", TOOL, () => "ready"));
-  assert.deepEqual(bodies(server, "POST result"), [{ requestID: "early", result: { status: "success", output: "ready" } }]);
-  const registered = (bodies(server, "POST register") as { tools: { id: string }[] }[]).map(({ tools }) => tools.length);
+  await within(
+    "it is confirmed",
+    manager.register("tool", TOOL, () => "ready"),
+  );
+  assert.deepEqual(bodies(server, "POST result"), [
+    { requestID: "early", result: { status: "success", output: "ready" } },
+  ]);
+  const registered = (bodies(server, "POST register") as { tools: { id: string }[] }[]).map(
+    ({ tools }) => tools.length,
+  );
   assert.deepEqual(registered, [0, 1, 0, 1], "it is not part of what was confirmed before");
 });
 
@@ -206,8 +213,14 @@ test("a silent stream is dead", async (context) => {
 test("disconnecting ends a connection that is being opened, and what waits for it", async (context) => {
   const { server, manager, states } = await setUp(context);
   server.next("GET pending", () => {});
-  const connecting = assert.rejects(manager.connect(), (error) => error instanceof HandbackError && error.kind === "closed");
-  const registering = assert.rejects(manager.register("a", TOOL, () => ""), { message: "disconnect() was called" });
+  const connecting = assert.rejects(
+    manager.connect(),
+    (error) => error instanceof HandbackError && error.kind === "closed",
+  );
+  const registering = assert.rejects(
+    manager.register("a", TOOL, () => ""),
+    { message: "disconnect() was called" },
+  );
   await server.asked.count("it asks", 1);
   await manager.disconnect();
   await Promise.all([connecting, registering]);
@@ -215,6 +228,25 @@ test("disconnecting ends a connection that is being opened, and what waits for i
   assert.equal(server.count("POST disconnect"), 0, "the server does not know of a connection");
   await manager.connect();
   assert.deepEqual(bodies(server, "POST register"), [{ clientID: "laptop", tools: [] }]);
+});
+
+test("a tool that the server has not confirmed when it disconnects is not kept", async (context) => {
+  const { server, manager } = await setUp(context);
+  await manager.register("old", TOOL, () => "");
+  await manager.connect();
+  server.next("POST register", () => {});
+  const registering = assert.rejects(
+    manager.register("new", TOOL, () => ""),
+    { message: "disconnect() was called" },
+  );
+  await server.asked.count("it is being registered", 3);
+  await Promise.all([registering, manager.disconnect()]);
+  await manager.connect();
+  const last = bodies(server, "POST register").at(-1) as { tools: { id: string }[] };
+  assert.deepEqual(
+    last.tools.map(({ id }) => id),
+    ["old"],
+  );
 });
 
 test("disconnecting while it waits for the next try does not wait", async (context) => {
@@ -241,7 +273,9 @@ test("connecting while it disconnects comes afterwards, and the last word counts
   await Promise.all([again, refused, third]);
   assert.equal(manager.state, "closed");
   // Another name each time: a goodbye that arrives late must not end the next connection.
-  const connections = server.asked.all.filter(({ what }) => what === "GET pending").map(({ query }) => query.get("connection"));
+  const connections = server.asked.all
+    .filter(({ what }) => what === "GET pending")
+    .map(({ query }) => query.get("connection"));
   assert.equal(new Set(connections).size, 2);
   assert.deepEqual(
     bodies(server, "POST disconnect"),

@@ -89,7 +89,9 @@ test("a page that comes back from the cache connects anew at once", async (conte
   page.dispatchEvent(Object.assign(new Event("pageshow"), { persisted: true }));
   await server.sockets.count("another socket", 2);
   await within("it is open", manager.connect());
-  const connections = server.asked.all.filter(({ what }) => what === "UPGRADE").map(({ query }) => query.get("connection"));
+  const connections = server.asked.all
+    .filter(({ what }) => what === "UPGRADE")
+    .map(({ query }) => query.get("connection"));
   assert.equal(connections.length, 2);
   assert.equal(new Set(connections).size, 1, "under the same name");
 });

@@ -183,20 +183,14 @@ for (const useWebSocket of [false, true]) {
     assert.deepEqual(body, { status: "success", title: "", output: "never mind" });
     const late = await server.execute("client_laptop_late");
     assert.deepEqual(late.body, { status: "success", title: "", output: "better late" });
-    assert.deepEqual(
-      [...new Set(story(states))].sort(),
-      ["connecting", "open", "retrying"],
-    );
+    assert.deepEqual([...new Set(story(states))].sort(), ["connecting", "open", "retrying"]);
   });
 
   test(`${over}: refused credentials end it at once`, async (context) => {
     const config = `[auth]\nkeys = ["${"0".repeat(64)}"]\n`;
     const server = await Server.start(context, { config });
     const { manager, states } = manage(server, options);
-    await assert.rejects(
-      manager.connect(),
-      (error) => error instanceof HandbackError && error.status === 401,
-    );
+    await assert.rejects(manager.connect(), (error) => error instanceof HandbackError && error.status === 401);
     assert.deepEqual(story(states), ["connecting", "closed"]);
     assert.equal(manager.error, states.all.at(-1)?.error);
   });

@@ -35,7 +35,9 @@ test("the input's type follows from a JSON Schema", () => {
       kind: { const: 5 },
       tags: { type: "array", items: { type: "string" } },
       limit: { type: ["number", "null"] },
-      where: { anyOf: [{ type: "string" }, { type: "object", properties: { x: { type: "number" } }, required: ["x"] }] },
+      where: {
+        anyOf: [{ type: "string" }, { type: "object", properties: { x: { type: "number" } }, required: ["x"] }],
+      },
       headers: { type: "object", additionalProperties: { type: "boolean" } },
       anything: { $ref: "#/$defs/other" },
     },
@@ -63,15 +65,23 @@ test("the input's type follows from a JSON Schema", () => {
 test("the handler's input is typed where the tool is written", async () => {
   const manager = new ClientToolsManager("laptop", "http://127.0.0.1:1", { journal: memoryJournal() });
   const object = { type: "object", properties: { a: { type: "string" } }, required: ["a"] } as const;
-  await manager.register("inline", { description: "", parameters: { type: "object", properties: { a: { type: "string" } } } }, (input) => {
-    same<typeof input, { a?: string }>(true);
-    return input.a ?? "";
-  });
+  await manager.register(
+    "inline",
+    { description: "", parameters: { type: "object", properties: { a: { type: "string" } } } },
+    (input) => {
+      same<typeof input, { a?: string }>(true);
+      return input.a ?? "";
+    },
+  );
   await manager.register("constant", { description: "", parameters: object }, ({ a }) => a);
-  await manager.register("zod", { description: "", parameters: z.object({ at: z.string().transform((text) => new Date(text)) }) }, (input) => {
-    same<typeof input, { at: Date }>(true);
-    return input.at.toISOString();
-  });
+  await manager.register(
+    "zod",
+    { description: "", parameters: z.object({ at: z.string().transform((text) => new Date(text)) }) },
+    (input) => {
+      same<typeof input, { at: Date }>(true);
+      return input.at.toISOString();
+    },
+  );
   await manager.register("none", { description: "" }, (input) => {
     same<typeof input, Record<string, unknown>>(true);
     return {};
@@ -83,12 +93,22 @@ test("the handler's input is typed where the tool is written", async () => {
 });
 
 test("a Standard Schema is written as JSON Schema, checks the input, and may change it", async () => {
-  const schema = z.object({ at: z.iso.date().transform((text) => new Date(text)), tags: z.array(z.string()).default([]) });
-  const tool = makeTool("tool", { description: "", parameters: schema }, ({ at, tags }) => `${at.getUTCFullYear()} ${tags.length}`);
+  const schema = z.object({
+    at: z.iso.date().transform((text) => new Date(text)),
+    tags: z.array(z.string()).default([]),
+  });
+  const tool = makeTool(
+    "tool",
+    { description: "", parameters: schema },
+    ({ at, tags }) => `${at.getUTCFullYear()} ${tags.length}`,
+  );
   assert.deepEqual(Object.keys(tool.wire.parameters?.["properties"] as object), ["at", "tags"]);
   assert.deepEqual(tool.wire.parameters?.["required"], ["at"]);
   assert.equal(await tool.run({ at: "2026-11-15" }, CALL), "2026 0");
-  await assert.rejects(tool.run({ at: "2026-11-15", tags: [1] }, CALL), /^TypeError: the input does not fit: \/tags\/0: .*string/);
+  await assert.rejects(
+    tool.run({ at: "2026-11-15", tags: [1] }, CALL),
+    /^TypeError: the input does not fit: \/tags\/0: .*string/,
+  );
 });
 
 test("a schema that is a function, checks later, and has its JSON Schema beside it", async () => {
@@ -97,7 +117,8 @@ test("a schema that is a function, checks later, and has its JSON Schema beside 
     "~standard": {
       version: 1,
       vendor: "own",
-      validate: async (value: unknown) => (value === "good" ? { value: "better" } : { issues: [{ message: "no", path: [{ key: "a" }] }] }),
+      validate: async (value: unknown) =>
+        value === "good" ? { value: "better" } : { issues: [{ message: "no", path: [{ key: "a" }] }] },
     },
   } as const);
   const tool = makeTool("tool", { description: "", parameters: schema, jsonSchema }, (input) => input);

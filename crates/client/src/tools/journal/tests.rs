@@ -13,11 +13,14 @@ fn success(output: &str) -> Arc<ToolResult> {
 async fn begin(journal: &Journal, request_id: &str) -> String {
     match journal.begin("laptop", request_id, MINUTE).await {
         Beginning::NotKept => "not kept".to_owned(),
-        Beginning::First => "first".to_owned(),
+        Beginning::First { has_forgotten: false } => "first".to_owned(),
+        Beginning::First { has_forgotten: true } => "first, perhaps".to_owned(),
         Beginning::Begun => "begun".to_owned(),
-        Beginning::Done(Some(ToolResult::Success(success))) => format!("done {}", success.output),
-        Beginning::Done(Some(ToolResult::Error { error })) => format!("failed {error}"),
         Beginning::Done(None) => "done".to_owned(),
+        Beginning::Done(Some(result)) => match &*result {
+            ToolResult::Success(success) => format!("done {}", success.output),
+            ToolResult::Error { error } => format!("failed {error}"),
+        },
         Beginning::Failed(error) => format!("{}", error.kind()),
     }
 }
@@ -32,7 +35,7 @@ async fn a_call_is_begun_once_and_its_result_is_found_by_another_process() {
     journal.finish("laptop", "a", &success("done")).await;
     assert_eq!(begin(&other, "a").await, "done done");
     // Another client's call of the same id is another call.
-    assert!(matches!(other.begin("desktop", "a", MINUTE).await, Beginning::First));
+    assert!(matches!(other.begin("desktop", "a", MINUTE).await, Beginning::First { .. }));
 }
 
 #[tokio::test]
@@ -53,30 +56,54 @@ async fn of_a_large_result_only_that_it_was_there_is_kept() {
     assert_eq!(begin(&journal, "a").await, "done");
 }
 
+/// Writes that a call was begun, and may be forgotten at that time.
+fn began(directory: &Path, request_id: &str, expires: u64) {
+    let note = format!(r#"{{"expires":{expires},"state":"started"}}"#);
+    fs::write(directory.join(name("laptop", request_id)), note).unwrap();
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
 #[tokio::test]
 async fn what_has_expired_is_cleared_away_and_what_is_not_ours_stays() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::directory(directory.path()).unwrap();
-    for id in ["old", "done", "new"] {
-        begin(&journal, id).await;
-    }
-    journal.finish("laptop", "done", &success("x")).await;
-    // The result keeps the call's own time.
-    for id in ["old", "done"] {
-        let file = File::options().write(true).open(directory.path().join(name("laptop", id))).unwrap();
-        assert!(file.metadata().unwrap().modified().unwrap() > now() + KEPT);
-        file.set_modified(now()).unwrap();
-    }
-    let foreign = directory.path().join("notes.json");
-    fs::write(&foreign, "").unwrap();
-    File::options().write(true).open(&foreign).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(begin(&journal, "new").await, "first");
+    began(directory.path(), "old", now_in_milliseconds() - 1);
+    began(directory.path(), "soon", now_in_milliseconds() + 60_000);
+    // What a process that was killed has left: nobody knows how long it was given.
+    fs::write(directory.path().join(name("laptop", "cut")), "{").unwrap();
+    fs::write(directory.path().join("notes.json"), "").unwrap();
     let journal = Journal::directory(directory.path()).unwrap();
-    let mut left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    left.sort();
-    let mut expected = vec![directory.path().join(name("laptop", "new")), foreign];
+    let mut expected = vec![directory.path().join("notes.json")];
+    expected.extend(["new", "soon", "cut"].map(|id| directory.path().join(name("laptop", id))));
     expected.sort();
-    assert_eq!(left, expected);
-    assert_eq!(begin(&journal, "new").await, "begun");
+    assert_eq!(files(directory.path()), expected);
+    for (id, said) in [("new", "begun"), ("cut", "begun"), ("old", "first")] {
+        assert_eq!(begin(&journal, id).await, said, "{id}");
+    }
+    // The result is kept as long as the call would have been.
+    let expires = |id| read(&directory.path().join(name("laptop", id))).unwrap().unwrap().expires;
+    let before = expires("soon");
+    journal.finish("laptop", "soon", &success("x")).await;
+    assert_eq!((expires("soon"), begin(&journal, "soon").await.as_str()), (before, "done x"));
+}
+
+#[tokio::test]
+async fn what_is_forgotten_for_want_of_room_is_not_taken_for_new() {
+    let directory = TempDir::new().unwrap();
+    let expires = now_in_milliseconds() + 60_000;
+    for index in 0..=MAX_CALLS {
+        began(directory.path(), &index.to_string(), expires + u64::try_from(index).unwrap());
+    }
+    let journal = Journal::directory(directory.path()).unwrap();
+    assert_eq!(files(directory.path()).len(), MAX_CALLS + 1);
+    assert_eq!(fs::read_to_string(directory.path().join(FORGOTTEN)).unwrap(), expires.to_string());
+    assert_eq!((begin(&journal, "0").await.as_str(), begin(&journal, "1").await.as_str()), ("first, perhaps", "begun"));
 }
 
 #[tokio::test]

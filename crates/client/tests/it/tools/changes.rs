@@ -1,6 +1,6 @@
 //! What is offered changes while the client is connected.
 
-use handback_client::{Error, Options, State, Tool};
+use handback_client::{Error, Options, State, Status, Tool};
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 
@@ -137,4 +137,39 @@ async fn a_client_that_is_dropped_lets_go_of_its_connection() {
     running.task.abort();
     drop(running);
     end(TaskTracker::new().spawn(connection.closed())).await;
+}
+
+#[tokio::test]
+async fn whoever_connects_during_a_goodbye_is_connected_after_it() {
+    let mut stub = Stub::start().await;
+    let running = start(&stub, named("tool"));
+    let first = stub.connected().await;
+    let (leaving, returning) = (running.tools.clone(), running.tools.clone());
+    let tasks = TaskTracker::new();
+    let left = tasks.spawn(async move { leaving.disconnect().await });
+    let mut state = running.tools.state();
+    let returned = tasks.spawn(async move { returning.connect(None).await });
+    end(left).await;
+    let goodbye = next(&mut stub.goodbyes).await;
+    assert_eq!(goodbye["connection"], first.query["connection"]);
+    // Whether it came first or not, it is connected in the end, unless it was taken back by the goodbye.
+    match end(returned).await {
+        Ok(()) => {}
+        Err(error) => assert!(matches!(error, Error::Closed { .. }), "{error}"),
+    }
+    let connecting = running.tools.clone();
+    let connected = tasks.spawn(async move { connecting.connect(None).await });
+    end(connected).await.unwrap();
+    assert!(state.borrow_and_update().is_open());
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_harms_nobody() {
+    let mut stub = Stub::start().await;
+    let observer = std::sync::Arc::new(|status| assert_eq!(status, Status::Connected { tools: Vec::new() }));
+    let running = run(&stub, Some(named("tool")), Options { observer, ..Options::default() });
+    let connection = stub.connected().await;
+    connection.request("e-1", &super::request("a", "write", 1));
+    assert_eq!(next(&mut stub.results).await, super::success("a", "done"));
+    running.tools.connect(None).await.unwrap();
 }

@@ -19,8 +19,8 @@ import {
   started,
 } from "./journal.js";
 
-/** After so many calls the old ones are removed. */
-const CALLS_PER_SWEEP = 64;
+/** After so many calls the old ones are removed. All files are read for it. */
+const CALLS_PER_SWEEP = 256;
 const FORGOTTEN = "forgotten";
 
 /** Remembers calls as files of a directory, which is made if it is not there. Several processes may share it. */
@@ -121,7 +121,7 @@ async function read(file: string): Promise<string | undefined> {
   }
 }
 
-/** When a file can go. One that is gone already can; one that was never finished is kept as if it had been given much time. */
+/** When a file can go. One that is gone can; one that cannot be read is kept as if its call had all the time there is. */
 async function expiry(file: string): Promise<number> {
   const text = await read(file);
   if (text === undefined) return 0;

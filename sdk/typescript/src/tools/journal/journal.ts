@@ -7,7 +7,7 @@ export const MAX_ENTRIES = 1024;
 /** How long a call is kept after its deadline, in ms: the server remembers it as long. */
 export const KEPT = 10 * 60 * 1000;
 /** How large a result is kept, in characters of JSON. Of a larger one it is only known that it was there. */
-const MAX_RESULT = 64 * 1024;
+export const MAX_RESULT = 64 * 1024;
 
 /** What is known of a call. */
 export type Known =
@@ -72,8 +72,8 @@ export function started(expires: number): Note {
   return { expires: expires + KEPT, state: "started" };
 }
 
-export function done(expires: number, result: ToolResult): Note {
-  const isKept = JSON.stringify(result).length <= MAX_RESULT;
+export function done(expires: number, result: ToolResult, largest = MAX_RESULT): Note {
+  const isKept = JSON.stringify(result).length <= largest;
   return { expires: expires + KEPT, state: "done", result: isKept ? result : null };
 }
 

@@ -19,6 +19,10 @@ const PREFIX = "handback:";
 const SETTLE = 100;
 /** After so many calls the old ones are removed. */
 const CALLS_PER_SWEEP = 64;
+/** How large a result is kept, in characters of JSON. A page has little room (5 MB), and the application wants some. */
+const LARGEST_RESULT = 8 * 1024;
+/** How large all results together may be after a sweep; then those that expire first are dropped. */
+const ALL_RESULTS = 256 * 1024;
 
 /** The part of `localStorage` that is used. */
 export interface StorageLike {
@@ -68,10 +72,10 @@ class LocalStorageJournal implements Journal {
         known,
         mayBeForgotten: mayBeForgotten(lookup, this.#storage.getItem(`${prefix(lookup.clientID)}forgotten`)),
         start: async () => {
-          this.#write(key, started(lookup.expires));
+          this.#writeInAnyCase(key, started(lookup.expires), lookup.clientID);
           return true;
         },
-        finish: async (result) => this.#finish(key, done(lookup.expires, result)),
+        finish: async (result) => this.#finish(key, done(lookup.expires, result, LARGEST_RESULT)),
         close: release,
       };
     } catch (error) {
@@ -98,23 +102,44 @@ class LocalStorageJournal implements Journal {
     }
   }
 
-  /** Removes calls that cannot come any more, then those that expire first until there is room for more. */
-  #sweep(clientID: string): void {
-    this.#callsUntilSweep = CALLS_PER_SWEEP;
-    const calls = `${prefix(clientID)}call:`;
-    const kept: { key: string; expires: number }[] = [];
-    const keys = Array.from({ length: this.#storage.length }, (_, index) => this.#storage.key(index));
-    for (const key of keys) {
-      if (!key?.startsWith(calls)) continue;
-      const { expires } = this.#read(key) ?? { expires: 0 };
-      if (expires > Date.now()) kept.push({ key, expires });
-      else this.#storage.removeItem(key);
+  /** Whether a call is run depends on this one: where there is no room, results of others make some. */
+  #writeInAnyCase(key: string, note: Note, clientID: string): void {
+    try {
+      this.#write(key, note);
+    } catch {
+      this.#sweep(clientID, 0);
+      this.#write(key, note);
     }
-    const excess = kept.length + CALLS_PER_SWEEP - MAX_ENTRIES;
-    if (excess <= 0) return;
-    const first = kept.sort((a, b) => a.expires - b.expires).slice(0, excess);
-    this.#storage.setItem(`${prefix(clientID)}forgotten`, String(first.at(-1)?.expires));
-    for (const { key } of first) this.#storage.removeItem(key);
+  }
+
+  /** Removes calls that cannot come any more, then results and calls that expire first until there is room for more. */
+  #sweep(clientID: string, allResults = ALL_RESULTS): void {
+    this.#callsUntilSweep = CALLS_PER_SWEEP;
+    const kept = this.#calls(clientID).filter(({ key, note }) => {
+      if (note.expires > Date.now()) return true;
+      this.#storage.removeItem(key);
+      return false;
+    });
+    kept.sort((a, b) => b.note.expires - a.note.expires);
+    let size = 0;
+    for (const { key, note } of kept) {
+      size += JSON.stringify(note.result ?? null).length;
+      if (note.result && size > allResults) this.#write(key, { ...note, result: null });
+    }
+    const excess = kept.slice(MAX_ENTRIES - CALLS_PER_SWEEP);
+    const [last] = excess;
+    if (!last) return;
+    this.#storage.setItem(`${prefix(clientID)}forgotten`, String(last.note.expires));
+    for (const { key } of excess) this.#storage.removeItem(key);
+  }
+
+  #calls(clientID: string): { key: string; note: Note }[] {
+    const calls = `${prefix(clientID)}call:`;
+    const keys = Array.from({ length: this.#storage.length }, (_, index) => this.#storage.key(index));
+    return keys.flatMap((key) => {
+      const note = key?.startsWith(calls) ? this.#read(key) : undefined;
+      return key && note ? [{ key, note }] : [];
+    });
   }
 }
 

@@ -1,0 +1,203 @@
+//! A server of one's own: the `handback` binary, started on a free port.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::client::{Client, ClientOptions};
+use crate::error::Error;
+
+/// Names the binary where the options do not.
+const BINARY_VARIABLE: &str = "HANDBACK_BINARY";
+/// What the server says when it is ready.
+const READY: &str = "handback listening on ";
+/// How long that may take; then it is killed.
+const START: Duration = Duration::from_secs(30);
+/// How long the server may take to stop; then it is killed. It lets calls under way finish for 10 s.
+const STOP: Duration = Duration::from_secs(15);
+/// A line that is longer is read as several.
+const LINE_BYTES: u64 = 8 * 1024;
+/// So many of the last lines are kept, to be told if the server does not start; the older ones are dropped.
+const KEPT_LINES: usize = 64;
+
+/// How a server is started; the defaults keep nothing and need no configuration.
+#[derive(Debug, Clone, Default)]
+pub struct LocalOptions {
+    /// The binary; without it the one that the environment variable `HANDBACK_BINARY` names, else `handback` on the
+    /// search path.
+    pub binary: Option<PathBuf>,
+    /// The directory of the database; without it nothing outlives the server.
+    pub data: Option<PathBuf>,
+    /// The configuration file; without it the server looks for one in its usual places.
+    pub config: Option<PathBuf>,
+    /// Further arguments of `handback serve`.
+    pub arguments: Vec<OsString>,
+    /// Who [`Handback::client`] is.
+    pub client: ClientOptions,
+}
+
+/// A server that this process has started. It is killed when this is dropped; [`Handback::close`] lets it finish.
+#[derive(Debug)]
+pub struct Handback {
+    child: Child,
+    url: String,
+    client: Client,
+}
+
+impl Handback {
+    /// Starts a server on a free port of this machine; it keeps everything in memory.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`].
+    pub async fn start() -> Result<Self, Error> {
+        Self::start_with(LocalOptions::default()).await
+    }
+
+    /// Starts a server on a free port of this machine.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`], with what the server said on standard error.
+    pub async fn start_with(options: LocalOptions) -> Result<Self, Error> {
+        // The one place of this crate that reads the environment: which binary there is, is for whoever installs it to
+        // say, not for whoever writes the program.
+        let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE));
+        let failed = |reason: String| Error::NotStarted { binary: binary.display().to_string(), reason };
+        let mut command = command(&binary, &options);
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let said = Said::default();
+        let readers = TaskTracker::new();
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(failed("it has no standard output".to_owned()));
+        };
+        readers.spawn(said.clone().collect(BufReader::new(stderr)));
+        let mut stdout = BufReader::new(stdout);
+        let url = match timeout(START, find_url(&mut stdout)).await {
+            Ok(Some(url)) => url,
+            ended => {
+                let reason = if ended.is_ok() { "it ended" } else { "it did not start in time" };
+                // It may have ended by itself, and then there is nothing to kill.
+                let _ = child.start_kill();
+                readers.close();
+                // Somebody else may hold the other end of the pipe.
+                let _ = timeout(STOP, readers.wait()).await;
+                return Err(failed(format!("{reason}{said}", said = said.after_colon())));
+            }
+        };
+        // A pipe that nobody reads would stop the server once it is full.
+        readers.spawn(Said::default().collect(stdout));
+        let client = Client::new(&url, options.client)?;
+        Ok(Self { child, url, client })
+    }
+
+    /// Where the server is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client of the server.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Disconnects the client's tools and stops the server; calls under way may finish first.
+    pub async fn close(mut self) {
+        self.client.tools().disconnect().await;
+        #[cfg(unix)]
+        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+            && rustix::process::kill_process(id, rustix::process::Signal::TERM).is_ok()
+            && timeout(STOP, self.child.wait()).await.is_ok()
+        {
+            return;
+        }
+        if let Err(error) = self.child.kill().await {
+            tracing::warn!(%error, "the server could not be stopped");
+        }
+    }
+}
+
+/// The binary that the options name, or else the environment; otherwise it is looked for on the search path.
+fn binary(named: Option<&PathBuf>, variable: Option<OsString>) -> PathBuf {
+    let variable = variable.filter(|name| !name.is_empty()).map(PathBuf::from);
+    named.cloned().or(variable).unwrap_or_else(|| PathBuf::from("handback"))
+}
+
+fn command(binary: &Path, options: &LocalOptions) -> Command {
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    match &options.data {
+        Some(data) => command.arg("--data").arg(data),
+        None => command.arg("--ephemeral"),
+    };
+    if let Some(config) = &options.config {
+        command.arg("--config").arg(config);
+    }
+    command.args(&options.arguments);
+    // The server takes variables of this kind for settings, and would remark on this one.
+    command.env_remove(BINARY_VARIABLE);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// Reads until the server says where it is; `None` if it does not.
+async fn find_url(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> Option<String> {
+    while let Some(line) = next_line(stdout).await {
+        if let Some(url) = line.strip_prefix(READY) {
+            return Some(url.to_owned());
+        }
+    }
+    None
+}
+
+/// The next line, or as much of it as is taken for one; `None` at the end.
+async fn next_line(pipe: &mut (impl AsyncBufReadExt + Unpin)) -> Option<String> {
+    let mut line = Vec::new();
+    // A pipe that cannot be read is at its end.
+    let length = pipe.take(LINE_BYTES).read_until(b'\n', &mut line).await.ok()?;
+    (length > 0).then(|| String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// The last lines of what a server said.
+#[derive(Debug, Clone, Default)]
+struct Said(Arc<Mutex<VecDeque<String>>>);
+
+impl Said {
+    async fn collect(self, mut pipe: BufReader<impl AsyncRead + Unpin>) {
+        while let Some(line) = next_line(&mut pipe).await {
+            tracing::debug!(target: "handback::server", "{line}");
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() == KEPT_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line);
+        }
+    }
+
+    /// All of it, after a colon; "" if it said nothing.
+    fn after_colon(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.is_empty() { String::new() } else { format!(": {}", Vec::from(lines.clone()).join("\n")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_the_one_that_is_named_first() {
+        let named = PathBuf::from("mine");
+        let variable = |name: &str| Some(OsString::from(name));
+        assert_eq!(binary(Some(&named), variable("other")), named);
+        assert_eq!(binary(None, variable("other")), Path::new("other"));
+        assert_eq!(binary(None, variable("")), Path::new("handback"));
+        assert_eq!(binary(None, None), Path::new("handback"));
+    }
+}

@@ -1,0 +1,80 @@
+//! A session to talk in: what is said once is said once, and the answer comes whatever happens to the connection.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | `turn` | one turn, from what is said until it is answered |
+//! | `transcript` | events and messages in, what is new of them out |
+//! | `ask` | a call that waits until somebody allows it |
+
+mod ask;
+mod transcript;
+mod turn;
+
+use handback_wire::session::{MessageWithParts, Prompt, Session};
+
+use crate::api::Api;
+use crate::client::ToolsLease;
+use crate::error::Error;
+
+pub use self::ask::Ask;
+pub use self::turn::{Turn, TurnEvent};
+
+impl Api {
+    /// Says something in a session, and tells what comes of it. [`SessionHandle::stream`] does the same; this is for
+    /// whoever has nothing but a session's id.
+    pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
+        Turn::new(self, session, prompt.into())
+    }
+}
+
+/// A session to talk in.
+#[derive(Debug)]
+pub struct SessionHandle {
+    api: Api,
+    session: Session,
+    /// The tools, if they were connected for sessions.
+    tools: Option<ToolsLease>,
+}
+
+impl SessionHandle {
+    pub(crate) fn new(api: Api, session: Session, tools: Option<ToolsLease>) -> Self {
+        Self { api, session, tools }
+    }
+
+    /// The session as it was when it was started.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Says something, and waits for the last message of the answer; [`MessageWithParts::text`] is what it says. What is
+    /// said is a text, or a whole [`Prompt`] (a model or an agent of its own, files).
+    ///
+    /// Calls that ask to be allowed are left to others; to answer them, see [`SessionHandle::stream`]. Dropping the
+    /// future stops waiting and nothing else: see [`SessionHandle::abort`].
+    ///
+    /// # Errors
+    /// [`Error::TurnFailed`], with that message, if the turn ended early; else as [`Turn::next`].
+    pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<MessageWithParts, Error> {
+        self.stream(prompt).finish().await
+    }
+
+    /// Says something, and tells what comes of it as it comes.
+    pub fn stream(&self, prompt: impl Into<Prompt>) -> Turn {
+        self.api.turn(&self.session.id, prompt)
+    }
+
+    /// Stops the turn that is under way, if there is one, and returns when it is over.
+    ///
+    /// # Errors
+    /// As [`Turn::abort`].
+    pub async fn abort(&self) -> Result<(), Error> {
+        turn::abort(&self.api, &self.session.id).await
+    }
+    /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
+    /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
+    pub async fn close(self) {
+        if let Some(tools) = self.tools {
+            tools.end().await;
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A server whose sessions do what the test says: it takes prompts as the real one does, and the test tells the events.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::stream;
+use handback_client::Api;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::stub::{PATIENCE, next};
+
+/// What becomes of a prompt.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Taking {
+    /// It is not kept.
+    Refused(u16),
+    /// It is kept, and whoever sent it learns nothing of that.
+    Unanswered,
+}
+
+/// What the server has, as requests show it.
+#[derive(Default)]
+pub(super) struct World {
+    pub(super) is_busy: bool,
+    pub(super) messages: Vec<Value>,
+    pub(super) asks: Vec<Value>,
+    /// Prompts that are not simply taken, in their order.
+    pub(super) taking: VecDeque<Taking>,
+    /// So many times nobody learns whether the session is busy.
+    pub(super) unavailable: u32,
+}
+
+#[derive(Clone)]
+struct Shared {
+    world: Arc<Mutex<World>>,
+    listeners: UnboundedSender<Listener>,
+    requests: UnboundedSender<String>,
+}
+
+/// A listener to all events.
+pub(super) struct Listener(UnboundedSender<io::Result<Bytes>>);
+
+impl Listener {
+    pub(super) fn tell(&self, kind: &str, properties: &Value) {
+        let data = json!({"type": kind, "properties": properties});
+        self.0.send(Ok(Bytes::from(format!("data: {data}\n\n")))).expect("the stream is open");
+    }
+
+    pub(super) fn cut(self) {
+        self.0.send(Err(io::Error::other("cut"))).expect("the stream is open");
+    }
+
+    /// Waits until nobody listens any more.
+    pub(super) async fn left(self) {
+        tokio::time::timeout(PATIENCE, self.0.closed()).await.expect("the listener leaves in time");
+    }
+}
+
+pub(super) struct Server {
+    pub(super) api: Api,
+    world: Arc<Mutex<World>>,
+    listeners: UnboundedReceiver<Listener>,
+    /// All that is asked to be done: prompts with their ids, answers to asks, aborts.
+    requests: UnboundedReceiver<String>,
+    _server: JoinSet<io::Result<()>>,
+}
+
+impl Server {
+    pub(super) async fn start() -> Self {
+        let (listeners_sender, listeners) = unbounded_channel();
+        let (requests_sender, requests) = unbounded_channel();
+        let world: Arc<Mutex<World>> = Arc::default();
+        let shared = Shared { world: Arc::clone(&world), listeners: listeners_sender, requests: requests_sender };
+        let app = axum::Router::new()
+            .route("/event", get(event))
+            .route("/session/{id}/prompt_async", post(prompt))
+            .route("/session/status", get(status))
+            .route("/session/{id}/message", get(messages))
+            .route("/session/{id}/abort", post(abort))
+            .route("/permission", get(asks))
+            .route("/session/{id}/permissions/{ask}", post(answer))
+            .with_state(shared);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::new(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, app).await });
+        Self { api, world, listeners, requests, _server: server }
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// The next that listens, once it has been told that it does.
+    pub(super) async fn listener(&mut self) -> Listener {
+        let listener = next(&mut self.listeners).await;
+        listener.tell("server.connected", &json!({}));
+        listener
+    }
+
+    pub(super) async fn request(&mut self) -> String {
+        next(&mut self.requests).await
+    }
+
+    /// What was asked for and not seen by the test yet.
+    pub(super) fn unseen_requests(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.requests.try_recv().ok()).collect()
+    }
+}
+
+async fn event(State(shared): State<Shared>) -> Response {
+    let (sender, receiver) = unbounded_channel();
+    shared.listeners.send(Listener(sender)).ok();
+    let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
+}
+
+fn refusal(status: u16, message: &str) -> Response {
+    let body = json!({"name": "ConflictError", "data": {"message": message}}).to_string();
+    (StatusCode::from_u16(status).unwrap(), body).into_response()
+}
+
+async fn prompt(State(shared): State<Shared>, Path(session): Path<String>, body: String) -> Response {
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let (id, text) = (body["messageID"].as_str().unwrap().to_owned(), &body["parts"][0]["text"]);
+    shared.requests.send(format!("{session} prompt {id} {text}")).ok();
+    let mut world = shared.world.lock().unwrap();
+    let taking = world.taking.pop_front();
+    if let Some(Taking::Refused(status)) = taking {
+        return refusal(status, "not now");
+    }
+    if world.messages.iter().any(|message| message["info"]["id"] == *id) {
+        return refusal(409, "there is such a message");
+    }
+    let info = json!({"id": id, "sessionID": session, "role": "user", "time": {"created": 1}, "agent": "default"});
+    world.messages.push(json!({"info": info, "parts": []}));
+    world.is_busy = true;
+    match taking {
+        Some(_) => refusal(503, "not now"),
+        None => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+async fn status(State(shared): State<Shared>) -> Response {
+    let mut world = shared.world.lock().unwrap();
+    if world.unavailable > 0 {
+        world.unavailable -= 1;
+        return refusal(503, "not now");
+    }
+    let kind = if world.is_busy { "busy" } else { "idle" };
+    json!({"ses_1": {"type": kind}}).to_string().into_response()
+}
+
+async fn messages(State(shared): State<Shared>) -> String {
+    json!(shared.world.lock().unwrap().messages).to_string()
+}
+
+async fn asks(State(shared): State<Shared>) -> String {
+    json!(shared.world.lock().unwrap().asks).to_string()
+}
+
+async fn abort(State(shared): State<Shared>, Path(session): Path<String>) -> &'static str {
+    shared.requests.send(format!("{session} abort")).ok();
+    "true"
+}
+
+async fn answer(
+    State(shared): State<Shared>,
+    Path((session, ask)): Path<(String, String)>,
+    body: String,
+) -> &'static str {
+    shared.requests.send(format!("{session} answer {ask} {body}")).ok();
+    "true"
+}

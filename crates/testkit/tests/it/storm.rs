@@ -1,0 +1,164 @@
+//! The Rust SDK in a storm: its connections are cut and stalled at any byte, whole messages come late and twice, and the
+//! server is restarted. Every call has exactly one outcome, no `write` is run twice, and nothing is left.
+//!
+//! `STORM_CALLS` says how many calls are made, `FAULTS_SEED` repeats what chance decided.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use handback_client::{Api, ClientTools, Effect, Invocation, Journal, Options, Tool, ToolError, Transport};
+use handback_testkit::faults::{self, Faults};
+use handback_testkit::storm::{Ride, Runs, Server, Storm, configure, severity};
+use handback_testkit::{Scratch, TestServer};
+use tokio::sync::watch;
+
+/// Calls of a storm, if nothing else is said.
+const CALLS: usize = 1_000;
+/// Calls after the storm, to see that all is as it was.
+const AFTERWARDS: usize = 50;
+
+fn calls() -> usize {
+    std::env::var("STORM_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(CALLS)
+}
+
+/// A client with the tools of a storm.
+async fn connect(url: &str, transport: Transport, journal: Journal, runs: &Runs) -> ClientTools {
+    let options = Options {
+        transport,
+        journal,
+        reconnect: (Duration::from_millis(5), Duration::from_millis(50)),
+        silence: Duration::from_millis(300),
+        ..Options::default()
+    };
+    let tools = ClientTools::new(Api::new(url, None).unwrap(), "storm", options);
+    for (name, effect) in [("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)] {
+        let runs = runs.clone();
+        let handler = move |call: Invocation| {
+            let runs = runs.clone();
+            async move {
+                let Invocation { request, cancellation, .. } = call;
+                let ran = runs.run(&request.request_id, name, request.input.get(), cancellation.cancelled()).await;
+                ran.map_err(ToolError::new)
+            }
+        };
+        tools.register(Tool::new(name, "", handler).effect(effect)).await.unwrap();
+    }
+    tools.connect(None).await.unwrap();
+    tools
+}
+
+async fn ride_out(transport: Transport, journal: Journal) {
+    let (ride, runs) = (Ride::begin(transport).await, Runs::default());
+    let tools = connect(ride.url(), transport, journal, &runs).await;
+    let storm = ride.rage(calls()).await;
+    tools.disconnect().await;
+    ride.end(storm, &runs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_by_sse_have_one_outcome_in_a_storm() {
+    ride_out(Transport::Sse, Journal::memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_by_web_socket_have_one_outcome_in_a_storm() {
+    let scratch = Scratch::new();
+    ride_out(Transport::WebSocket, Journal::directory(scratch.path()).unwrap()).await;
+}
+
+/// A server that can be had again on the same port, with the same data.
+trait Restarts {
+    async fn start(&mut self, address: SocketAddr, data: &Scratch) -> SocketAddr;
+    async fn stop(&mut self);
+}
+
+/// It is asked to stop, and calls under way hear of it.
+#[derive(Default)]
+struct Stopped(Option<TestServer>);
+
+impl Restarts for Stopped {
+    async fn start(&mut self, address: SocketAddr, data: &Scratch) -> SocketAddr {
+        let server = TestServer::with(|config| {
+            configure(config);
+            config.listen = address;
+            config.data = Some(data.path().to_owned());
+            config.limits.drain_timeout = Duration::from_millis(50);
+        });
+        self.0.insert(server.await).address
+    }
+
+    async fn stop(&mut self) {
+        self.0.take().unwrap().stop().await;
+    }
+}
+
+/// It is killed, in the middle of whatever it does.
+#[derive(Default)]
+struct Killed(Option<Child>);
+
+impl Restarts for Killed {
+    async fn start(&mut self, address: SocketAddr, data: &Scratch) -> SocketAddr {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_storm_server"));
+        command.arg(address.to_string()).arg(data.path()).stdout(Stdio::piped());
+        let server = self.0.insert(command.spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line.trim().strip_prefix("listening on ").unwrap().parse().unwrap()
+    }
+
+    async fn stop(&mut self) {
+        let mut server = self.0.take().unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // A test that failed leaves it running; it may just as well have ended by itself.
+        if let Some(server) = &mut self.0 {
+            _ = server.kill();
+            _ = server.wait();
+        }
+    }
+}
+
+async fn ride_out_restarts(mut server: impl Restarts, transport: Transport, journal: Journal) {
+    let (seed, data) = (faults::seed(), Scratch::new());
+    let address = server.start("127.0.0.1:0".parse().unwrap(), &data).await;
+    let url = format!("http://{address}");
+    let faults = Faults::with(address, seed, severity(transport)).await.unwrap();
+    let runs = Runs::default();
+    let tools = connect(&faults.url, transport, journal, &runs).await;
+    let mut storm = Storm::begin(&url, "storm", seed, Server::Restarts).await;
+    let (tell, mut progress) = watch::channel(0);
+    let calls = calls() / 4;
+    let restarting = async {
+        for quarter in 1..4 {
+            progress.wait_for(|over| *over >= calls * quarter / 4).await.unwrap();
+            server.stop().await;
+            server.start(address, &data).await;
+        }
+    };
+    tokio::join!(storm.rage(calls, |over| _ = tell.send_replace(over)), restarting);
+    // Nobody has done anything, and all is as it was.
+    storm.rage(AFTERWARDS, |_| {}).await;
+    faults.calm();
+    storm.check(&runs).await;
+    tools.disconnect().await;
+    Storm::until_nothing_is_left(&url).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarts_of_the_server_are_survived_by_sse() {
+    ride_out_restarts(Stopped::default(), Transport::Sse, Journal::memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_is_survived_by_web_socket() {
+    let scratch = Scratch::new();
+    ride_out_restarts(Killed::default(), Transport::WebSocket, Journal::directory(scratch.path()).unwrap()).await;
+}
