@@ -4,16 +4,15 @@
 //   handback chat --client database 'call query_sqlite {"sql": "SELECT * FROM customers"}'
 //
 // It is the connection that cannot write, whatever the query says: it is opened for reading, and can attach no other
-// file, neither to read it nor to write a copy there. Each query has a process of its own, which can be ended at any time.
+// file, neither to read it nor to write a copy there. Queries run in processes of their own: one that does not end is ended.
 
-import { execFile } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { realpath } from "node:fs/promises";
-import { text } from "node:stream/consumers";
-import { promisify } from "node:util";
 
 import { ClientToolsManager } from "@handback/client";
-// The API of `node:sqlite`, which this can be replaced with once Node has its `limits`.
-import { DatabaseSync } from "@photostructure/sqlite";
+// The API of `node:sqlite`, which can take its place where Node has `limits` and `setAuthorizer`.
+import { constants, DatabaseSync } from "@photostructure/sqlite";
 
 /** How many rows are given; the rest is left out. */
 const MAX_ROWS = 1000;
@@ -21,11 +20,16 @@ const MAX_ROWS = 1000;
 const MAX_BYTES = 256 * 1024;
 /** How long a query may take, in ms; then it is ended. */
 const TIMEOUT = 10_000;
+/** How many queries run at once; one more is an error. */
+const MAX_QUERIES = 8;
 
 const [argument, role] = process.argv.slice(2);
 if (argument === undefined) throw new Error("usage: query-sqlite.ts DATABASE");
 const database = await realpath(argument);
-if (role === "query") await answer();
+/** Processes that wait for a query. */
+const idle = new Set<ChildProcess>();
+let running = 0;
+if (role === "query") process.on("message", (sql: string) => process.send?.(answer(sql)));
 else await offer();
 
 async function offer(): Promise<void> {
@@ -55,30 +59,48 @@ async function offer(): Promise<void> {
   console.log(`offering ${database} at ${url}; Ctrl-C ends it`);
 }
 
-/** Runs this file once more, for one query, which ends when the call does. */
 async function runQuery(sql: string, signal: AbortSignal): Promise<string> {
-  const command = [...process.execArgv, import.meta.filename, database, "query"];
-  const options = { signal, killSignal: "SIGKILL", maxBuffer: 2 * MAX_BYTES } as const;
-  const running = promisify(execFile)(process.execPath, command, options);
-  // One that was ended does not read it, which is told by its end.
-  running.child.stdin?.on("error", () => undefined).end(sql);
-  const { error, ...rows } = JSON.parse((await running).stdout) as { error?: string };
-  if (error !== undefined) throw new Error(error);
-  return JSON.stringify(rows);
+  signal.throwIfAborted();
+  if (running >= MAX_QUERIES) throw new Error("too many queries run at once");
+  const [child = startProcess()] = idle;
+  idle.delete(child);
+  running += 1;
+  const end = () => child.kill("SIGKILL");
+  signal.addEventListener("abort", end);
+  try {
+    child.send(sql);
+    const [{ error, ...rows }] = (await once(child, "message", { signal })) as [{ error?: string }];
+    idle.add(child);
+    if (error !== undefined) throw new Error(error);
+    return JSON.stringify(rows);
+  } finally {
+    signal.removeEventListener("abort", end);
+    running -= 1;
+  }
 }
 
-async function answer(): Promise<void> {
-  const sql = await text(process.stdin);
+/** Runs this file once more, to answer queries. It ends with this process, which does not wait for it. */
+function startProcess(): ChildProcess {
+  const child = fork(import.meta.filename, [database, "query"]);
+  child.once("exit", () => idle.delete(child));
+  child.unref();
+  child.channel?.unref();
+  return child;
+}
+
+function answer(sql: string): object {
   try {
-    console.log(JSON.stringify(query(sql)));
+    return query(sql);
   } catch (error) {
-    console.log(JSON.stringify({ error: error instanceof Error ? error.message : String(error) }));
+    return { error: error instanceof Error ? error.message : String(error) };
   }
 }
 
 function query(sql: string): { columns: string[]; rows: unknown[]; complete: boolean } {
   const options = { readOnly: true, limits: { attach: 0, length: MAX_BYTES }, timeout: 5000 };
-  const connection = new DatabaseSync(database, { ...options, returnArrays: true, readBigInts: true });
+  using connection = new DatabaseSync(database, { ...options, returnArrays: true, readBigInts: true });
+  // Some settings are those of the whole process, and so of the queries after this one.
+  connection.setAuthorizer((action) => (action === constants.SQLITE_PRAGMA ? constants.SQLITE_DENY : constants.SQLITE_OK));
   const statement = connection.prepare(sql);
   // It is the first of them, with its parameters filled in.
   if (statement.expandedSQL?.trim() !== sql.trim()) throw new Error("only one statement can be run, without parameters");

@@ -79,6 +79,8 @@ test("nothing is written and no other file is read", async (test) => {
     "ATTACH ':memory:' AS memory",
     "PRAGMA user_version = 7",
     "PRAGMA journal_mode = wal",
+    "PRAGMA writable_schema = on",
+    "PRAGMA temp_store_directory = '/'",
     "SELECT 1; DELETE FROM customers",
     "SELECT 1; SELECT 2",
     "SELECT 1; -- and so on",
@@ -89,10 +91,25 @@ test("nothing is written and no other file is read", async (test) => {
   ]) {
     assert.notEqual(await example.error({ sql }), "", sql);
   }
-  // Settings are those of one query.
-  for (const sql of ["PRAGMA writable_schema = on", "PRAGMA query_only = off"]) await example.output({ sql });
   assert.deepEqual(await all(), before);
   assert.deepEqual(await rows(example, "SELECT count(*) AS n FROM customers"), { columns: ["n"], rows: [[2]], complete: true });
+});
+
+test("queries run at once, but not too many", async (test) => {
+  const { example, file } = await start(test);
+  const endless = { input: { sql: `${NUMBERS} SELECT count(*) FROM n, customers` } };
+  const names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+  const calls = names.map(async (requestID) => {
+    const { status, body } = await example.server.execute(TOOL, { ...endless, requestID });
+    return { requestID, status, body };
+  });
+  const refused = await Promise.race(calls);
+  assert.deepEqual(refused.body, { status: "error", error: "too many queries run at once" });
+  for (const name of names) if (name !== refused.requestID) await example.server.cancel(name, "enough");
+  const statuses = (await Promise.all(calls)).map(({ status }) => status);
+  assert.deepEqual(statuses.sort(), [200, 409, 409, 409, 409, 409, 409, 409, 409]);
+  await until("all have stopped", () => !isBeingRead(file));
+  assert.deepEqual(await rows(example, "SELECT 1 AS one"), { columns: ["one"], rows: [[1]], complete: true });
 });
 
 test("a query that never ends is stopped by a cancel", async (test) => {
