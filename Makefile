@@ -1,6 +1,6 @@
-# What you need: cargo, a C compiler, curl (the tests run the README) and Node 20 (the TypeScript SDK, and clients of
-# others in the tests). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk package lint bench schemas need need-node
+# What you need: cargo, a C compiler, curl (the tests run the README), Node 20 (the TypeScript SDK, and clients of
+# others in the tests) and Chromium (the SDK in a page). What is missing is installed or named.
+.PHONY: all run test soak foreign sdk package lint bench schemas need need-node need-chromium
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -38,7 +38,7 @@ foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json 
 	touch $@
 
 ## The TypeScript SDK: its types, its build, and its tests against a real server.
-sdk: need sdk/typescript/node_modules/.installed
+sdk: need need-chromium sdk/typescript/node_modules/.installed
 	$(CARGO) build --workspace --locked
 	cd sdk/typescript && npm run --silent check
 	cd sdk/typescript && HANDBACK_BINARY=$(BINARY) npm test
@@ -81,3 +81,7 @@ need-node:
 	@command -v npm >/dev/null || { echo "Node is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
 	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 15) ? 0 : 1)' \
 	  || { echo "Node $$(node --version) is too old: install 20.15 or newer"; exit 1; }
+
+need-chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	  echo "Chromium is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq chromium; }

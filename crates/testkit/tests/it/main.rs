@@ -5,6 +5,7 @@ mod access;
 mod bad_input;
 mod endpoints;
 mod events;
+mod examples;
 mod faults;
 mod schema;
 mod sdk;
