@@ -293,12 +293,13 @@ impl ClientTools {
 
     async fn change(&self, commands: Commands, change: Change) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        // Both fail when the task has ended, and the command is dropped with its answer.
+        // It fails when the task has ended, which is seen below.
         let _ = commands.sender.send(Command { change, answer }).await;
-        match answered.await {
-            Ok(answer) => answer,
-            Err(_) => {
-                commands.finished.cancelled().await;
+        tokio::select! {
+            biased;
+            Ok(answer) = answered => answer,
+            // A command that is sent just when the task ends may stay in the channel, and never be answered.
+            () = commands.finished.cancelled() => {
                 Err(self.inner.shared.why_closed(&self.inner.shared.state.borrow()))
             }
         }

@@ -73,9 +73,10 @@ impl Socket {
         };
         let ping = (silence / 3).max(SHORTEST_PING);
         let writer = Writer { sink, outgoing, unanswered, api: api.clone(), ping };
-        let closing = CancellationToken::new();
-        tasks.spawn(drive(reader, writer, closing.clone()));
-        let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference: AtomicU64::new(1), api: api.clone() };
+        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
+        tasks.spawn(drive(reader, writer, closing.clone(), closed.clone().drop_guard()));
+        let next_reference = AtomicU64::new(1);
+        let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference, closed, api: api.clone() };
         Self { events, speaker: Arc::new(speaker), api, _close: closing.drop_guard() }
     }
 
@@ -90,7 +91,7 @@ impl Socket {
 }
 
 /// Reads and writes until one of them cannot go on, and says why; whoever waits for an answer is told as well.
-async fn drive(mut reader: Reader, mut writer: Writer, closing: CancellationToken) {
+async fn drive(mut reader: Reader, mut writer: Writer, closing: CancellationToken, _closed: DropGuard) {
     let events = reader.events.clone();
     let mut reading = pin!(reader.run());
     let lost = tokio::select! {
@@ -113,6 +114,8 @@ async fn drive(mut reader: Reader, mut writer: Writer, closing: CancellationToke
 pub(super) struct SocketSpeaker {
     outgoing: mpsc::Sender<Outgoing>,
     next_reference: AtomicU64,
+    /// Fires when nothing is answered any more.
+    closed: CancellationToken,
     api: Api,
 }
 
@@ -153,7 +156,12 @@ impl SocketSpeaker {
         let lost = || self.api.interrupted("the connection was lost before the server answered".to_owned());
         let asking = async {
             self.outgoing.send(Outgoing { text, reference, answer }).await.map_err(|_| lost())?;
-            answered.await.unwrap_or_else(|_| Err(lost()))
+            tokio::select! {
+                biased;
+                Ok(answer) = answered => answer,
+                // A message that is sent just when the socket is lost may stay in the channel, and never be answered.
+                () = self.closed.cancelled() => Err(lost()),
+            }
         };
         let late = |_| Err(self.api.interrupted("no answer came in time".to_owned()));
         match timeout(longest, asking).await.unwrap_or_else(late)? {

@@ -1,5 +1,6 @@
 //! The examples of the Rust SDK, as a reader runs them: each a process of its own, called by a model in a session.
 
+mod first_tool;
 mod local_time;
 mod query_sqlite;
 mod read_file;
@@ -77,14 +78,19 @@ fn is_tool(part: &Value) -> bool {
     part["type"] == "tool"
 }
 
-/// Where cargo puts the example. A test of this crate alone does not build it.
+/// Where cargo puts the example.
 fn built(name: &str) -> PathBuf {
+    beside_the_tests(&format!("examples/{name}"), &["--package", "handback-client", "--example", name])
+}
+
+/// Where cargo puts something of another package. A test of this one alone does not build it.
+fn beside_the_tests(path: &str, what: &[&str]) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    let path = tests.ancestors().nth(2).unwrap().join("examples").join(name);
+    let path = tests.ancestors().nth(2).unwrap().join(path);
     if !path.exists() {
         let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-        let build = ["build", "--quiet", "--package", "handback-client", "--example", name];
-        assert!(std::process::Command::new(cargo).args(build).status().unwrap().success());
+        let mut build = std::process::Command::new(cargo);
+        assert!(build.args(["build", "--quiet"]).args(what).status().unwrap().success());
     }
     path
 }
