@@ -20,6 +20,17 @@ use crate::stream::TestStream;
 /// How long a condition may take to become true; a test that needs longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// An address for a server that will be had again there. It is none of those that connections to others are made from:
+/// one of them could have it just when the server wants it back.
+pub fn lasting_address() -> SocketAddr {
+    loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(20_000..30_000)));
+        if std::net::TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
 /// What a request was answered with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {

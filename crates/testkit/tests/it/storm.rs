@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use handback_client::{Api, ClientTools, Effect, Invocation, Journal, Options, Tool, ToolError, Transport};
 use handback_testkit::faults::{self, Faults};
+use handback_testkit::server::lasting_address;
 use handback_testkit::storm::{Ride, Runs, Server, Storm, configure, severity};
 use handback_testkit::{Scratch, TestServer};
 use tokio::sync::watch;
@@ -163,7 +164,7 @@ impl Drop for Killed {
 
 async fn ride_out_restarts(mut server: impl Restarts, transport: Transport, journal: Journal) {
     let (seed, data) = (faults::seed(), Scratch::new());
-    let address = server.start("127.0.0.1:0".parse().unwrap(), &data).await;
+    let address = server.start(lasting_address(), &data).await;
     let url = format!("http://{address}");
     let faults = Faults::with(address, seed, severity(transport)).await.unwrap();
     let runs = Runs::default();

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { HandbackError, TurnFailed } from "../../src/node.js";
+import { lastingPort } from "../support/port.js";
 import { Provider } from "./provider.js";
 import { BINARY, startServer } from "./server.js";
 
@@ -15,7 +16,7 @@ async function mortalServer(test: TestContext, settings: { config: string; argum
   const binary = join(home, "handback");
   await writeFile(binary, `#!/bin/sh\necho $$ > ${home}/pid\nexec ${BINARY} "$@"\n`);
   await chmod(binary, 0o755);
-  const started = await startServer(test, { ...settings, binary });
+  const started = await startServer(test, { ...settings, binary, listen: `127.0.0.1:${await lastingPort()}` });
   const crash = async () => process.kill(Number(await readFile(join(home, "pid"), "utf8")), "SIGKILL");
   return { ...started, crash };
 }

@@ -8,6 +8,7 @@ import type { TestContext } from "node:test";
 
 import { type Guest, Guests } from "./guests.js";
 import { within } from "./patience.js";
+import { lastingPort } from "./port.js";
 
 // The runner ends a file that takes too long; its servers go with it.
 process.once("SIGTERM", () => process.exit(1));
@@ -40,7 +41,7 @@ export class Server {
       // Node 20 has it; its published types do not.
       if (!(test as { passed?: boolean }).passed) test.diagnostic(`the server said:\n${server.#said}`);
     });
-    await server.#begin(settings.port ?? 0);
+    await server.#begin(settings.port ?? (await lastingPort()));
     return server;
   }
 

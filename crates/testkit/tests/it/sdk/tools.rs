@@ -7,7 +7,7 @@ use handback_client::{
     Api, ClientTools, Effect, Invocation, Journal, Options, State, Status, Tool, ToolError, Transport,
 };
 use handback_testkit::keys::{seconds_from_now, token};
-use handback_testkit::server::PATIENCE;
+use handback_testkit::server::{PATIENCE, lasting_address};
 use handback_testkit::{Scratch, TestServer};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -197,7 +197,7 @@ async fn a_token_that_ends_takes_the_connection_with_it() {
 #[tokio::test]
 async fn a_restarted_server_is_found_again_with_the_tools() {
     for transport in BOTH {
-        let server = TestServer::start().await;
+        let server = TestServer::with(|config| config.listen = lasting_address()).await;
         let (statuses, mut seen) = mpsc::unbounded_channel();
         let observer = Arc::new(move |status| drop(statuses.send(status)));
         let tools = connected(&server, Options { transport, observer, ..Options::default() }, greet()).await;
