@@ -284,13 +284,22 @@ impl TestServer {
 }
 
 /// Waits until a condition holds.
-pub async fn until<Check: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> Check) {
+pub async fn until<Check: Future<Output = bool>>(what: &str, condition: impl FnMut() -> Check) {
+    until_within(PATIENCE, what, condition).await;
+}
+
+/// Waits until a condition holds, for so long.
+pub async fn until_within<Check: Future<Output = bool>>(
+    patience: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> Check,
+) {
     let holds = async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    if tokio::time::timeout(PATIENCE, holds).await.is_err() {
+    if tokio::time::timeout(patience, holds).await.is_err() {
         panic!("it did not come true in time: {what}");
     }
 }

@@ -28,10 +28,12 @@ use self::events::Witness;
 use self::plan::{Outcome, Plan};
 pub use self::ride::{Ride, severity};
 pub use self::runs::Runs;
-use crate::server::until;
+use crate::server::{PATIENCE, until_within};
 
 /// Calls under way at a time.
 const AT_A_TIME: usize = 32;
+/// What clients ask for, if nothing else is said.
+const GRACE: Duration = Duration::from_secs(30);
 /// How many faults are told of.
 const TOLD: usize = 20;
 
@@ -151,7 +153,8 @@ impl Storm {
     /// Waits until the server knows no client, no tool and no call under way.
     pub async fn until_nothing_is_left(url: &str) {
         let application = Application::new(url, Server::Stays);
-        until("nothing is left", async || {
+        // A handshake that arrives after the goodbye leaves its client there for its grace.
+        until_within(GRACE + PATIENCE, "nothing is left", async || {
             let mut left = vec![application.get("/client-tools/clients").await];
             for state in ["awaiting_approval", "queued", "offered"] {
                 left.push(application.get(&format!("/client-tools/calls?state={state}")).await);

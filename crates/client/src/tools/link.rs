@@ -1,6 +1,7 @@
 //! One connection after the other, and what is registered on each.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::error::Error;
 use crate::reconnect::Reconnect;
 use crate::tool::Tool;
 
+/// How long a connection that is being opened may still take when this client stops.
+const OPENING: Duration = Duration::from_secs(1);
 /// How long the goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(5);
 
@@ -106,10 +109,18 @@ impl Link {
     /// Opens a connection and runs the calls that come on it, until it is lost (an error) or this client stops.
     async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
-        let opening = Connection::open(&shared, &self.name, self.last_event_id.as_deref(), &self.tasks);
-        let mut connection = tokio::select! {
-            opened = opening => opened?,
-            () = stop.cancelled() => return self.leave().await,
+        let opened = {
+            let opening = Connection::open(&shared, &self.name, self.last_event_id.as_deref(), &self.tasks);
+            let mut opening = pin!(opening);
+            tokio::select! {
+                opened = &mut opening => Ok(opened?),
+                // What is on its way would arrive after the goodbye, and be taken for a client that is there.
+                () = stop.cancelled() => Err(timeout(OPENING, opening).await),
+            }
+        };
+        let mut connection = match opened {
+            Ok(connection) => connection,
+            Err(_opened_too_late) => return self.leave().await,
         };
         let speaker = connection.speaker();
         self.speaker.send_replace(Some(speaker.clone()));
