@@ -62,7 +62,8 @@ export class Acks {
       token: this.#options.token,
       fetch: (input, init) => this.#fetch(input, init),
     });
-    const answer = await this.#http.request<{ ok?: unknown } | null | undefined>("POST", ["api", "tools", path], { body, ...attempt });
+    const options = { body, ...attempt };
+    const answer = await this.#http.request<{ ok?: unknown } | null | undefined>("POST", ["api", "tools", path], options);
     if (answer?.ok === true) return;
     throw new HandbackError("unexpected", `the answer from ${this.#http.baseUrl} is not one of a Handback server`);
   }

@@ -8,7 +8,13 @@ import { deadlineOf, type Ending, failed, freshDeadline, run } from "./ending.js
 import type { Notes } from "./notes.js";
 import { whenHidden } from "./page.js";
 import { LAST_TRY, persist } from "./retry.js";
-import type { FrontendCallPhase, FrontendCallState, FrontendToolHandler, FrontendToolOptions, FrontendToolRequest } from "./state.js";
+import type {
+  FrontendCallPhase,
+  FrontendCallState,
+  FrontendToolHandler,
+  FrontendToolOptions,
+  FrontendToolRequest,
+} from "./state.js";
 
 const RELOADED = "outcome unknown: the page was reloaded while it ran";
 const NOT_KEPT = "outcome unknown: it ran before the page was reloaded, and its output was too large to be kept";
@@ -169,7 +175,8 @@ export class Call {
 
   /** Tells the server. After a reload it is told the same, unless it has taken something else. */
   async #end(ending: Ending, requestedAt: string, hasTakenAnother = false): Promise<void> {
-    const ack: Ack = { toolCallId: this.#request.toolCallId, ...ending, requestedAt, claimant: await this.#around.claimant() };
+    const claimant = await this.#around.claimant();
+    const ack: Ack = { toolCallId: this.#request.toolCallId, ...ending, requestedAt, claimant };
     if (!hasTakenAnother) this.#around.notes.finish(ack);
     await this.#deliver(ack);
   }

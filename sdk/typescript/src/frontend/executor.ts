@@ -11,7 +11,7 @@ import { Notes } from "./notes.js";
 import type { FrontendCallState, FrontendToolHandler, FrontendToolOptions, FrontendToolRequest } from "./state.js";
 import { type Tab, thisTab } from "./tab.js";
 
-/** How many calls are known at once. One more, and the oldest that is over is forgotten; if all are under way, it is not executed. */
+/** How many calls are known. One more, and the oldest that is over is forgotten; if all are under way, it is not executed. */
 const MAX_CALLS = 1000;
 
 export interface FrontendToolExecutorOptions extends Partial<HttpOptions> {
@@ -27,7 +27,14 @@ export interface FrontendToolExecutorOptions extends Partial<HttpOptions> {
 
 /** What `onToolCall` of the AI SDK's `useChat` is given, as far as it matters. */
 export interface ToolCallNotice {
-  toolCall: { toolCallId: string; toolName: string; input: unknown; dynamic?: boolean | undefined; invalid?: boolean | undefined };
+  toolCall: {
+    toolCallId: string;
+    toolName: string;
+    input: unknown;
+    dynamic?: boolean | undefined;
+    /** The input does not fit: the stream tells the model so by itself. */
+    invalid?: boolean | undefined;
+  };
 }
 
 /**
@@ -84,7 +91,10 @@ export class FrontendToolExecutor {
   /** How a call stands; nothing if it was never executed here. */
   readonly state = (toolCallId: string): FrontendCallState | undefined => this.#calls.get(toolCallId)?.state;
 
-  /** Calls `listener` whenever a state changes, until the returned function is called. With `getSnapshot`, for React's `useSyncExternalStore`. */
+  /**
+   * Calls `listener` whenever a state changes, until the returned function is called. Together with `getSnapshot` it is what
+   * React's `useSyncExternalStore` takes.
+   */
   readonly subscribe = (listener: () => void): (() => void) => this.#listeners.add("change", () => listener());
 
   /** The states of all calls, by `toolCallId`: the same object until one changes. */

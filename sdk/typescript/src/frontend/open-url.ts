@@ -16,35 +16,40 @@ export interface OpenUrlOutput {
 
 /** What `window.open` gives, as far as it matters. */
 export interface OpenedView {
-  opener: unknown;
   readonly closed: boolean;
 }
 
 export interface OpenUrlOptions {
   /**
-   * Opens an address in the view of that name; by default `window.open`. A view that is `null` or closed is one that the
+   * Opens an address in a view of that name; by default in a new window. A view that is `null` or closed is one that the
    * browser has blocked; `undefined` is one that is no window, such as a panel of the page.
    */
   open?: ((url: string, viewKey: string) => OpenedView | null | undefined) | undefined;
-  /** The name of the view: an address opened under the same name takes the place of the last. By default always a new one. */
+  /** The name of the view, for the page and the model to speak of it. By default always a new one. */
   viewKey?: string | undefined;
 }
 
 /** Opens addresses of the web, and nothing else. What it gives names the view that was opened. */
-export function openUrl(options: OpenUrlOptions = {}): FrontendToolHandler<OpenUrlInput> {
-  const { open = (url, viewKey) => window.open(url, viewKey) } = options;
-  // To a browser, `_self` and the like are not names.
-  if (options.viewKey !== undefined && !/^[^_]/.test(options.viewKey)) {
-    throw new TypeError("a viewKey must not be empty or begin with an underscore");
-  }
+export function openUrl({ open = openWindow, viewKey: given }: OpenUrlOptions = {}): FrontendToolHandler<OpenUrlInput> {
   return (input): OpenUrlOutput => {
     const address = webAddress((input as Partial<OpenUrlInput> | null | undefined)?.url);
-    const viewKey = options.viewKey ?? `view-${randomHex(8)}`;
+    const viewKey = given ?? `view-${randomHex(8)}`;
     const view = open(address.href, viewKey);
     if (view === null || view?.closed) throw new Error("The browser blocked the pop-up; press Open to open it");
-    if (view) disown(view);
     return { url: input.url, viewKey };
   };
+}
+
+/**
+ * Opens a new window whose page has no way back to this one. `noopener` would take that away too, but with it `window.open`
+ * gives `null` whether or not the window was blocked. Right after `window.open` the new window still shows an empty page
+ * of this origin, so its `opener` can be set before the address is loaded. That does not hold for a window that is there
+ * already: so it is never opened by a name, which would find one, and make this page its opener again.
+ */
+function openWindow(url: string): OpenedView | null {
+  const view = window.open(url, "_blank");
+  if (view) view.opener = null;
+  return view;
 }
 
 /** The address as the browser reads it, so that what is checked is what is opened. */
@@ -58,17 +63,4 @@ function webAddress(url: unknown): URL {
   }
   if (address.protocol === "http:" || address.protocol === "https:") return address;
   throw new TypeError(`only http: and https: are opened, not ${address.protocol}`);
-}
-
-/**
- * Takes away the opened page's way back to this one. `noopener` would do that too, but with it `window.open` gives `null`
- * whether or not the window was blocked. Right after `window.open` the new window still shows an empty page of this
- * origin, so its `opener` can be set before the address is loaded.
- */
-function disown(view: OpenedView): void {
-  try {
-    view.opener = null;
-  } catch {
-    // A window that was opened before under this name, and shows a page of another origin: its opener was taken away then.
-  }
 }

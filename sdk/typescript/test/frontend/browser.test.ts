@@ -32,6 +32,7 @@ const PAGE = `<!doctype html>
   const sendOrNot = (input, init) => (window.isBusy && input.endsWith("/ack") ? busy() : fetch(input, init));
   const executor = new FrontendToolExecutor({ baseUrl: url, fetch: async (input, init) => sendOrNot(input, init) });
   executor.register("open-url", openUrl());
+  executor.register("side", openUrl({ viewKey: "side" }));
   executor.register("never", () => new Promise(() => undefined));
   executor.register("busy", () => void (window.isBusy = true));
   executor.subscribe(() => console.log(JSON.stringify([...executor.getSnapshot().values()])));
@@ -120,6 +121,7 @@ class Tabs {
 const claimantOf = (page: Page) =>
   page.evaluate(() => (JSON.parse(sessionStorage.getItem("handback:claimant") ?? "{}") as { name?: string }).name);
 
+/** Executes a call in a page. Playwright evaluates as if somebody had just clicked. */
 const executeIn = (page: Page, request: FrontendToolRequest) =>
   page.evaluate((request) => (globalThis as unknown as { executor: FrontendToolExecutor }).executor.execute(request), request);
 
@@ -161,13 +163,25 @@ test("a pop-up that the browser blocks is a failure; a click on Open opens it, a
   assert.match(late.error ?? "", /^the call was already over/);
 });
 
+test("a second address under the same name is opened, too, and no page has a way back", async (test) => {
+  const tabs = await Tabs.open(test);
+  const target = (host: string) => tabs.address({ toolCallId: host, toolName: "none", input: {} }, { host });
+  const page = await tabs.add(tabs.address(await tabs.request("none")));
+  for (const host of ["localhost", "127.0.0.1", "localhost"]) {
+    const state = await executeIn(page, await tabs.request("side", { url: target(host) }));
+    assert.deepEqual([state?.outcome, state?.output], ["success", { url: target(host), viewKey: "side" }]);
+    const opened = () => tabs.context.pages().filter((other) => other.url() === target(host));
+    await until("it is opened", () => opened().length > 0);
+    for (const other of opened()) assert.equal(await other.evaluate(() => window.opener as unknown), null);
+  }
+});
+
 test("an address that is not of the web is never opened, not even by a click", async (test) => {
   const tabs = await Tabs.open(test);
   const page = await tabs.add(tabs.address(await tabs.request("none")));
   const hostile = ["javascript:document.title='hurt'", " JavaScript:alert(1)", "java\nscript:alert(1)", "data:text/html,hurt"];
   for (const url of [...hostile, "blob:null/1", "file:///etc/passwd", "about:blank", "//localhost", "/executor.html"]) {
     const request = await tabs.request("open-url", { url });
-    // Playwright evaluates as if somebody had just clicked.
     const state = await executeIn(page, request);
     assert.deepEqual([state?.phase, state?.outcome], ["done", "failed"], url);
     assert.match(state?.errorText ?? "", /^only http: and https: are opened|is not a whole URL/);

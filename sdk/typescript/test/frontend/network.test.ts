@@ -6,7 +6,8 @@ import { test } from "../support/patience.js";
 import type { Fault } from "./faults.js";
 import { openPage, phases, soon } from "./page.js";
 
-const PASSING: Fault[] = ["unsent", "unanswered", { status: 500 }, { status: 502, body: "<html>" }, { status: 503 }, { status: 429 }];
+const ANSWERS: Fault[] = [{ status: 500 }, { status: 502, body: "<html>" }, { status: 503 }, { status: 429 }];
+const PASSING: Fault[] = ["unsent", "unanswered", ...ANSWERS];
 
 for (const path of ["claim", "ack"] as const) {
   test(`a lost network, 5xx and 429 are tried again: ${path}`, async (context) => {

@@ -57,7 +57,8 @@ async function begin(context: TestContext, page: TestPage): Promise<{ toolCallId
   return request;
 }
 
-const claimants = ({ faults }: TestPage) => faults.bodies("claim").map((body) => (JSON.parse(body) as { claimant: string }).claimant);
+const claimants = ({ faults }: TestPage) =>
+  faults.bodies("claim").map((body) => (JSON.parse(body) as { claimant: string }).claimant);
 
 test("a call that was begun and not acked is not run again after a reload, but acked as failed", async (context) => {
   const loads = new Loads(context);

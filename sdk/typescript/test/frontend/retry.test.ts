@@ -15,10 +15,11 @@ async function openBlockedPage(context: Parameters<typeof openPage>[0]) {
   const open = (url: string) => {
     if (browser.isBlocking) return null;
     browser.opened.push(url);
-    return { opener: "this page", closed: false };
+    return { closed: false };
   };
   page.executor.register("open-url", openUrl({ open, viewKey: "view" }));
-  const call = async () => ({ toolCallId: await page.backend.call(), toolName: "open-url", input: { url: "https://example.com/" } });
+  const input = { url: "https://example.com/" };
+  const call = async () => ({ toolCallId: await page.backend.call(), toolName: "open-url", input });
   return { ...page, page, browser, call };
 }
 
@@ -27,7 +28,7 @@ async function outcomeOf({ backend }: TestPage, toolCallId: string) {
   return outcome;
 }
 
-test("a blocked pop-up is a failure at once; Open opens it in the click, and the state says that it came too late", async (context) => {
+test("a blocked pop-up is a failure at once; Open opens it in the click, and the state says it is too late", async (context) => {
   const { executor, page, browser, call } = await openBlockedPage(context);
   const request = await call();
   const blocked = await executor.execute(request);
