@@ -165,7 +165,8 @@ export class Call {
     if (ending.status === "success") {
       // The server knows already that it succeeded.
       if (before.counted && before.outcome === "success") return this.#become(withoutErrorText(before));
-      return this.#end(ending, requestedAt, before.counted);
+      // What the server has taken is what a reload is to know of.
+      return before.counted ? this.#deliver(await this.#newAck(ending, requestedAt)) : this.#end(ending, requestedAt);
     }
     if (!earlier && !isOver(before.phase)) return this.#end(ending, requestedAt);
     // Nothing has changed: what was said stands, and goes on being said.
@@ -173,12 +174,15 @@ export class Call {
     this.#become({ ...before, errorText: ending.status === "failed" ? ending.errorText : "it did not end in time" });
   }
 
-  /** Tells the server. After a reload it is told the same, unless it has taken something else. */
-  async #end(ending: Ending, requestedAt: string, hasTakenAnother = false): Promise<void> {
-    const claimant = await this.#around.claimant();
-    const ack: Ack = { toolCallId: this.#request.toolCallId, ...ending, requestedAt, claimant };
-    if (!hasTakenAnother) this.#around.notes.finish(ack);
+  /** Tells the server, now and again after a reload. */
+  async #end(ending: Ending, requestedAt: string): Promise<void> {
+    const ack = await this.#newAck(ending, requestedAt);
+    this.#around.notes.finish(ack);
     await this.#deliver(ack);
+  }
+
+  async #newAck(ending: Ending, requestedAt: string): Promise<Ack> {
+    return { toolCallId: this.#request.toolCallId, ...ending, requestedAt, claimant: await this.#around.claimant() };
   }
 
   async #deliver(ack: Ack): Promise<void> {
@@ -199,9 +203,10 @@ export class Call {
     try {
       const onFailure = (error: unknown) => this.#show("acking", { ...facts, attempts, ...failureFacts(error) });
       await persist({ send, onFailure, deadline: this.#deadline, signal });
+      // A person has tried again meanwhile; what comes of that is told.
+      if (signal.aborted) return;
       this.#show("done", { ...facts, attempts, ackStatus: 200, counted: true });
     } catch (error) {
-      // A person has tried again meanwhile.
       if (signal.aborted) return;
       if (outcome === "success" && isUnacceptable(error)) {
         await this.#end(failed(`the tool ran, but its output was not accepted: ${error.message}`), ack.requestedAt);
