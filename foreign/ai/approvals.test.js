@@ -6,7 +6,7 @@ import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessa
 
 import { ClientToolsManager } from "../../sdk/typescript/dist/node.js";
 import { Page, partsOf, post, stored, story, textOf } from "../support/page.js";
-import { test, within } from "../support/patience.js";
+import { test, until, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
 
 const config = `
@@ -138,6 +138,26 @@ test("ai: several asks of one step end the stream once, and are answered with on
   assert.deepEqual([run.length, page.sent.length], [1, 2]);
 });
 
+for (const approved of [true, false]) {
+  const what = approved ? "allowed" : "denied";
+
+  test(`ai: an ask that was ${what} elsewhere meanwhile: the page is told what came of the call`, async (test) => {
+    const { server, page } = await open(test, { body: { approvals: "yield" } });
+    await page.say(OPEN);
+    const { approval, toolCallId } = await page.call("open-url", "approval-requested");
+    assert.equal((await post(server, `/permission/${approval.id}/reply`, { reply: approved ? "once" : "reject" })).status, 200);
+    if (approved) await acknowledge(server, toolCallId);
+    await turnOver(server);
+
+    await page.addToolApprovalResponse({ id: approval.id, approved });
+    await page.answered(/./);
+
+    const call = approved ? ["open-url", "output-available", { status: "success", output: "opened" }] : ["open-url", "output-denied"];
+    assert.deepEqual(partsOf(page.answer).slice(0, 3), ["step-start", call, "step-start"]);
+    assert.deepEqual([page.sent.length, page.messages.length], [2, 2]);
+  });
+}
+
 test("ai: a page that was reloaded is asked again, and its answer counts", async (test) => {
   const { server, page: before } = await open(test, { body: { approvals: "yield" } });
   await before.say(OPEN);
@@ -175,3 +195,18 @@ test("ai: a tool of a client is asked for, too, and runs at the client", async (
   assert.deepEqual([run, page.sent.length, page.messages.length], [[], 2, 2]);
   await tools.disconnect();
 });
+
+/**
+ * Acknowledges a call as soon as it is allowed.
+ *
+ * @param {Server} server
+ * @param {string} toolCallId
+ */
+function acknowledge(server, toolCallId) {
+  return until("the ack is taken", async () => (await post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" })).status === 200);
+}
+
+/** @param {Server} server */
+function turnOver(server) {
+  return until("the turn is over", async () => (await fetch(`${server.url}/api/chat/chat/stream`)).status === 204);
+}

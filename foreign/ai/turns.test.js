@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { readUIMessageStream, DefaultChatTransport } from "ai";
+import { DefaultChatTransport, readUIMessageStream } from "ai";
 
 import { Page, partsOf, stored, story, textOf } from "../support/page.js";
 import { test, within } from "../support/patience.js";
@@ -37,7 +37,7 @@ test("ai: a plain answer", async (test) => {
 
 test("ai: what is said later knows what was said before", async (test) => {
   const upstream = await Upstream.start(test);
-  const server = await Server.start(test, { config: openai(upstream) });
+  const server = await Server.start(test, { config: upstream.config });
   const page = new Page(test, server, { id: "chat", body: { model: "mock/some-model" } });
   upstream.says("I am Ada", { content: "Hello, Ada." });
   upstream.says("Who am I?", { content: "You are Ada." });
@@ -52,7 +52,7 @@ test("ai: what is said later knows what was said before", async (test) => {
 
 test("ai: regenerate forgets the answer, an edit all that came after", async (test) => {
   const upstream = await Upstream.start(test);
-  const server = await Server.start(test, { config: openai(upstream) });
+  const server = await Server.start(test, { config: upstream.config });
   const page = new Page(test, server, { id: "chat", body: { model: "mock/some-model" } });
   upstream.says("first", { content: "to the first" });
   upstream.says("second", { content: "to the second" });
@@ -82,7 +82,7 @@ test("ai: regenerate forgets the answer, an edit all that came after", async (te
 
 test("ai: an error of the provider is an error of the chat, and the next message is answered", async (test) => {
   const upstream = await Upstream.start(test);
-  const server = await Server.start(test, { config: openai(upstream) });
+  const server = await Server.start(test, { config: upstream.config });
   /** @type {string[]} */
   const errors = [];
   const onError = (/** @type {Error} */ { message }) => errors.push(message);
@@ -140,7 +140,7 @@ test("ai: two chats at the same time do not hear each other", async (test) => {
 test("ai: readUIMessageStream reads a turn without a chat", async (test) => {
   const server = await Server.start(test);
   const transport = new DefaultChatTransport({ api: `${server.url}/api/chat` });
-  const text = 'call list_tools {}';
+  const text = "call list_tools {}";
   const stream = await transport.sendMessages({
     chatId: "chat",
     trigger: "submit-message",
@@ -158,16 +158,6 @@ test("ai: readUIMessageStream reads a turn without a chat", async (test) => {
   assert.deepEqual([last.id, last.role, partsOf(last)], [answer.id, "assistant", partsOf(answer)]);
   assert.match(textOf(last), /open-url/);
 });
-
-/** @param {Upstream} upstream */
-function openai(upstream) {
-  return `
-    [providers.mock]
-    kind = "openai"
-    baseURL = "${upstream.url}/v1"
-    apiKey = "sk"
-  `;
-}
 
 /** @param {import("../support/upstream.js").Asked} asked */
 function saidTo({ body }) {

@@ -136,13 +136,7 @@ test("ai: a held call and one of the page in one step: the stream ends when the 
 
 test("ai: a turn that goes on three times is one message", async (test) => {
   const upstream = await Upstream.start(test);
-  const config = `
-    [providers.mock]
-    kind = "openai"
-    baseURL = "${upstream.url}/v1"
-    apiKey = "sk"
-  `;
-  const server = await Server.start(test, { config });
+  const server = await Server.start(test, { config: upstream.config });
   const call = (/** @type {number} */ n) => ({ toolCalls: [{ id: `call_${n}`, name: "pick", arguments: `{"title": "${n}"}` }] });
   upstream.says("begin", { content: "Let me see.", ...call(1) });
   upstream.says("output 1", call(2));
