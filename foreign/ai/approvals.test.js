@@ -118,7 +118,9 @@ test("ai: an ask that ends the stream, denied by addToolApprovalResponse", async
 test("ai: several asks of one step end the stream once, and are answered with one request", async (test) => {
   const { page, run } = await open(test, { body: { approvals: "yield" } });
   const asked = (/** @type {import("ai").UIMessage | undefined} */ message) =>
-    (message?.parts ?? []).flatMap((/** @type {any} */ part) => (part.state === "approval-requested" ? [part.approval.id] : []));
+    (message?.parts ?? []).flatMap((/** @type {any} */ part) =>
+      part.state === "approval-requested" ? [part.approval.id] : [],
+    );
 
   await page.say(`${OPEN}\n${OPEN.replace(".com", ".org")}`);
 
@@ -145,14 +147,19 @@ for (const approved of [true, false]) {
     const { server, page } = await open(test, { body: { approvals: "yield" } });
     await page.say(OPEN);
     const { approval, toolCallId } = await page.call("open-url", "approval-requested");
-    assert.equal((await post(server, `/permission/${approval.id}/reply`, { reply: approved ? "once" : "reject" })).status, 200);
+    assert.equal(
+      (await post(server, `/permission/${approval.id}/reply`, { reply: approved ? "once" : "reject" })).status,
+      200,
+    );
     if (approved) await acknowledge(server, toolCallId);
     await turnOver(server);
 
     await page.addToolApprovalResponse({ id: approval.id, approved });
     await page.answered(/./);
 
-    const call = approved ? ["open-url", "output-available", { status: "success", output: "opened" }] : ["open-url", "output-denied"];
+    const call = approved
+      ? ["open-url", "output-available", { status: "success", output: "opened" }]
+      : ["open-url", "output-denied"];
     assert.deepEqual(partsOf(page.answer).slice(0, 3), ["step-start", call, "step-start"]);
     assert.deepEqual([page.sent.length, page.messages.length], [2, 2]);
   });
@@ -180,6 +187,44 @@ test("ai: a page that was reloaded is asked again, and its answer counts", async
   assert.equal(page.messages.length, 2);
 });
 
+test("ai: a page that was reloaded and wants the stream to end with questions answers with addToolApprovalResponse", async (test) => {
+  const { server, page: before } = await open(test, { body: { approvals: "yield" } });
+  await before.say(OPEN);
+
+  const page = new Page(test, server, {
+    id: "chat",
+    body: { approvals: "yield" },
+    sendAutomaticallyWhen,
+    messages: await stored(server, "chat"),
+    onToolCall: ({ toolCall: { toolCallId } }) => {
+      void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
+    },
+  });
+  await within("the stream ends with the question, again, or there is none", page.resumeStream());
+  const [, part] = /** @type {any[]} */ (page.answer.parts);
+  assert.deepEqual([part.state, part.input], ["approval-requested", { url: "https://example.com/" }]);
+  await page.addToolApprovalResponse({ id: part.approval.id, approved: true });
+  await page.answered(/opened/);
+
+  assert.equal(page.messages.length, 2);
+});
+
+test("ai: a chat that is loaded shows what it asks, and what was denied, as the page that was asked does", async (test) => {
+  const { server, page } = await open(test);
+  const callsOf = (/** @type {import("ai").UIMessage} */ { parts }) =>
+    parts.flatMap((/** @type {any} */ { state, input, approval }) => (approval ? [{ state, input, approval }] : []));
+  const said = page.say(OPEN);
+  const { approval } = await page.call("open-url", "approval-requested");
+
+  const whileAsked = callsOf((await stored(server, "chat"))[1]);
+  const shown = callsOf(page.answer);
+  await post(server, `/permission/${approval.id}/reply`, { reply: "reject" });
+  await said;
+
+  assert.deepEqual(whileAsked, shown);
+  assert.deepEqual(callsOf((await stored(server, "chat"))[1]), callsOf(page.answer));
+});
+
 test("ai: a tool of a client is asked for, too, and runs at the client", async (test) => {
   const { server, page, run } = await open(test, { body: { approvals: "yield", clientID: "laptop" } });
   const tools = new ClientToolsManager("laptop", server.url);
@@ -203,7 +248,11 @@ test("ai: a tool of a client is asked for, too, and runs at the client", async (
  * @param {string} toolCallId
  */
 function acknowledge(server, toolCallId) {
-  return until("the ack is taken", async () => (await post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" })).status === 200);
+  return until(
+    "the ack is taken",
+    async () =>
+      (await post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" })).status === 200,
+  );
 }
 
 /** @param {Server} server */

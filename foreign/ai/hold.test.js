@@ -103,7 +103,10 @@ for (const who of ["server", "page"]) {
     assert.deepEqual([page.sent, page.status], [["POST /api/chat"], "ready"]);
     const { toolCallId } = acks.all[0].toolCall;
     const late = await post(server, "/api/tools/ack", { toolCallId, status: "success" });
-    const expected = who === "page" ? { status: 409, body: { ok: false, reason: "conflict" } } : { status: 410, body: { ok: false, reason: "expired" } };
+    const expected =
+      who === "page"
+        ? { status: 409, body: { ok: false, reason: "conflict" } }
+        : { status: 410, body: { ok: false, reason: "expired" } };
     assert.deepEqual(late, expected);
   });
 }
@@ -120,7 +123,10 @@ test("ai: held calls of one step are open at the same time, and each ends alone"
   assert.deepEqual(await post(server, "/api/tools/ack", failed), { status: 200, body: { ok: true } });
   await page.call("open-url", "output-error");
   assert.deepEqual([page.status, page.sent.length], ["streaming", 1]);
-  assert.deepEqual(await post(server, "/ai/tools/ack", { toolCallId: first, status: "success" }), { status: 200, body: { ok: true } });
+  assert.deepEqual(await post(server, "/ai/tools/ack", { toolCallId: first, status: "success" }), {
+    status: 200,
+    body: { ok: true },
+  });
   await said;
 
   assert.deepEqual(partsOf(page.answer).slice(0, 4), [
@@ -158,7 +164,11 @@ test("ai: a tool of one's own in the configuration", async (test) => {
   await page.say('call pick_color {"title": "A color?"}');
 
   const [, call] = partsOf(page.answer);
-  assert.deepEqual(call, ["pick_color", "output-available", { status: "success", output: { title: "A color?", color: "teal" } }]);
+  assert.deepEqual(call, [
+    "pick_color",
+    "output-available",
+    { status: "success", output: { title: "A color?", color: "teal" } },
+  ]);
 });
 
 test("ai: the executor of the SDK executes what onToolCall tells of, once", async (test) => {
@@ -186,7 +196,11 @@ test("ai: a tool of the SDK's client runs in the same chat, and the page leaves 
   const server = await Server.start(test);
   const tools = new ClientToolsManager("laptop", server.url);
   test.after(() => tools.disconnect());
-  const parameters = /** @type {const} */ ({ type: "object", properties: { name: { type: "string" } }, required: ["name"] });
+  const parameters = /** @type {const} */ ({
+    type: "object",
+    properties: { name: { type: "string" } },
+    required: ["name"],
+  });
   await tools.register("greet", { description: "Greets somebody", parameters }, ({ name }) => `Hello, ${name}!`);
   await within("the tools are connected", tools.connect());
   /** @type {string[]} */

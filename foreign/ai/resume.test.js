@@ -15,8 +15,10 @@ import { Server } from "../support/server.js";
 const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithToolCalls;
 const OPEN = 'call open-url {"url": "https://example.com/"}';
 const body = { model: "local/any" };
-const says = (/** @type {string} */ text) => (/** @type {import("../support/page.js").Shown} */ { messages }) =>
-  messages.some((message) => message.role === "assistant" && textOf(message) === text);
+const says =
+  (/** @type {string} */ text) =>
+  (/** @type {import("../support/page.js").Shown} */ { messages }) =>
+    messages.some((message) => message.role === "assistant" && textOf(message) === text);
 
 /**
  * A page that only notes the calls that it is handed.
@@ -59,7 +61,10 @@ test("ai: abort ends the stream of whoever follows, and says so", async (test) =
   const server = await Server.start(test, { config: provider.config });
   /** @type {any[]} */
   const finished = [];
-  const { page } = open(test, server, { body, onFinish: ({ message, isError, isAbort }) => finished.push([textOf(message), isError, isAbort]) });
+  const { page } = open(test, server, {
+    body,
+    onFinish: ({ message, isError, isAbort }) => finished.push([textOf(message), isError, isAbort]),
+  });
   const said = page.say("tell me a story");
   (await provider.asked()).says("Once upon");
   await page.until("it begins", says("Once upon"));
@@ -71,6 +76,50 @@ test("ai: abort ends the stream of whoever follows, and says so", async (test) =
   assert.deepEqual(finished, [["Once upon", false, false]]);
   assert.deepEqual(story(page.requests[0]).slice(-2), ["abort", "the end"]);
   assert.deepEqual([page.sent, await idle(server)], [["POST /api/chat"], true]);
+});
+
+test("ai: abort while a call is held: the page does not go on by itself, and may ask anew", async (test) => {
+  const server = await Server.start(test);
+  const { page, calls } = open(test, server);
+  const said = page.say(OPEN);
+  await calls.until("it is called", () => true);
+
+  assert.deepEqual(await post(server, "/api/chat/chat/abort"), { status: 200, body: { ok: true } });
+  await said;
+
+  assert.deepEqual([page.sent, page.status, await idle(server)], [["POST /api/chat"], "ready", true]);
+  assert.deepEqual(
+    partsOf(page.answer).map((part) => part.slice(0, 2)),
+    ["st", ["open-url", "output-error"]],
+  );
+
+  const regenerated = page.regenerate();
+  const { toolCallId } = await calls.until("it is called again", () => calls.all.length === 2).then(() => calls.all[1]);
+  await post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
+  await within("it is regenerated", regenerated);
+  assert.match(textOf(page.answer), /opened/);
+  assert.deepEqual([page.messages.length, page.sent.length], [2, 2]);
+});
+
+test("ai: what another page says meanwhile is answered when its turn comes", async (test) => {
+  const server = await Server.start(test);
+  const { page: one, calls } = open(test, server);
+  const said = one.say(OPEN);
+  const { toolCallId } = await calls.until("it is called", () => true);
+  const { page: two } = open(test, server, { messages: await stored(server, "chat") });
+
+  const meanwhile = two.say("call list_tools {}");
+  await two.until("it is sent", ({ status }) => status === "submitted");
+  await post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
+  await said;
+  await meanwhile;
+
+  assert.match(textOf(one.answer), /opened/);
+  assert.match(textOf(two.answer), /open-url/);
+  assert.deepEqual(
+    (await stored(server, "chat")).map(({ role }) => role),
+    ["user", "assistant", "user", "assistant"],
+  );
 });
 
 test("ai: nothing is to be resumed in a chat that is idle, or that nobody knows", async (test) => {
@@ -147,7 +196,10 @@ test("ai: a call that is over is not handed to a page that comes back", async (t
   await post(server, "/api/tools/ack", { toolCallId: still, status: "success", output: "the second" });
   await within("the stream is over", resumed);
 
-  assert.deepEqual(calls.all.map(({ toolCallId }) => toolCallId), [still]);
+  assert.deepEqual(
+    calls.all.map(({ toolCallId }) => toolCallId),
+    [still],
+  );
   assert.deepEqual(partsOf(page.answer).slice(0, 3), [
     "step-start",
     ["open-url", "output-available", { status: "success", output: "the first" }],
@@ -170,7 +222,10 @@ test("ai: two pages of one chat see the same turn, and either may acknowledge", 
   assert.deepEqual(await claim("one"), { status: 409, body: { ok: false, reason: "claimed" } });
   const ack = { toolCallId, status: "success", output: "by two" };
   assert.deepEqual(await post(server, "/api/tools/ack", ack), { status: 409, body: { ok: false, reason: "claimed" } });
-  assert.deepEqual(await post(server, "/api/tools/ack", { ...ack, claimant: "two" }), { status: 200, body: { ok: true } });
+  assert.deepEqual(await post(server, "/api/tools/ack", { ...ack, claimant: "two" }), {
+    status: 200,
+    body: { ok: true },
+  });
   await said;
   await within("the stream is over", resumed);
 
@@ -195,7 +250,10 @@ test("ai: a server that is restarted ends the turn, and the chat is there", asyn
   const late = await post(again, "/api/tools/ack", { toolCallId, status: "success" });
   assert.ok(late.status === 404 || late.status === 410, `${late.status}`);
   const known = await stored(again, "chat");
-  assert.deepEqual(known.map(({ role }) => role), ["user", "assistant", "user", "assistant"]);
+  assert.deepEqual(
+    known.map(({ role }) => role),
+    ["user", "assistant", "user", "assistant"],
+  );
   const [, [name, state]] = partsOf(known[3]);
   assert.deepEqual([name, state], ["open-url", "output-error"]);
 
@@ -206,7 +264,10 @@ test("ai: a server that is restarted ends the turn, and the chat is there", asyn
 
 test("ai: a server that has lost everything takes the conversation from the page", async (test) => {
   const server = await Server.start(test);
-  const { page } = open(test, server, { onToolCall: ({ toolCall: { toolCallId } }) => void post(server, "/api/tools/ack", { toolCallId, status: "success" }) });
+  const { page } = open(test, server, {
+    onToolCall: ({ toolCall: { toolCallId } }) =>
+      void post(server, "/api/tools/ack", { toolCallId, status: "success" }),
+  });
   await page.say("hello");
   await page.say(OPEN);
   await server.stop();

@@ -32,7 +32,10 @@ test("ai: a plain answer", async (test) => {
   ]);
   // What the server keeps is what the page shows.
   assert.deepEqual((await stored(server, "a chat")).map(partsOf), page.messages.map(partsOf));
-  assert.deepEqual((await stored(server, "a chat")).map(({ id }) => id), page.messages.map(({ id }) => id));
+  assert.deepEqual(
+    (await stored(server, "a chat")).map(({ id }) => id),
+    page.messages.map(({ id }) => id),
+  );
 });
 
 test("ai: what is said later knows what was said before", async (test) => {
@@ -76,7 +79,10 @@ test("ai: regenerate forgets the answer, an edit all that came after", async (te
 
   assert.deepEqual(page.messages.map(textOf), ["other", "to the other"]);
   assert.deepEqual(saidTo(upstream.asked.all[4]), ["user: other"]);
-  assert.equal(page.messages.some(({ id }) => id === second), false);
+  assert.equal(
+    page.messages.some(({ id }) => id === second),
+    false,
+  );
   assert.deepEqual((await stored(server, "chat")).map(partsOf), page.messages.map(partsOf));
 });
 
@@ -111,7 +117,10 @@ test("ai: a request that the server refuses is an error of the chat that says wh
   assert.equal(page.status, "error");
   // The SDK takes the whole body for the message.
   const { error, code } = JSON.parse(page.error?.message ?? "");
-  assert.deepEqual([code, error], ["INVALID_REQUEST", `the page's tool "open-url" has the name of another; choose another name`]);
+  assert.deepEqual(
+    [code, error],
+    ["INVALID_REQUEST", `the page's tool "open-url" has the name of another; choose another name`],
+  );
 });
 
 test("ai: two chats at the same time do not hear each other", async (test) => {
@@ -162,5 +171,7 @@ test("ai: readUIMessageStream reads a turn without a chat", async (test) => {
 /** @param {import("../support/upstream.js").Asked} asked */
 function saidTo({ body }) {
   const said = body.messages.filter(({ role }) => role !== "system");
-  return said.map(({ role, content }) => `${role}: ${Array.isArray(content) ? content.map(({ text }) => text).join("") : content}`);
+  return said.map(
+    ({ role, content }) => `${role}: ${Array.isArray(content) ? content.map(({ text }) => text).join("") : content}`,
+  );
 }

@@ -11,7 +11,11 @@ import { Upstream } from "../support/upstream.js";
 
 const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithToolCalls;
 const tools = [
-  { name: "pick", description: "Lets the user pick", parameters: { type: "object", properties: { title: { type: "string" } }, required: ["title"] } },
+  {
+    name: "pick",
+    description: "Lets the user pick",
+    parameters: { type: "object", properties: { title: { type: "string" } }, required: ["title"] },
+  },
   { name: "locate", description: "Where the user is" },
 ];
 
@@ -113,7 +117,8 @@ test("ai: a held call and one of the page in one step: the stream ends when the 
   const server = await Server.start(test);
   const page = open(test, server, {
     onToolCall: ({ toolCall: { toolName, toolCallId } }) => {
-      if (toolName === "open-url") void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
+      if (toolName === "open-url")
+        void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
     },
   });
 
@@ -137,7 +142,9 @@ test("ai: a held call and one of the page in one step: the stream ends when the 
 test("ai: a turn that goes on three times is one message", async (test) => {
   const upstream = await Upstream.start(test);
   const server = await Server.start(test, { config: upstream.config });
-  const call = (/** @type {number} */ n) => ({ toolCalls: [{ id: `call_${n}`, name: "pick", arguments: `{"title": "${n}"}` }] });
+  const call = (/** @type {number} */ n) => ({
+    toolCalls: [{ id: `call_${n}`, name: "pick", arguments: `{"title": "${n}"}` }],
+  });
   upstream.says("begin", { content: "Let me see.", ...call(1) });
   upstream.says("output 1", call(2));
   upstream.says("output 2", call(3));
@@ -153,7 +160,11 @@ test("ai: a turn that goes on three times is one message", async (test) => {
   await page.say("begin");
 
   assert.deepEqual([page.sent.length, page.messages.length, page.status], [4, 2, "ready"]);
-  const steps = [1, 2, 3].flatMap((n) => ["step-start", ...(n === 1 ? ["Let me see."] : []), ["pick", "output-available", `output ${n}`]]);
+  const steps = [1, 2, 3].flatMap((n) => [
+    "step-start",
+    ...(n === 1 ? ["Let me see."] : []),
+    ["pick", "output-available", `output ${n}`],
+  ]);
   assert.deepEqual(partsOf(page.answer), [...steps, "step-start", "I have seen it."]);
   assert.deepEqual((await stored(server, "chat")).map(partsOf), page.messages.map(partsOf));
   const results = upstream.asked.all[3].body.messages.filter(({ role }) => role === "tool");

@@ -62,12 +62,21 @@ test("guide: all TypeScript is type-checked", async (test) => {
   await mkdir(folder, { recursive: true });
   test.after(() => rm(folder, { recursive: true, force: true }));
   for (const [number, page] of pages.entries()) await writeFile(join(folder, `page-${number}.tsx`), page);
-  for (const [number, other] of others.entries()) await writeFile(join(folder, `other-${number}.ts`), `${other}export { stop };\n`);
-  const [registration] = /`(executor\.register\("pick_color".*?)`/.exec(GUIDE)?.slice(1) ?? assert.fail("the registration is gone");
-  const before = 'import { FrontendToolExecutor } from "@handback/client";\ndeclare const executor: FrontendToolExecutor;\ndeclare function pick(title: string): Promise<string>;\n';
+  for (const [number, other] of others.entries())
+    await writeFile(join(folder, `other-${number}.ts`), `${other}export { stop };\n`);
+  const [registration] =
+    /`(executor\.register\("pick_color".*?)`/.exec(GUIDE)?.slice(1) ?? assert.fail("the registration is gone");
+  const before =
+    'import { FrontendToolExecutor } from "@handback/client";\ndeclare const executor: FrontendToolExecutor;\ndeclare function pick(title: string): Promise<string>;\n';
   await writeFile(join(folder, "register.ts"), `${before}${registration};\n`);
-  const compilerOptions = { noImplicitAny: true, paths: { "@handback/client": ["../../../sdk/typescript/dist/node.d.ts"] } };
-  await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["."] }));
+  const compilerOptions = {
+    noImplicitAny: true,
+    paths: { "@handback/client": ["../../../sdk/typescript/dist/node.d.ts"] },
+  };
+  await writeFile(
+    join(folder, "tsconfig.json"),
+    JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["."] }),
+  );
 
   const tsc = join(FOREIGN, "node_modules/.bin/tsc");
   const { stdout, code } = await promisify(execFile)(tsc, ["--project", folder]).catch((error) => error);
@@ -84,7 +93,9 @@ test("guide: a page with a frontend tool, in a few lines", async (test) => {
 
   await (await opening).waitForURL("https://example.com/");
   await page.waitForSelector('button:has-text("success")');
-  const lines = blocksOf("tsx", section(heading))[0].split("\n").filter((line) => line.trim() !== "");
+  const lines = blocksOf("tsx", section(heading))[0]
+    .split("\n")
+    .filter((line) => line.trim() !== "");
   assert.ok(lines.length <= 11, `${lines.length} lines`);
 });
 
@@ -105,7 +116,11 @@ test("guide: a page that comes back", async (test) => {
 });
 
 test("guide: a page that asks", async (test) => {
-  const { context, page } = await openPage(test, "Asking before a call runs", '[agents.default.permission]\nclient_tools = "ask"\n');
+  const { context, page } = await openPage(
+    test,
+    "Asking before a call runs",
+    '[agents.default.permission]\nclient_tools = "ask"\n',
+  );
   const opening = within("a page is opened", context.waitForEvent("page"));
   await page.click("text=Open");
   await page.click("text=Allow");
@@ -118,7 +133,8 @@ test("guide: a tool in the configuration", async (test) => {
   const server = await Server.start(test, { config });
   const page = new Page(test, server, {
     id: "chat",
-    onToolCall: ({ toolCall: { toolCallId } }) => void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "teal" }),
+    onToolCall: ({ toolCall: { toolCallId } }) =>
+      void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "teal" }),
   });
   await page.say('call pick_color {"title": "A color?"}');
   const { output } = await page.call("pick_color", "output-available");
@@ -127,10 +143,13 @@ test("guide: a tool in the configuration", async (test) => {
 
 test("guide: every row of the table of acks", async (test) => {
   const rows = [...section("The ack").matchAll(/^\| (.*?) \| (\d{3}) `(.*)` \|$/gm)];
-  const shown = Object.fromEntries(rows.map(([, when, status, body]) => [when, { status: Number(status), body: JSON.parse(body) }]));
+  const shown = Object.fromEntries(
+    rows.map(([, when, status, body]) => [when, { status: Number(status), body: JSON.parse(body) }]),
+  );
   const config = '[agents.default.permission.tools]\n"asked" = "ask"\n[tools.asked]\nexecutionMode = "frontend"\n';
   const server = await Server.start(test, { config });
-  const ack = (/** @type {string} */ toolCallId, /** @type {object} */ more = {}) => post(server, "/api/tools/ack", { toolCallId, status: "success", ...more });
+  const ack = (/** @type {string} */ toolCallId, /** @type {object} */ more = {}) =>
+    post(server, "/api/tools/ack", { toolCallId, status: "success", ...more });
   /** A call that is open, in a chat of its own. */
   const call = async (/** @type {string} */ id, tool = "open-url", state = "input-available") => {
     const page = new Page(test, server, { id });

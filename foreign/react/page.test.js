@@ -134,7 +134,8 @@ test("react: a held call, one of the page and one that does not fit, in one step
 
   await answered(page, "Oslo");
   await picture(page, "mixed");
-  for (const tool of ["pick_color", "locate"]) await page.waitForSelector(`[data-tool=${tool}][data-state=output-available]`);
+  for (const tool of ["pick_color", "locate"])
+    await page.waitForSelector(`[data-tool=${tool}][data-state=output-available]`);
   assert.deepEqual([tabs.count("POST /api/chat"), tabs.count("POST /api/tools/ack")], [2, 1]);
 });
 

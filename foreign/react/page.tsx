@@ -85,7 +85,9 @@ function Chat({ messages: initial }: { messages: UIMessage[] }) {
         {tool === "confirm" && isOpen && (
           <>
             <button onClick={() => addToolOutput({ tool, toolCallId, output: "yes" })}>Yes</button>
-            <button onClick={() => addToolOutput({ tool, toolCallId, state: "output-error", errorText: "not now" })}>Not now</button>
+            <button onClick={() => addToolOutput({ tool, toolCallId, state: "output-error", errorText: "not now" })}>
+              Not now
+            </button>
           </>
         )}
       </fieldset>

@@ -13,7 +13,8 @@ const FOLDER = resolve(import.meta.dirname, "..");
 /** Where screenshots are left. */
 export const OUTPUT = join(FOLDER, "test-output");
 const ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"];
-const HTML = '<!doctype html><title>A page</title><link rel="icon" href="data:,"><div id="root"></div><script type="module" src="/page.js"></script>';
+const HTML =
+  '<!doctype html><title>A page</title><link rel="icon" href="data:,"><div id="root"></div><script type="module" src="/page.js"></script>';
 
 /**
  * One for all tests of a file; each has a context of its own, which shares nothing with the others.
@@ -39,7 +40,10 @@ export async function newContext(test, expected) {
   context.on("weberror", (error) => complaints.push(String(error.error().stack)));
   test.after(async () => {
     await context.close();
-    assert.deepEqual(complaints.filter((complaint) => !expected?.test(complaint)), []);
+    assert.deepEqual(
+      complaints.filter((complaint) => !expected?.test(complaint)),
+      [],
+    );
   });
   return context;
 }
@@ -66,7 +70,9 @@ export async function servePage(test, source, name) {
   const [{ text }] = outputFiles;
   const server = createServer(({ url }, response) => {
     const isScript = url === "/page.js";
-    response.writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html; charset=utf-8" }).end(isScript ? text : HTML);
+    response
+      .writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html; charset=utf-8" })
+      .end(isScript ? text : HTML);
   });
   await new Promise((listens) => server.listen(0, "127.0.0.1", () => listens(undefined)));
   test.after(() => {

@@ -120,7 +120,11 @@ export class Page extends AbstractChat {
     /** @type {typeof fetch} */
     const send = (url, options) => this.#fetch(url, options);
     const state = new State(messages);
-    super({ ...init, state, transport: new DefaultChatTransport({ api: `${server.url}/api/chat`, body, fetch: send }) });
+    super({
+      ...init,
+      state,
+      transport: new DefaultChatTransport({ api: `${server.url}/api/chat`, body, fetch: send }),
+    });
     this.server = server;
     this.shown = state.shown;
     test.after(() => within("all streams have been read", Promise.all(this.#reading)));
@@ -157,7 +161,9 @@ export class Page extends AbstractChat {
    */
   async call(name, state) {
     const find = (/** @type {Shown} */ { messages }) =>
-      messages.flatMap(({ parts }) => /** @type {any[]} */ (parts)).find((part) => part.type === `tool-${name}` && part.state === state);
+      messages
+        .flatMap(({ parts }) => /** @type {any[]} */ (parts))
+        .find((part) => part.type === `tool-${name}` && part.state === state);
     return find(await this.until(`a call of ${name} is ${state}`, (shown) => find(shown) !== undefined));
   }
 
