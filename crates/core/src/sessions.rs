@@ -214,18 +214,24 @@ impl Sessions {
 
     /// Makes a session.
     pub async fn create(&self, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        self.agent(new.agent.as_deref())?;
-        if let Some(model) = &new.model {
-            self.must_know(model)?;
-        }
         if let Some(parent) = &new.parent {
             self.get(parent).await?;
         }
+        let session = Arc::new(self.draft(new)?);
+        self.store().save_session(&session).await?;
+        self.tell(&session, SessionEvent::Created);
+        self.tell(&session, SessionEvent::Updated);
+        Ok(session)
+    }
+
+    /// A session as it would be made; nobody knows of it yet.
+    pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        self.must_know(new.agent.as_deref(), new.model.as_ref())?;
         let now = self.clock().time();
-        let session = Arc::new(Session {
+        Ok(Session {
             id: new.id.unwrap_or_else(|| self.clock().session_id()),
             client: new.client,
             title: new.title.unwrap_or_else(|| UNTITLED.to_owned()),
@@ -237,11 +243,7 @@ impl Sessions {
             approved: Default::default(),
             created: now,
             updated: now,
-        });
-        self.store().save_session(&session).await?;
-        self.tell(&session, SessionEvent::Created);
-        self.tell(&session, SessionEvent::Updated);
-        Ok(session)
+        })
     }
 
     /// The session of an id that somebody else chose; made when there is none.
@@ -316,8 +318,10 @@ impl Sessions {
         })
     }
 
-    fn must_know(&self, model: &ModelRef) -> Result<(), SessionError> {
-        let models = &self.setup().models;
+    /// Whether there is such an agent, and such a model.
+    pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<(), SessionError> {
+        self.agent(agent)?;
+        let (models, Some(model)) = (&self.setup().models, model) else { return Ok(()) };
         models.find(model).map(|_| ()).ok_or_else(|| SessionError::UnknownModel {
             found: model.to_string(),
             known: models.names().collect::<Vec<_>>().join(", "),
@@ -399,15 +403,29 @@ impl Sessions {
         self.lock().get(id)?.feed.clone()
     }
 
+    /// What the turn that answers a message tells, or will when its time comes.
+    pub fn feed_of(&self, id: &SessionId, user: &MessageId) -> Option<Feed> {
+        self.lock().get(id)?.feed_of(user)
+    }
+
     /// Forgets a message and all after it, so that the conversation goes on from before. What is under way is stopped.
     pub async fn rewind(&self, id: &SessionId, to: &MessageId) -> Result<(), SessionError> {
         self.abort(id).await;
         Ok(self.store().delete_messages_from(id, to).await?)
     }
 
-    /// Keeps messages of an earlier conversation in a session that has none.
-    pub async fn import(&self, messages: Vec<Message>) -> Result<(), SessionError> {
-        for message in messages {
+    /// Whether there is a message of that id in a session.
+    pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
+        Ok(self.store().has_message(id, message).await?)
+    }
+
+    /// Keeps the messages of an earlier conversation in a session that has none.
+    pub async fn import(&self, id: &SessionId, earlier: impl FnOnce() -> Vec<Message>) -> Result<(), SessionError> {
+        let _naming = self.0.naming.lock().await;
+        if !self.store().messages(id).await?.is_empty() {
+            return Ok(());
+        }
+        for message in earlier() {
             self.store().save_message(&Arc::new(message)).await?;
         }
         Ok(())
@@ -437,10 +455,9 @@ impl Sessions {
 
     /// Claims an id for a message; nobody else may have it, or had it before.
     async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
-        let taken = || SessionError::DuplicateMessage(message.clone());
-        let claim = self.0.claims.claim(session, message).ok_or_else(taken)?;
+        let claim = self.0.claims.claim(session, message).await;
         if self.store().has_message(session, message).await? {
-            return Err(taken());
+            return Err(SessionError::DuplicateMessage(message.clone()));
         }
         Ok(claim)
     }
@@ -450,7 +467,7 @@ impl Sessions {
         let agent = self.agent(name.as_deref())?;
         let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
         let model = model.unwrap_or(&self.setup().default_model);
-        self.must_know(model)?;
+        self.must_know(None, Some(model))?;
         let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
         Ok(Message {
             id: prompt.message.unwrap_or_else(|| self.clock().message_id()),

@@ -77,12 +77,14 @@ async fn whoever_comes_late_gets_all_of_it() {
 async fn a_follower_wakes_up() {
     let (feed, end) = feed();
     let mut follower = feed.follow();
-    let waiting = tokio::spawn(async move { (follower.next().await.is_some(), follower.next().await.is_none()) });
-    tokio::task::yield_now().await;
-    feed.tell(piece("a", "1"));
-    tokio::task::yield_now().await;
-    drop(end);
-    assert_eq!(waiting.await.unwrap(), (true, true));
+    let waiting = async { (follower.next().await.is_some(), follower.next().await.is_none()) };
+    let telling = async {
+        tokio::task::yield_now().await;
+        feed.tell(piece("a", "1"));
+        tokio::task::yield_now().await;
+        drop(end);
+    };
+    assert_eq!(tokio::join!(waiting, telling).0, (true, true));
 }
 
 #[tokio::test]
