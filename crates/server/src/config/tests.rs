@@ -3,6 +3,7 @@
 mod agents;
 mod data;
 mod providers;
+mod tools;
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
