@@ -14,6 +14,7 @@
 //! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
+//! | `console` | the page for whoever runs the server |
 //! | [`problem`] | errors to status and body, for all of it |
 //! | [`body`] | request bodies, bounded in size and time |
 
@@ -22,6 +23,7 @@ pub mod app;
 pub mod auth;
 pub mod body;
 pub mod config;
+mod console;
 pub mod gate;
 pub mod problem;
 pub mod provider;

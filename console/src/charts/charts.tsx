@@ -1,0 +1,7 @@
+export function Charts() {
+  return (
+    <div class="page">
+      <h1>Charts</h1>
+    </div>
+  );
+}
