@@ -27,6 +27,8 @@ export default defineConfig({
   },
   build: {
     target: "es2022",
+    // The first that know `light-dark()`.
+    cssTarget: ["chrome123", "edge123", "firefox120", "safari17.5"],
     modulePreload: { polyfill: false },
     // Everything is a file of its own: nothing inline passes the page's content security policy.
     assetsInlineLimit: 0,

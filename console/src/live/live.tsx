@@ -1,7 +1,23 @@
+import { AsksCard } from "./asks";
+import { CallsCard } from "./calls";
+import { ClientsCard } from "./clients";
+
+/** What clients and calls do now. */
 export function Live() {
   return (
     <div class="page">
-      <h1>Live</h1>
+      <div class="page-head">
+        <h1>Live</h1>
+      </div>
+      <div class="live">
+        <div class="live-main">
+          <AsksCard />
+          <CallsCard />
+        </div>
+        <div class="live-side">
+          <ClientsCard />
+        </div>
+      </div>
     </div>
   );
 }
