@@ -69,12 +69,16 @@ export function Chart({ title, kind, series, points, format, summary }: ChartPro
   );
 }
 
+/** Points beside each other are connected; one that stands alone is a dot. */
 function Lines({ series, y }: { series: Series[]; y: (value: number) => number }) {
   return series.map(({ name, look, values }) => {
     const x = (index: number) => MARGIN.left + (INNER.width * (index + 0.5)) / values.length;
-    const known = values.flatMap((value, index) => (value === undefined ? [] : [`${x(index).toFixed(1)} ${y(value).toFixed(1)}`]));
-    // One point alone is a line to itself, which its round ends make visible.
-    return known.length > 0 && <path key={name} class={`line ${look}`} d={`M${known.join("L")}${known.length === 1 ? "z" : ""}`} />;
+    const draw = (value: number | undefined, index: number) => {
+      if (value === undefined) return "";
+      const at = `${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+      return values[index - 1] === undefined ? `M${at}h0` : `L${at}`;
+    };
+    return <path key={name} class={`line ${look}`} d={values.map(draw).join("")} />;
   });
 }
 

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { NoCalls } from "../live/calls";
+import { Empty } from "../components/card";
+import { FirstCall } from "../live/first-call";
 import { duration, OUTCOMES, timeOfDay } from "../live/words";
 import { MOST_CALLS, type OutcomeStatus } from "../world/calls";
 import { calls } from "../world/world";
@@ -81,7 +82,7 @@ function All({ measures }: { measures: Measures }) {
           ]}
           points={points}
           format={duration}
-          summary={said(measures.latency[phase])}
+          summary={said(measures.latency[phase], phase)}
         />
       ))}
     </div>
@@ -94,10 +95,10 @@ function Nothing({ minutes }: { minutes: number }) {
       <header class="card-head">
         <h2>No calls in the last {minutes === 1 ? "minute" : `${minutes} minutes`}</h2>
       </header>
-      <p class="more">
-        Calls per second, how long they take in each phase (approval, queue, execute), and how they end are drawn here.
-      </p>
-      <NoCalls />
+      <Empty>
+        <p>Calls per second, how long calls take in each phase (approval, queue, execute), and how they end are drawn here.</p>
+        <FirstCall />
+      </Empty>
     </section>
   );
 }
@@ -116,8 +117,8 @@ function rank(status: OutcomeStatus): number {
   return Object.keys(OUTCOMES).indexOf(status);
 }
 
-function said({ total }: Latency): string {
-  if (total.p50 === undefined || total.p95 === undefined) return "no call has ended";
+function said({ total }: Latency, phase: Phase): string {
+  if (total.p50 === undefined || total.p95 === undefined) return phase === "approval" ? "no call was asked for" : "no call has ended";
   return `p50 ${duration(total.p50)} · p95 ${duration(total.p95)}`;
 }
 

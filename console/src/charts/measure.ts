@@ -51,7 +51,7 @@ export function measure(rows: readonly CallRow[], now: number, span: number): Me
 }
 
 function latencyOf(buckets: CallRow[][], phase: Phase): Latency {
-  const times = buckets.map((bucket) => bucket.flatMap((row) => (row.state === "done" && row.times ? [row.times[phase]] : [])));
+  const times = buckets.map((bucket) => bucket.flatMap((row) => timesIn(row, phase)));
   const sorted = times.map((bucket) => bucket.sort((one, other) => one - other));
   const all = times.flat().sort((one, other) => one - other);
   return {
@@ -59,6 +59,11 @@ function latencyOf(buckets: CallRow[][], phase: Phase): Latency {
     p95: sorted.map((bucket) => quantile(bucket, 0.95)),
     total: { p50: quantile(all, 0.5), p95: quantile(all, 0.95) },
   };
+}
+
+/** How long a call was in a phase. Most calls need no approval: they would hide how long the others wait for theirs. */
+function timesIn({ state, times }: CallRow, phase: Phase): number[] {
+  return state !== "done" || !times || (phase === "approval" && times.approval === 0) ? [] : [times[phase]];
 }
 
 /** The smallest value that so large a share of them does not exceed. */

@@ -1,14 +1,13 @@
 import { useState } from "preact/hooks";
 
-import { baseUrl } from "../api";
 import { Button } from "../components/button";
 import { Card, Empty } from "../components/card";
-import { CopyLine } from "../components/copy";
 import { MOST_CALLS } from "../world/calls";
 import { calls, callsBeat, reader } from "../world/world";
 import { CallDetail } from "./call-detail";
 import { CallList } from "./call-list";
 import { clearFilter, isFiltered, outcome, shown, state, text } from "./filter";
+import { FirstCall } from "./first-call";
 import { OUTCOMES, STATES } from "./words";
 
 export function CallsCard() {
@@ -72,13 +71,11 @@ function Filter() {
   );
 }
 
-/** How a first call is made. */
-export function NoCalls() {
-  const line = `curl ${baseUrl}client-tools/execute -d '{"toolID":"client_<client>_<tool>","input":{}}'`;
+function NoCalls() {
   return (
     <Empty>
-      <p>No calls yet. Each call is shown here as it moves through approval, queue and execution. Register a tool, then:</p>
-      <CopyLine line={line} label="How to make a call" />
+      <p>No calls yet. Each is shown here as it moves through approval, queue and execution.</p>
+      <FirstCall />
     </Empty>
   );
 }

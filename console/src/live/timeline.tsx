@@ -31,7 +31,9 @@ export function Timeline({ times }: { times: Call["times"] }) {
             <tr key={phase}>
               <th scope="row">{name}</th>
               <td class="track">
-                <div class={`bar ${phase}`} style={{ marginLeft: `${left}%`, width: `${share(times[phase])}%` }} />
+                {times[phase] > 0 && (
+                  <div class={`bar ${phase}`} style={{ marginLeft: `${left}%`, width: `${share(times[phase])}%` }} />
+                )}
               </td>
               <td class="ms">{duration(times[phase])}</td>
             </tr>
