@@ -70,10 +70,10 @@ export function emptyDraft(field: Field, schema?: unknown): Draft {
 export function inputOf(field: Field, draft: Draft): unknown {
   switch (field.kind) {
     case "object": {
+      if (!field.isRequired && !isTyped(draft)) return undefined;
       const parts = isObject(draft) ? (draft as { [name: string]: Draft }) : {};
       const entries = field.fields.map(([name, inner]) => [name, inputOf(inner, parts[name] ?? "")] as const);
-      const given = entries.filter(([, value]) => value !== undefined);
-      return given.length > 0 || field.isRequired ? Object.fromEntries(given) : undefined;
+      return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
     }
     case "list": {
       const items = Array.isArray(draft) ? draft : [];
@@ -82,6 +82,12 @@ export function inputOf(field: Field, draft: Draft): unknown {
     default:
       return leafOf(field, typeof draft === "string" ? draft : "");
   }
+}
+
+/** Whether anything was typed into a part of a form. */
+function isTyped(draft: Draft): boolean {
+  if (typeof draft === "string") return draft !== "";
+  return Array.isArray(draft) ? draft.length > 0 : Object.values(draft).some(isTyped);
 }
 
 function leafOf(field: Exclude<Field, { kind: "object" | "list" }>, text: string): unknown {

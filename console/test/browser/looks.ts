@@ -1,6 +1,6 @@
 // How it looks: pictures for people, and what can be measured of it.
 
-import { assert, callRows, connect, openConsole, picture, type Page, see, Server, test, until } from "./support.js";
+import { assert, callRows, connect, go, openConsole, picture, type Page, see, Server, test, until } from "./support.js";
 
 const CONFIG = `[agents.default.permission]\nclient_tools = "ask"\n`;
 
@@ -64,10 +64,10 @@ for (const colorScheme of ["light", "dark"] as const) {
       await see(page.getByRole("heading", { name: "Try read_file" }));
       await look("try");
       await page.keyboard.press("Escape");
-      await page.getByRole("link", { name: "Charts" }).click();
+      await go(page, "Charts");
       await see(page.getByText("succeeded"));
       await look("charts");
-      await page.getByRole("link", { name: "Playground" }).click();
+      await go(page, "Playground");
       await look("playground");
     });
   }
@@ -79,7 +79,7 @@ test("what there is not yet is explained", async (test) => {
   await see(page.getByText("No calls in the last 5 minutes"));
   assert.match(await page.getByLabel("How to make a call").innerText(), new RegExp(`^curl ${server.url}/client-tools/execute `));
   await picture(page, "charts-empty");
-  await page.getByRole("link", { name: "Live" }).click();
+  await go(page, "Live");
   await see(page.getByText("No client is known."));
   await picture(page, "live-empty");
 });

@@ -71,6 +71,11 @@ export async function miss(shown: Locator): Promise<void> {
   await until(`${shown} is gone`, async () => (await shown.count()) === 0);
 }
 
+/** Goes to a page by its link. */
+export async function go(page: Page, name: string): Promise<void> {
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
+}
+
 /** The rows of calls that are in the document. */
 export function callRows(page: Page): Locator {
   return page.getByRole("grid", { name: /Calls/ }).locator(".calls-all > [role=row]");
