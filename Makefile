@@ -97,8 +97,8 @@ need:
 
 need-node:
 	@command -v npm >/dev/null || { echo "Node is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
-	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 15) ? 0 : 1)' \
-	  || { echo "Node $$(node --version) is too old: install 20.15 or newer"; exit 1; }
+	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' \
+	  || { echo "Node $$(node --version) is too old: install 20.19 or newer"; exit 1; }
 
 need-chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

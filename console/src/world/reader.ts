@@ -50,8 +50,9 @@ export class Reader {
     while (this.#isNeeded) {
       await pause(GATHER);
       try {
-        await this.#list();
-        await this.#readRest();
+        const asked = new Map(this.#wanted);
+        await this.#list(asked);
+        await this.#readRest(asked);
         this.trouble.value = undefined;
       } catch (error) {
         this.trouble.value = messageOf(error);
@@ -66,8 +67,8 @@ export class Reader {
   }
 
   /** Most calls that something happened to are among the newest. */
-  async #list(): Promise<void> {
-    const [asked, mustList] = [new Map(this.#wanted), this.#mustList];
+  async #list(asked: ReadonlyMap<string, number>): Promise<void> {
+    const mustList = this.#mustList;
     const limit = mustList ? LISTED : Math.min(LISTED, 2 * asked.size + 20);
     this.#mustList = false;
     try {
@@ -81,8 +82,9 @@ export class Reader {
     }
   }
 
-  async #readRest(): Promise<void> {
-    const rest = [...this.#wanted].slice(0, IN_A_ROW);
+  /** Reads those that were not in the list. What was asked for meanwhile may be in the next one. */
+  async #readRest(asked: ReadonlyMap<string, number>): Promise<void> {
+    const rest = [...asked].filter(([id, time]) => this.#wanted.get(id) === time).slice(0, IN_A_ROW);
     const readNext = async (): Promise<void> => {
       for (let next = rest.pop(); next; next = rest.pop()) {
         const [id, time] = next;

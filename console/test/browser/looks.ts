@@ -77,7 +77,9 @@ test("what there is not yet is explained", async (test) => {
   const server = await Server.start(test);
   const page = await openConsole(test, server, { page: "charts" });
   await see(page.getByText("No calls in the last 5 minutes"));
-  assert.match(await page.getByLabel("How to make a call").innerText(), new RegExp(`^curl ${server.url}/client-tools/execute `));
+  const line = await page.getByLabel("How to make a call").innerText();
+  const [register, execute] = ["register", "execute"].map((path) => `curl ${server.url}/client-tools/${path} -d '\\{[^']+\\}'`);
+  assert.match(line, new RegExp(`^${register} && ${execute}$`));
   await picture(page, "charts-empty");
   await go(page, "Live");
   await see(page.getByText("No client is known."));
