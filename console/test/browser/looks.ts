@@ -53,7 +53,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await until("all calls are there", async () => (await callRows(page).count()) > 8);
       await see(page.getByRole("region", { name: "Calls" }).getByText("18", { exact: true }));
       await see(page.getByText("Connected", { exact: true }));
-      await page.getByText("laptop", { exact: true }).last().click();
+      await page.getByRole("region", { name: "Clients" }).getByText("laptop", { exact: true }).click();
       await see(page.getByText("read_file").last());
       await look("live");
       await callRows(page).filter({ hasText: "Error" }).click();
