@@ -1,6 +1,6 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20 (the TypeScript SDK, and clients of
 # others in the tests) and Chromium (the SDK in a page). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk package lint bench schemas need need-node need-chromium
+.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-chromium
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -20,6 +20,7 @@ test: lint
 	$(CARGO) test --workspace --doc
 	$(MAKE) foreign
 	$(MAKE) sdk
+	$(MAKE) console-test
 
 ## The storms of the tests, ten times as long, in both languages.
 soak: need sdk/typescript/node_modules/.installed
@@ -45,6 +46,23 @@ sdk: need need-chromium sdk/typescript/node_modules/.installed
 
 sdk/typescript/node_modules/.installed: sdk/typescript/package.json sdk/typescript/package-lock.json | need-node
 	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+## Build the console anew; what is built is committed, and part of the binary.
+console: console/node_modules/.installed
+	cd console && npm run --silent build
+
+## The console's types, and that console/dist is what its sources build to.
+console-check: console/node_modules/.installed
+	cd console && npm run --silent check
+
+## The console in a real browser, against a real server.
+console-test: need need-chromium console-check
+	$(CARGO) build --workspace --locked
+	cd console && HANDBACK_BINARY=$(BINARY) npm test
+
+console/node_modules/.installed: console/package.json console/package-lock.json | need-node
+	cd console && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 ## The npm package of the TypeScript SDK, to be installed from a file.
@@ -79,8 +97,8 @@ need:
 
 need-node:
 	@command -v npm >/dev/null || { echo "Node is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
-	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 15) ? 0 : 1)' \
-	  || { echo "Node $$(node --version) is too old: install 20.15 or newer"; exit 1; }
+	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' \
+	  || { echo "Node $$(node --version) is too old: install 20.19 or newer"; exit 1; }
 
 need-chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

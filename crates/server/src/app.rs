@@ -27,6 +27,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::api;
 use crate::auth::{Auth, BadPublicKey};
 use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
+use crate::console;
 use crate::frontend_tools::{self, InvalidTool};
 use crate::gate::Origins;
 use crate::problem::Problem;
@@ -193,6 +194,7 @@ impl App {
             .merge(api::operations::routes())
             .split_for_parts();
         let router = router
+            .merge(console::routes())
             .fallback(async || Problem::not_found("there is nothing at this path; GET /doc lists what there is"))
             .method_not_allowed_fallback(async || {
                 Problem::new(ErrorCode::MethodNotAllowed, "this path does not take this method; see GET /doc")

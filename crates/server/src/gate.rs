@@ -16,6 +16,7 @@ use tower_service::Service;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::config::Config;
+use crate::console;
 use crate::problem::{Problem, has_other_shape};
 
 /// Where requests may come from.
@@ -152,7 +153,8 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
     if request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return Ok(Admitted::Preflight);
     }
-    if app.auth().is_open() || matches!(request.uri().path(), "/healthz" | "/readyz") {
+    let path = request.uri().path();
+    if app.auth().is_open() || matches!(path, "/healthz" | "/readyz") || console::is_at(path) {
         return Ok(Admitted::Request);
     }
     let shown = match headers.get(header::AUTHORIZATION) {

@@ -15,6 +15,7 @@
 //! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
+//! | `console` | the page for whoever runs the server |
 //! | [`problem`] | errors to status and body, for all of it |
 //! | [`body`] | request bodies, bounded in size and time |
 
@@ -23,6 +24,7 @@ pub mod app;
 pub mod auth;
 pub mod body;
 pub mod config;
+mod console;
 pub mod frontend_tools;
 pub mod gate;
 pub mod problem;

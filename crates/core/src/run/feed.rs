@@ -81,7 +81,8 @@ impl Told {
     fn put_together(&mut self) {
         let got = self.followers.iter().flatten().copied().min().unwrap_or(self.events.len());
         let later = self.events.split_off(got);
-        let pieces = self.events.split_off(self.compact.min(got));
+        // The last one of before may go on.
+        let pieces = self.events.split_off(self.compact.min(got).saturating_sub(1));
         self.events.extend(pieces.chunk_by(RunEvent::grows_on_as).map(RunEvent::joined));
         let removed = got - self.events.len();
         self.compact = self.events.len();
@@ -167,11 +168,11 @@ impl Follower {
             {
                 let mut told = self.feed.lock();
                 let told = &mut *told;
-                if let Some(Some(next)) = told.followers.get_mut(self.place) {
-                    if let Some(event) = told.events.get(*next) {
-                        *next += 1;
-                        return Some(event.clone());
-                    }
+                if let Some(Some(next)) = told.followers.get_mut(self.place)
+                    && let Some(event) = told.events.get(*next)
+                {
+                    *next += 1;
+                    return Some(event.clone());
                 }
                 if told.is_over {
                     return None;

@@ -4,6 +4,7 @@ mod bounds;
 mod events;
 mod extensions;
 mod faults;
+mod frontends;
 mod keeping;
 mod permissions;
 mod turns;

@@ -3,6 +3,7 @@
 
 mod access;
 mod bad_input;
+mod console;
 mod endpoints;
 mod events;
 mod examples;

@@ -83,7 +83,6 @@ async fn head_on_a_listing_is_its_get_without_the_body() {
 async fn an_unknown_path_is_404() {
     let server = TestServer::start().await;
     let paths = [
-        "/",
         "/nothing",
         "/client-tools",
         "/client-tools/",

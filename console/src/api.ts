@@ -1,0 +1,47 @@
+// The server that the page came from, and the key to speak to it.
+
+import { HandbackError, Http, type RequestOptions } from "@handback/client";
+import { computed, signal } from "@preact/signals";
+
+/** Kept as long as the tab lives. */
+const KEY_PLACE = "handback.key";
+
+/** Where the server is: the page is at its root, wherever that is. */
+export const baseUrl = new URL(".", window.location.href).href;
+
+/** The application key or client token that requests carry. */
+export const key = signal<string | undefined>(sessionStorage.getItem(KEY_PLACE) ?? undefined);
+
+/** Whether the server wants a key, or another one. */
+export const isKeyWanted = signal(false);
+
+/** Requests to the server, with the key of now. */
+export const http = computed(() => new Http({ baseUrl, token: key.value }));
+
+/** Uses a key from now on. */
+export function useKey(given: string): void {
+  sessionStorage.setItem(KEY_PLACE, given);
+  isKeyWanted.value = false;
+  key.value = given;
+}
+
+/** JSON there, JSON back. Rejects with a `HandbackError`; whoever has no key is asked for one besides. */
+export async function request<T>(method: string, path: string[], options?: RequestOptions): Promise<T> {
+  try {
+    return await http.value.request<T>(method, path, options);
+  } catch (error) {
+    askForKey(error);
+    throw error;
+  }
+}
+
+/** Asks for the key, if the lack of it is what failed. */
+export function askForKey(error: unknown): void {
+  if (error instanceof HandbackError && error.status === 401) isKeyWanted.value = true;
+}
+
+/** What went wrong, for people: what the server said, without the request that it was said to. */
+export function messageOf(error: unknown): string {
+  if (error instanceof HandbackError && error.kind === "refused") return error.message.replace(/ \([A-Z]+ http\S+: \d+\)$/, "");
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,113 @@
+import type { Call } from "@handback/client";
+import { useEffect, useState } from "preact/hooks";
+
+import { messageOf, request } from "../api";
+import { announce } from "../components/announcer";
+import { Badge } from "../components/badge";
+import { Button } from "../components/button";
+import { Dialog } from "../components/dialog";
+import { Json } from "../components/text";
+import { readCall } from "../world/reader";
+import { calls, callsBeat } from "../world/world";
+import { OutcomeView } from "./outcome";
+import { Timeline } from "./timeline";
+import { shortName, standing, timeOfDay } from "./words";
+
+/** All about one call, kept up while it is open. */
+export function CallDetail({ requestID, onClose }: { requestID: string; onClose: () => void }) {
+  const [call, setCall] = useState<Call>();
+  const [trouble, setTrouble] = useState<string>();
+  void callsBeat.value;
+  const row = calls.get(requestID);
+  // Read again whenever it has moved.
+  const standsAt = `${row?.state} ${row?.attempt} ${row?.outcome}`;
+  useEffect(() => {
+    let isWanted = true;
+    readCall(requestID).then(
+      (read) => isWanted && (setCall(read), setTrouble(undefined)),
+      (error: unknown) => isWanted && setTrouble(messageOf(error)),
+    );
+    return () => void (isWanted = false);
+  }, [requestID, standsAt]);
+  const title = row ? shortName(row.tool, row.clientID) : requestID;
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div class="dialog-body">
+        {trouble && (
+          <p class="alert" role="alert">
+            {trouble}
+          </p>
+        )}
+        {row && (
+          <div class="form-actions" aria-live="polite">
+            <Badge tone={standing(row).tone}>{standing(row).word}</Badge>
+            {row.state !== "done" && <CancelButton requestID={requestID} />}
+          </div>
+        )}
+        {call && <Facts call={call} />}
+      </div>
+    </Dialog>
+  );
+}
+
+function Facts({ call }: { call: Call }) {
+  const facts: [string, string][] = [
+    ["Request", call.requestID],
+    ["Tool", call.tool],
+    ["Client", call.clientID],
+    ["Session", call.sessionID],
+    ["Message", call.messageID],
+    ["Call", call.callID],
+    ["Effect", call.effect],
+    ["Attempt", String(call.attempt)],
+    ["Made", timeOfDay(Date.parse(call.created))],
+    ["Expires", timeOfDay(Date.parse(call.deadline))],
+  ];
+  return (
+    <>
+      <Timeline times={call.times} />
+      <h3>Input</h3>
+      <Json value={call.input ?? {}} label="Input" />
+      {call.outcome && <OutcomeView outcome={call.outcome} />}
+      <dl class="facts">
+        {facts
+          .filter(([, value]) => value !== "")
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+      </dl>
+    </>
+  );
+}
+
+function CancelButton({ requestID }: { requestID: string }) {
+  const [isBusy, setBusy] = useState(false);
+  const [trouble, setTrouble] = useState<string>();
+  const cancel = async () => {
+    setBusy(true);
+    setTrouble(undefined);
+    try {
+      await request("POST", ["client-tools", "cancel"], { body: { requestID, reason: "cancelled in the console" } });
+      announce("The call is cancelled");
+    } catch (error) {
+      setTrouble(messageOf(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <>
+      <Button kind="danger" disabled={isBusy} onClick={() => void cancel()}>
+        Cancel the call
+      </Button>
+      {trouble && (
+        <p class="alert" role="alert">
+          {trouble}
+        </p>
+      )}
+    </>
+  );
+}

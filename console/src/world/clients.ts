@@ -1,0 +1,81 @@
+// Who is connected, and with which tools.
+
+import { type HandbackEvent, HandbackError, type Tool } from "@handback/client";
+import { signal } from "@preact/signals";
+
+import { messageOf, request } from "../api";
+
+export interface Client {
+  id: string;
+  connections: number;
+  tools: number;
+  calls: number;
+  since: string;
+}
+
+/** How long to wait for more before clients are read again, in ms. */
+const GATHER = 300;
+/** No event tells of connections that come and go: they are read so often while somebody looks, in ms. */
+const LOOK = 3000;
+
+export const clients = signal<readonly Client[]>([]);
+export const clientsTrouble = signal<string | undefined>(undefined);
+/** The tools of the clients that somebody looks at. */
+export const toolsOf = signal<ReadonlyMap<string, readonly Tool[]>>(new Map());
+
+const watched = new Set<string>();
+let due: ReturnType<typeof setTimeout> | undefined;
+
+/** Reads them soon. */
+export function wantClients(): void {
+  due ??= setTimeout(() => void readClients(), GATHER);
+}
+
+/** Keeps them fresh until the returned function is called. */
+export function watchClients(): () => void {
+  wantClients();
+  const interval = setInterval(() => document.visibilityState === "visible" && wantClients(), LOOK);
+  return () => clearInterval(interval);
+}
+
+/** Keeps the tools of a client fresh until the returned function is called. */
+export function watchTools(clientID: string): () => void {
+  watched.add(clientID);
+  void readTools(clientID);
+  return () => void watched.delete(clientID);
+}
+
+export function hearOfClients(event: HandbackEvent): void {
+  if (!event.type.startsWith("client-tool.")) return;
+  wantClients();
+  if (event.type !== "client-tool.registered" && event.type !== "client-tool.unregistered") return;
+  if (watched.has(event.properties.clientID)) void readTools(event.properties.clientID);
+}
+
+async function readClients(): Promise<void> {
+  try {
+    clients.value = await request<Client[]>("GET", ["client-tools", "clients"]);
+    clientsTrouble.value = undefined;
+  } catch (error) {
+    note(error);
+  } finally {
+    due = undefined;
+  }
+}
+
+async function readTools(clientID: string): Promise<void> {
+  try {
+    const tools = await request<Tool[]>("GET", ["client-tools", "tools", clientID]);
+    // Only of those that are looked at now.
+    const kept = [...toolsOf.value].filter(([id]) => watched.has(id));
+    toolsOf.value = new Map([...kept, [clientID, tools]]);
+    clientsTrouble.value = undefined;
+  } catch (error) {
+    note(error);
+  }
+}
+
+/** A lost connection is shown by the page as a whole. */
+function note(error: unknown): void {
+  if (!(error instanceof HandbackError) || !error.transient) clientsTrouble.value = messageOf(error);
+}

@@ -1,0 +1,63 @@
+// The connection to the server: lost, found, and behind a key.
+
+import { createHash } from "node:crypto";
+
+import { assert, callRows, connect, go, miss, openConsole, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
+
+const KEY = "a-key-for-the-console";
+const CONFIG = `[auth]\nkeys = ["${createHash("sha256").update(KEY).digest("hex")}"]\n`;
+
+test("a lost connection is shown, and found again by itself", async (test) => {
+  const server = await Server.start(test);
+  const page = await openConsole(test, server, { expected: new RegExp(`${UNREACHABLE.source}|${REFUSED.source}`) });
+  await see(page.getByText("Connected", { exact: true }));
+  await connect(server, "laptop", { wait: { run: () => new Promise<string>(() => {}) } });
+  await server.execute("client_laptop_wait", { wait: false });
+  await see(callRows(page).filter({ hasText: "Running" }));
+  await server.stop();
+  await see(page.getByRole("alert").filter({ hasText: "The connection to the server is lost." }));
+  await see(page.getByText("Reconnecting", { exact: true }));
+  await server.restart();
+  await see(page.getByText("Connected", { exact: true }));
+  await miss(page.getByRole("alert"));
+  // The server was told to remember nothing: what became of the call cannot be known.
+  await see(callRows(page).filter({ hasText: "Unknown" }));
+  await connect(server, "phone", { locate: { run: () => "here" } });
+  await server.execute("client_phone_locate");
+  await see(callRows(page).filter({ hasText: "locate" }).filter({ hasText: "Success" }));
+});
+
+test("there is one stream of events, whichever page is shown", async (test) => {
+  const server = await Server.start(test);
+  const page = await openConsole(test, server, { page: "" });
+  const opened: string[] = [];
+  page.on("request", (request) => opened.push(new URL(request.url()).pathname));
+  await page.reload();
+  for (const name of ["Live", "Charts", "Playground", "Live"]) await go(page, name);
+  await see(page.getByText("Connected", { exact: true }));
+  assert.deepEqual(opened.filter((path) => path === "/event"), ["/event"]);
+});
+
+test("the key is asked for, kept for the tab, and sent", async (test) => {
+  const server = await Server.start(test, { config: CONFIG });
+  const page = await openConsole(test, server, { expected: REFUSED });
+  await see(page.getByRole("heading", { name: "This server asks for a key" }));
+  await page.getByLabel("Application key").fill("wrong");
+  await page.keyboard.press("Enter");
+  await see(page.getByText("The key was not accepted."));
+  await page.getByLabel("Application key").fill(KEY);
+  await page.keyboard.press("Enter");
+  await see(page.getByText("Connected", { exact: true }));
+  await miss(page.getByRole("dialog"));
+  await connect(server, "laptop", { hello: { run: () => "ok" } }, KEY);
+  await see(page.getByText("laptop", { exact: true }));
+  await page.reload();
+  await see(page.getByText("Connected", { exact: true }));
+  await see(page.getByText("laptop", { exact: true }));
+  assert.equal(await page.getByRole("dialog").count(), 0);
+  // Another tab has to be told again.
+  const other = await page.context().newPage();
+  await other.goto(server.url);
+  await see(other.getByRole("heading", { name: "This server asks for a key" }));
+  await until("no address has the key", () => !page.url().includes(KEY));
+});

@@ -1,0 +1,169 @@
+// Live follows what happens.
+
+import { assert, callRows, connect, miss, openConsole, REFUSED, see, Server, test, until } from "./support.js";
+
+const CONFIG = `[agents.default.permission]\nclient_tools = "ask"\n`;
+
+/** A tool that ends when the test says so. */
+function held() {
+  const waiting: ((output: string) => void)[] = [];
+  return {
+    tool: { run: () => new Promise<string>((resolve) => waiting.push(resolve)) },
+    release: (output: string) => waiting.splice(0).forEach((resolve) => resolve(output)),
+  };
+}
+
+test("a call is followed from its beginning to its end", async (test) => {
+  const server = await Server.start(test);
+  const page = await openConsole(test, server);
+  await see(page.getByText("No calls yet."));
+  const { tool, release } = held();
+  await connect(server, "laptop", { wait: tool });
+  await see(page.getByRole("region", { name: "Clients" }).getByText("1 connection · 1 tool"));
+  const call = server.execute("client_laptop_wait", { input: { a: 1 }, sessionID: "ses_7", requestID: "req_1" });
+  const row = callRows(page);
+  await see(row.filter({ hasText: "Running" }));
+  assert.equal(await row.count(), 1);
+  release("It is over.");
+  assert.equal((await call).status, 200);
+  await see(row.filter({ hasText: "Success" }));
+  await see(row.getByText(/^[\d.]+ m?s$/));
+  const cells = await row.getByRole("gridcell").allInnerTexts();
+  assert.deepEqual(cells.slice(1, 6), ["wait", "laptop", "ses_7", "Success", "1"]);
+  await row.click();
+  const dialog = page.getByRole("dialog");
+  await see(dialog.getByText("It is over."));
+  assert.equal(await dialog.getByLabel("Input").innerText(), '{\n  "a": 1\n}');
+  assert.deepEqual(await dialog.locator(".timeline tbody th").allInnerTexts(), ["Approval", "Queue", "Execute"]);
+  for (const time of await dialog.locator(".timeline .ms").allInnerTexts()) assert.match(time, /^[\d.]+ m?s$/);
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await miss(dialog);
+});
+
+test("calls that were made before the page was opened are there, the newest first", async (test) => {
+  const server = await Server.start(test);
+  await connect(server, "laptop", { one: { run: () => "1" }, two: { run: () => Promise.reject(new Error("no")) } });
+  await server.execute("client_laptop_one");
+  await server.execute("client_laptop_two");
+  const page = await openConsole(test, server);
+  await see(callRows(page));
+  const rows = await callRows(page).allInnerTexts();
+  assert.deepEqual(
+    rows.map((row) => row.match(/one|two|Success|Error/g)?.join(" ")),
+    ["two Error", "one Success"],
+  );
+});
+
+test("several calls with the same ids are told apart", async (test) => {
+  const server = await Server.start(test);
+  const [first, second] = [held(), held()];
+  let count = 0;
+  const run = () => (count++ === 0 ? first.tool.run() : second.tool.run());
+  await connect(server, "laptop", { wait: { run } });
+  const page = await openConsole(test, server);
+  const call = server.execute("client_laptop_wait", { requestID: "first" });
+  await see(callRows(page).filter({ hasText: "Running" }));
+  void server.execute("client_laptop_wait", { requestID: "second" });
+  await until("both run", async () => (await callRows(page).filter({ hasText: "Running" }).count()) === 2);
+  first.release("done");
+  await call;
+  // The older one is the lower one.
+  await see(callRows(page).nth(1).filter({ hasText: "Success" }));
+  await see(callRows(page).nth(0).filter({ hasText: "Running" }));
+});
+
+test("the filter looks at names, ids, states and outcomes", async (test) => {
+  const server = await Server.start(test);
+  const tools = { read: { run: () => "ok" }, write: { run: () => Promise.reject(new Error("no")) } };
+  await connect(server, "laptop", tools);
+  await connect(server, "phone", tools);
+  for (const tool of ["laptop_read", "laptop_write", "phone_read"]) await server.execute(`client_${tool}`, { sessionID: `ses_${tool}` });
+  const page = await openConsole(test, server);
+  const shown = async (count: number) => {
+    await until(`${count} calls are shown`, async () => (await callRows(page).count()) === count);
+    return (await callRows(page).getByRole("gridcell").allInnerTexts()).filter((_, index) => [1, 2].includes(index % 7));
+  };
+  await shown(3);
+  const text = page.getByRole("searchbox");
+  await text.fill("PHONE read");
+  assert.deepEqual(await shown(1), ["read", "phone"]);
+  await see(page.getByText("1 of 3"));
+  await text.fill("ses_laptop_w");
+  assert.deepEqual(await shown(1), ["write", "laptop"]);
+  await text.fill("nothing like it");
+  await see(page.getByText("No call fits the filter."));
+  await page.getByRole("button", { name: "Clear" }).click();
+  await shown(3);
+  await page.getByLabel("Outcome").selectOption("Error");
+  assert.deepEqual(await shown(1), ["write", "laptop"]);
+  await page.getByLabel("Outcome").selectOption("Every outcome");
+  await page.getByLabel("State").selectOption("Running");
+  await see(page.getByText("No call fits the filter."));
+});
+
+test("a call can be cancelled", async (test) => {
+  const server = await Server.start(test);
+  await connect(server, "laptop", { wait: held().tool });
+  const call = server.execute("client_laptop_wait");
+  const page = await openConsole(test, server);
+  await callRows(page).filter({ hasText: "Running" }).click();
+  await page.getByRole("button", { name: "Cancel the call" }).click();
+  const { status, body } = await call;
+  assert.deepEqual([status, (body as { code: string }).code], [409, "CANCELLED"]);
+  await see(page.getByRole("dialog").getByText("Cancelled", { exact: true }));
+  await miss(page.getByRole("button", { name: "Cancel the call" }));
+  await see(page.getByRole("dialog").getByLabel("Error"));
+});
+
+for (const { button, state, output } of [
+  { button: "Allow once", state: "Success", output: "completed" },
+  { button: "Deny", state: "Denied", output: "error" },
+]) {
+  test(`an ask is answered: ${button}`, async (test) => {
+    const server = await Server.start(test, { config: CONFIG });
+    await connect(server, "laptop", { read: { run: () => "what is in it" } });
+    const page = await openConsole(test, server);
+    const post = async (path: string, body: unknown) => {
+      const response = await fetch(`${server.url}/${path}`, { method: "POST", body: JSON.stringify(body) });
+      return (await response.json()) as { id: string; parts: { type: string; state?: { status: string } }[] };
+    };
+    const session = await post("session", { clientID: "laptop" });
+    const turn = post(`session/${session.id}/message`, { parts: [{ type: "text", text: 'call read {"path":"/etc"}' }] });
+    const asked = page.getByRole("listitem", { name: "read on laptop" });
+    await see(asked);
+    assert.equal(await asked.getByLabel("Input of read").innerText(), '{\n  "path": "/etc"\n}');
+    await see(callRows(page).filter({ hasText: "Awaiting approval" }));
+    await asked.getByRole("button", { name: button }).click();
+    await miss(asked);
+    await see(callRows(page).filter({ hasText: state }));
+    const answer = await turn;
+    const part = answer.parts.find(({ type }) => type === "tool") ?? (await lastTool(server, session.id));
+    assert.equal(part?.state?.status, output);
+  });
+}
+
+test("asks that waited before are there, and go when they are answered elsewhere", async (test) => {
+  const server = await Server.start(test, { config: CONFIG });
+  await connect(server, "laptop", { read: { run: () => "ok" } });
+  const create = await fetch(`${server.url}/session`, { method: "POST", body: JSON.stringify({ clientID: "laptop" }) });
+  const { id } = (await create.json()) as { id: string };
+  const prompt = JSON.stringify({ parts: [{ type: "text", text: "call read {}" }] });
+  await fetch(`${server.url}/session/${id}/prompt_async`, { method: "POST", body: prompt });
+  let asks: { id: string }[] = [];
+  await until("the call is asked for", async () => {
+    asks = (await (await fetch(`${server.url}/permission`)).json()) as { id: string }[];
+    return asks.length === 1;
+  });
+  const page = await openConsole(test, server, { expected: REFUSED });
+  const asked = page.getByRole("listitem", { name: "read on laptop" });
+  await see(asked);
+  await fetch(`${server.url}/permission/${asks[0]?.id}/reply`, { method: "POST", body: '{"reply":"once"}' });
+  await miss(asked);
+  await see(callRows(page).filter({ hasText: "Success" }));
+});
+
+async function lastTool(server: Server, session: string) {
+  const response = await fetch(`${server.url}/session/${session}/message`);
+  const messages = (await response.json()) as { parts: { type: string; state?: { status: string } }[] }[];
+  return messages.flatMap(({ parts }) => parts).find(({ type }) => type === "tool");
+}
