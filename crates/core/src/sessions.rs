@@ -122,6 +122,8 @@ pub struct Prompt {
 pub struct Audience {
     /// Whether the turn is to have a feed of its own.
     pub follows: bool,
+    /// Whether whoever follows leaves when there is nothing but questions to the user, and comes back with the answers.
+    pub yields_asks: bool,
     /// Whether a frontend shows the session, from now on.
     pub has_frontend: bool,
     /// Tools of the page that prompts; a call of one ends the turn.

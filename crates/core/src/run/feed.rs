@@ -60,6 +60,8 @@ pub struct Feed(Arc<Shared>);
 struct Shared {
     /// The user's message that the turn answers.
     user: MessageId,
+    /// Whether whoever follows it leaves when there is nothing but questions to the user.
+    yields_asks: bool,
     // std's mutex: nothing is awaited inside.
     told: Mutex<Told>,
     /// Something was told, or the turn is over.
@@ -95,14 +97,19 @@ impl Told {
 
 impl Feed {
     /// A feed of a turn that answers this message, and the right to end it.
-    pub(crate) fn new(user: MessageId) -> (Self, EndOfFeed) {
-        let feed = Self(Arc::new(Shared { user, told: Mutex::default(), more: Notify::new() }));
+    pub(crate) fn new(user: MessageId, yields_asks: bool) -> (Self, EndOfFeed) {
+        let feed = Self(Arc::new(Shared { user, yields_asks, told: Mutex::default(), more: Notify::new() }));
         (feed.clone(), EndOfFeed(feed))
     }
 
     /// The user's message that the turn answers.
     pub fn user(&self) -> &MessageId {
         &self.0.user
+    }
+
+    /// Whether whoever follows it leaves when there is nothing but questions to the user.
+    pub fn yields_asks(&self) -> bool {
+        self.0.yields_asks
     }
 
     /// Follows the turn from its beginning.

@@ -257,7 +257,11 @@ fn brief(message: &Message) -> Vec<String> {
             ToolState::Done { input, result: ToolResult::Completed { output, .. }, .. } => {
                 format!("{} {input} → {output}", tool.tool)
             }
-            ToolState::Done { input, result: ToolResult::Failed(error), .. } => {
+            ToolState::Done {
+                input,
+                result: ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. },
+                ..
+            } => {
                 format!("{} {input} ✗ {error}", tool.tool)
             }
         },

@@ -95,7 +95,7 @@ impl Sessions {
         }
         let (done, answer) = oneshot::channel();
         let owner = owner.or(client.as_ref()).cloned();
-        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone())).unzip();
+        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone(), audience.yields_asks)).unzip();
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
         let queued = Queued {
             session: session.clone(),

@@ -8,7 +8,7 @@ use crate::id::PartId;
 use crate::message::{Message, Role, UserMessage};
 
 fn feed() -> (Feed, EndOfFeed) {
-    Feed::new(MessageId::parse("user").unwrap())
+    Feed::new(MessageId::parse("user").unwrap(), false)
 }
 
 fn piece(part: &str, delta: &str) -> RunEvent {

@@ -30,7 +30,7 @@ async fn chat(world: &World) -> Arc<Session> {
 
 fn audience(page_tools: &[&str]) -> Audience {
     let page_tools = page_tools.iter().map(|name| tool(name)).collect();
-    Audience { follows: true, has_frontend: true, page_tools }
+    Audience { follows: true, has_frontend: true, page_tools, ..Audience::default() }
 }
 
 async fn say(world: &World, session: &Arc<Session>, page_tools: &[&str]) -> Prompted {

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::decode::{self, Chat, New};
-use super::encode::{self, Encoder};
+use super::encode::{self, Encoder, Surroundings};
 use super::stream;
 use crate::api::session::{client_header, must_own};
 use crate::api::{Answer, PathValue};
@@ -70,7 +70,8 @@ async fn chat(
 }
 
 fn audience(chat: &Chat) -> Audience {
-    Audience { follows: true, has_frontend: true, page_tools: chat.page_tools.clone() }
+    let page_tools = chat.page_tools.clone();
+    Audience { follows: true, yields_asks: chat.yields_asks, has_frontend: true, page_tools }
 }
 
 /// A request on its way to a turn.
@@ -191,7 +192,11 @@ impl Turn<'_> {
             }
             // It went on before; what the page does not have yet is told.
             None => {
-                let rest = known.map_or(&[][..], |known| answers.get(known + 1..).unwrap_or_default());
+                let (mut encoder, mut rest) = (encoder, &[][..]);
+                if let Some((known, later)) = known.and_then(|known| answers.get(known..)?.split_first()) {
+                    encoder.ends(known, &message);
+                    rest = later;
+                }
                 Ok(stream::response(self.app, self.principal, encoder, rest, None))
             }
         }
@@ -258,7 +263,13 @@ async fn show(
     PathValue(id): PathValue,
 ) -> Result<Answer<wire::Chat>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
-    let messages = encode::messages(&app.sessions().messages(&session.id).await?);
+    // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
+    let asks = app.hub().asks(Some(&session.id));
+    let around = Surroundings {
+        asks: asks.iter().map(|ask| (ask.call.call.clone(), ask.id.clone())).collect(),
+        server_tools: app.sessions().setup().tools.iter().map(|tool| tool.spec().name()).collect(),
+    };
+    let messages = encode::messages(&app.sessions().messages(&session.id).await?, &around);
     Ok(Answer(wire::Chat { id, messages }))
 }
 
@@ -273,7 +284,8 @@ async fn resume(State(app): State<App>, principal: Principal, PathValue(id): Pat
     let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let Some(feed) = app.sessions().feed(&session.id) else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let answers = answers(app.sessions().messages(&session.id).await?, feed.user());
-    Ok(from_beginning(&app, &principal, encoder(&app), answers, Some(&feed)))
+    let encoder = encoder(&app).yields_asks(feed.yields_asks());
+    Ok(from_beginning(&app, &principal, encoder, answers, Some(&feed)))
 }
 
 /// Stop the turn that is under way
