@@ -178,10 +178,10 @@ test("ai: a page that was reloaded is asked again, and its answer counts", async
       void post(server, "/api/tools/ack", { toolCallId, status: "success", output: "opened" });
     },
   });
-  const resumed = page.resumeStream();
+  await within("the stream ends with the question", page.resumeStream());
   const { approval } = await page.call("open-url", "approval-requested");
   assert.equal((await post(server, `/permission/${approval.id}/reply`, { reply: "once" })).status, 200);
-  await within("the stream is over", resumed);
+  await within("the stream is over", page.resumeStream());
   await page.answered(/opened/);
 
   assert.equal(page.messages.length, 2);

@@ -28,8 +28,8 @@ pub(super) struct Encoder {
     is_started: bool,
     /// Names of tools that frontends run.
     frontend_tools: HashSet<String>,
-    /// Calls that are over already: they are not handed out again.
-    over: HashSet<CallId>,
+    /// What is settled already: calls that are not handed out again, questions that nobody waits for.
+    settled: Settled,
     /// Texts that have begun.
     texts: HashSet<PartId>,
     /// The calls of the step, by their part.
@@ -41,6 +41,15 @@ pub(super) struct Encoder {
     finish: Option<StopReason>,
     failure: Option<TurnError>,
     chunks: Vec<u8>,
+}
+
+/// What is settled when a page comes to a turn.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Calls that are over.
+    pub(super) calls: HashSet<CallId>,
+    /// Questions that are answered.
+    pub(super) asks: HashSet<PermissionId>,
 }
 
 struct Call {
@@ -82,9 +91,9 @@ impl Encoder {
         Self { passed_over: asks.into_iter().collect(), ..self }
     }
 
-    /// These calls are over; they are told with their end only.
-    pub(super) fn without(self, over: HashSet<CallId>) -> Self {
-        Self { over, ..self }
+    /// This is settled: such calls are told with their end only, and such questions are not waited for.
+    pub(super) fn knowing(self, settled: Settled) -> Self {
+        Self { settled, ..self }
     }
 
     /// What is written so far.
@@ -105,7 +114,7 @@ impl Encoder {
         self.begin_step(&message.id);
         for part in &message.parts {
             if let PartBody::Tool(tool) = &part.body {
-                self.over.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
+                self.settled.calls.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
             }
             self.part(part);
         }
@@ -149,9 +158,9 @@ impl Encoder {
     pub(super) fn end(&mut self) -> Bytes {
         match self.failure.take() {
             Some(TurnError::Aborted(reason)) => {
-                // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
-                self.write(&Chunk::StartStep);
                 self.write(&Chunk::Abort { reason: &reason });
+                // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
+                self.write(&Chunk::Finish { finish_reason: "interrupted" });
             }
             Some(error) => {
                 self.write(&Chunk::Error { error_text: error.message() });
@@ -260,7 +269,7 @@ impl Encoder {
                 let is_yielded = matches!(tool.state, ToolState::Yielded { .. });
                 // The page is not to run what others do.
                 let provider_executed = (!is_yielded && !self.frontend_tools.contains(tool_name)).then_some(true);
-                if !self.over.contains(&tool.call) {
+                if !self.settled.calls.contains(&tool.call) {
                     self.write(&Chunk::ToolInputAvailable { tool_call_id, tool_name, input, provider_executed });
                 }
                 if is_yielded { Stage::Settled } else { Stage::HandedOut }
@@ -268,7 +277,9 @@ impl Encoder {
             ToolState::Done { input, result, .. } => {
                 match result {
                     // It was never handed out to anybody.
-                    ToolResult::Failed(error_text) if before == Stage::Begun && !self.over.contains(&tool.call) => {
+                    ToolResult::Failed(error_text)
+                        if before == Stage::Begun && !self.settled.calls.contains(&tool.call) =>
+                    {
                         self.write(&Chunk::ToolInputError { tool_call_id, tool_name, input, error_text });
                     }
                     result => self.result(&tool.call, result),
@@ -282,7 +293,11 @@ impl Encoder {
     fn result(&mut self, call: &CallId, result: &ToolResult) {
         let tool_call_id = call.as_str();
         match result {
-            ToolResult::Denied { ask: Some(_), .. } => self.write(&Chunk::ToolOutputDenied { tool_call_id }),
+            ToolResult::Denied { ask: Some(ask), reason } => {
+                let (approval_id, reason) = (ask.as_str(), Some(reason.as_str()));
+                self.write(&Chunk::ToolApprovalResponse { approval_id, approved: false, reason });
+                self.write(&Chunk::ToolOutputDenied { tool_call_id });
+            }
             ToolResult::Failed(error_text)
             | ToolResult::Denied { reason: error_text, ask: None }
             | ToolResult::Given { error: Some(error_text), .. } => {
@@ -304,13 +319,18 @@ impl Encoder {
             self.start();
         } else {
             self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
-            self.set_stage(&ask.call.call, Stage::Asked);
+            if !self.settled.asks.contains(&ask.id) {
+                self.set_stage(&ask.call.call, Stage::Asked);
+            }
         }
     }
 
     fn answer(&mut self, ask: &Ask, reply: Reply) {
-        let approved = reply != Reply::Reject;
-        self.write(&Chunk::ToolApprovalResponse { approval_id: ask.id.as_str(), approved });
+        // A no is told with the end of the call, which says why.
+        if reply != Reply::Reject {
+            let approval_id = ask.id.as_str();
+            self.write(&Chunk::ToolApprovalResponse { approval_id, approved: true, reason: None });
+        }
         self.set_stage(&ask.call.call, Stage::HandedOut);
     }
 
@@ -353,11 +373,9 @@ pub(super) fn messages(stored: &[Arc<Message>], around: &Surroundings<'_>) -> Ve
                     });
                     messages.len() - 1
                 });
-                let step = || UiPart { kind: "step-start".to_owned(), ..UiPart::default() };
-                // As the stream tells a turn that was stopped.
-                let stopped = matches!(said.error, Some(TurnError::Aborted(_))).then(step);
+                let step = UiPart { kind: "step-start".to_owned(), ..UiPart::default() };
                 if let Some(answer) = messages.get_mut(place) {
-                    answer.parts.extend([step()].into_iter().chain(parts).chain(stopped));
+                    answer.parts.extend([step].into_iter().chain(parts));
                 }
             }
         }

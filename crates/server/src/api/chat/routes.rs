@@ -187,7 +187,7 @@ impl Turn<'_> {
         match running() {
             Some(feed) => {
                 let asked = asks.into_iter().filter(|ask| stream::has_asked(&feed, ask));
-                let encoder = encoder.without(stream::over(&feed)).after(asked);
+                let encoder = encoder.knowing(stream::settled(&feed)).after(asked);
                 Ok(stream::response(self.app, self.principal, encoder, &[], Some(&feed)))
             }
             // It went on before; what the page does not have yet is told.
@@ -239,7 +239,7 @@ fn from_beginning(
         let is_complete = matches!(&answer.role, Role::Assistant(said) if said.completed.is_some());
         is_complete && !stream::has_message(feed, &answer.id)
     });
-    stream::response(app, principal, encoder.without(stream::over(feed)), &answers, Some(feed))
+    stream::response(app, principal, encoder.knowing(stream::settled(feed)), &answers, Some(feed))
 }
 
 /// A session of a chat, if there is one that the caller may use.
