@@ -167,11 +167,11 @@ impl Follower {
             {
                 let mut told = self.feed.lock();
                 let told = &mut *told;
-                if let Some(Some(next)) = told.followers.get_mut(self.place) {
-                    if let Some(event) = told.events.get(*next) {
-                        *next += 1;
-                        return Some(event.clone());
-                    }
+                if let Some(Some(next)) = told.followers.get_mut(self.place)
+                    && let Some(event) = told.events.get(*next)
+                {
+                    *next += 1;
+                    return Some(event.clone());
                 }
                 if told.is_over {
                     return None;

@@ -78,7 +78,7 @@ impl Encoder {
         Self { yields_asks, ..self }
     }
 
-    /// The page knows all up to these questions.
+    /// The page knows all up to these questions, and has answered them.
     pub(super) fn after(self, asks: impl IntoIterator<Item = PermissionId>) -> Self {
         Self { passed_over: asks.into_iter().collect(), ..self }
     }
@@ -111,6 +111,13 @@ impl Encoder {
             self.part(part);
         }
         self.end_step(message);
+    }
+
+    /// The turn is over, and ended as its last message says.
+    pub(super) fn ended_with(&mut self, last: &Message) {
+        if let Role::Assistant(said) = &last.role {
+            self.failure.clone_from(&said.error);
+        }
     }
 
     /// Writes what a turn tells.
@@ -274,11 +281,13 @@ impl Encoder {
     fn ask(&mut self, ask: &Ask) {
         if self.passed_over.remove(&ask.id) {
             self.start();
+            // It is answered, even if the turn has not got so far as to tell it.
+            self.set_stage(&ask.call.call, Stage::HandedOut);
         } else {
             let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.call.as_str());
             self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
+            self.set_stage(&ask.call.call, Stage::Asked);
         }
-        self.set_stage(&ask.call.call, Stage::Asked);
     }
 
     fn answer(&mut self, ask: &Ask, reply: Reply) {

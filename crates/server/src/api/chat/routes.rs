@@ -11,6 +11,7 @@ use handback_core::message::{Message, PartBody, Role, Session};
 use handback_core::permission::NotAnswered;
 use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
 use handback_wire::chat as wire;
+use handback_wire::error::ErrorCode;
 use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,6 +25,10 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::Json;
 use crate::problem::Problem;
+
+/// How often a prompt that somebody else has just posted is looked for; then it is a conflict. It is there as soon as
+/// the store has said that it was not there before.
+const TRIES_TO_FOLLOW: usize = 100;
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
@@ -53,13 +58,62 @@ async fn chat(
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;
         principal.session(Some(chat.session.clone()))?;
     }
+    let known = find(&app, &principal, chat.session.as_str()).await?;
+    must_be_possible(&app, &chat, known.as_deref())?;
     let new = NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
-    let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
+    let session = match known {
+        Some(session) => session,
+        None => app.sessions().get_or_create(chat.session.clone(), new).await?,
+    };
+    // Somebody else may have made it just now.
     must_own(&principal, &session)?;
-    decode::must_not_shadow(&chat.page_tools, &app.sessions().offered(&session, &BTreeMap::new(), &[]))?;
     let mut turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
     turn.import().await?;
     turn.take().await
+}
+
+/// Refuses what cannot be done, before anything is changed: no chat is made, stopped or forgotten for it.
+fn must_be_possible(app: &App, chat: &Chat, known: Option<&Session>) -> Result<(), Problem> {
+    let sessions = app.sessions();
+    let owner = known.and_then(|session| session.client.as_ref());
+    if let (Some(owner), Some(client)) = (owner, &chat.client)
+        && owner != client
+    {
+        return Err(SessionError::Forbidden.into());
+    }
+    sessions.agent(chat.agent.as_deref())?;
+    let models = &sessions.setup().models;
+    if let Some(model) = chat.model.as_ref().filter(|model| models.find(model).is_none()) {
+        let known = models.names().collect::<Vec<_>>().join(", ");
+        return Err(SessionError::UnknownModel { found: model.to_string(), known }.into());
+    }
+    let has_user = || chat.history.iter().any(|message| message.role == "user");
+    if known.is_none() && matches!(chat.new, New::GoOn { .. }) && !has_user() {
+        return Err(nothing_new());
+    }
+    let shown = shown(app, chat, known);
+    decode::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
+}
+
+/// The session as it is once the page shows it.
+fn shown(app: &App, chat: &Chat, known: Option<&Session>) -> Session {
+    let now = app.hub().clock().time();
+    let mut session = known.cloned().unwrap_or_else(|| Session {
+        id: chat.session.clone(),
+        client: None,
+        title: String::new(),
+        parent: None,
+        agent: None,
+        model: None,
+        metadata: None,
+        has_frontend: true,
+        approved: Default::default(),
+        created: now,
+        updated: now,
+    });
+    session.has_frontend = true;
+    session.client = session.client.or_else(|| chat.client.clone());
+    session
 }
 
 fn audience(chat: &Chat) -> Audience {
@@ -90,53 +144,89 @@ impl Turn<'_> {
         Ok(sessions.import(decode::history(self.app.hub(), &self.session, model, said)).await?)
     }
 
-    async fn take(self) -> Result<Response, Problem> {
+    async fn take(mut self) -> Result<Response, Problem> {
         let (message, anew) = match &self.chat.new {
             New::GoOn { .. } => return self.go_on().await,
-            New::Prompt { message: None, .. } => return self.prompt().await,
+            New::Prompt { message: None, .. } => {
+                let prompted = self.prompt().await?;
+                return Ok(self.follow_new(&prompted));
+            }
             New::Prompt { message: Some(message), anew, .. } => (message.clone(), *anew),
         };
-        if anew {
-            self.app.sessions().rewind(&self.session.id, &message).await?;
-            return self.prompt().await;
-        }
-        let stored = self.app.sessions().messages(&self.session.id).await?;
-        match stored.iter().any(|known| known.id == message) {
+        let sessions = self.app.sessions();
+        let stored = sessions.messages(&self.session.id).await?;
+        let is_known = match stored.iter().find(|known| known.id == message).map(|known| &known.role) {
+            Some(Role::Assistant(_)) => return Err(SessionError::DuplicateMessage(message).into()),
+            known => known.is_some(),
+        };
+        if is_known && !anew {
             // The same again: its answer may have been lost on its way.
-            true => self.repeat(&message, stored).await,
-            false => self.prompt().await,
+            if let Some(response) = self.repeat(&message, stored) {
+                return Ok(response);
+            }
+            if sessions.is_busy(&self.session.id) {
+                let waits = format!("the message {message} waits until those before it are answered");
+                return Err(Problem::new(ErrorCode::Conflict, waits));
+            }
+        }
+        if is_known || anew {
+            sessions.rewind(&self.session.id, &message).await?;
+        }
+        match self.prompt().await {
+            Ok(prompted) => Ok(self.follow_new(&prompted)),
+            Err(SessionError::DuplicateMessage(_)) => self.follow_other(&message).await,
+            Err(error) => Err(error.into()),
         }
     }
 
     /// The user says something.
-    async fn prompt(self) -> Result<Response, Problem> {
-        let New::Prompt { message, parts, .. } = self.chat.new else { return Err(nothing_new()) };
+    async fn prompt(&mut self) -> Result<Prompted, SessionError> {
+        let (message, parts) = match &mut self.chat.new {
+            New::Prompt { message, parts, .. } => (message.clone(), std::mem::take(parts)),
+            New::GoOn { .. } => (None, Vec::new()),
+        };
         let prompt = Prompt {
-            client: self.chat.client,
+            client: self.chat.client.clone(),
             message,
-            agent: self.chat.agent.map(Into::into),
-            model: self.chat.model,
+            agent: self.chat.agent.take().map(Into::into),
+            model: self.chat.model.take(),
             system: None,
             tools: BTreeMap::new(),
             parts,
             wants_reply: true,
-            audience: self.audience,
+            audience: self.audience.clone(),
         };
-        let Prompted { feed, .. } = self.app.sessions().prompt(&self.session, prompt).await?;
-        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
-        Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()))
+        self.app.sessions().prompt(&self.session, prompt).await
     }
 
-    /// A prompt that was taken before: its turn is followed, or its answer told, from the beginning.
-    async fn repeat(self, user: &MessageId, stored: Vec<Arc<Message>>) -> Result<Response, Problem> {
+    /// The turn of a prompt that was taken just now.
+    fn follow_new(&self, prompted: &Prompted) -> Response {
+        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
+        stream::response(self.app, self.principal, encoder, &[], prompted.feed.as_ref())
+    }
+
+    /// The turn of the same prompt, which somebody else has posted at the same moment. It is about to be kept.
+    async fn follow_other(&self, user: &MessageId) -> Result<Response, Problem> {
+        for _ in 0..TRIES_TO_FOLLOW {
+            let stored = self.app.sessions().messages(&self.session.id).await?;
+            if let Some(response) = self.repeat(user, stored) {
+                return Ok(response);
+            }
+            tokio::task::yield_now().await;
+        }
+        Err(SessionError::DuplicateMessage(user.clone()).into())
+    }
+
+    /// A prompt that was taken before: its turn is followed, or its answer told, from the beginning; `None` if there is
+    /// neither.
+    fn repeat(&self, user: &MessageId, stored: Vec<Arc<Message>>) -> Option<Response> {
         let feed = self.app.sessions().feed(&self.session.id).filter(|feed| feed.user() == user);
         let answers = answers(stored, user);
         if feed.is_none() && answers.is_empty() {
-            self.app.sessions().rewind(&self.session.id, user).await?;
-            return self.prompt().await;
+            return None;
         }
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
-        Ok(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref()))
+        Some(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref()))
     }
 
     /// The page says what came of its calls, or what the user said to questions.
@@ -161,8 +251,10 @@ impl Turn<'_> {
         let answers = answers(stored, &user.id);
         let running = || sessions.feed(&self.session.id).filter(|feed| feed.user() == &user.id);
         let known = answers.iter().rposition(|answer| knows(&message, answer));
+        // A page that does not know the last calls says something of earlier ones once more.
+        let knows_last = known.is_some_and(|known| known + 1 == answers.len());
         let ends_with_calls = answers.last().is_some_and(|last| last.parts.iter().any(|part| part.is_call()));
-        if running().is_none() && ends_with_calls {
+        if running().is_none() && ends_with_calls && knows_last {
             match sessions.go_on(&self.session, &user, self.chat.client, self.audience, results).await {
                 Ok(Prompted { feed, .. }) => {
                     return Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()));
