@@ -3,10 +3,12 @@
 
 mod access;
 mod bad_input;
+mod chat;
 mod endpoints;
 mod events;
 mod examples;
 mod faults;
+mod frontend;
 mod schema;
 mod sdk;
 mod sessions;
