@@ -74,7 +74,7 @@ test("ai: abort ends the stream of whoever follows, and says so", async (test) =
 
   assert.deepEqual([page.status, page.error, textOf(page.answer)], ["ready", undefined, "Once upon"]);
   assert.deepEqual(finished, [["Once upon", false, false]]);
-  assert.deepEqual(story(page.requests[0]).slice(-3), ["abort", "finish", "the end"]);
+  assert.deepEqual(story(page.requests[0]).slice(-3), ["finish", "abort", "the end"]);
   assert.deepEqual([page.sent, await idle(server)], [["POST /api/chat"], true]);
 });
 

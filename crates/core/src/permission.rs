@@ -10,10 +10,12 @@ use crate::call::{CallHead, Outcome};
 use crate::clock::Time;
 use crate::delegate::{Caller, Ended};
 use crate::event::Event;
+use crate::frontend::timeout_for;
 use crate::hub::Hub;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
+use crate::tool::Executor;
 
 /// A question to whoever may allow a call.
 #[derive(Debug)]
@@ -105,10 +107,18 @@ impl Hub {
             ask.call.tool.spec.schema.check(input, self.limits())?;
         }
         let (now, wall) = (Instant::now(), self.0.clock.now());
+        let timeout = match (&answer.input, ask.call.tool.executor) {
+            // What a frontend is to do may say how long it takes.
+            (Some(input), Executor::Frontend) => {
+                timeout_for(&ask.call.tool.spec, input).min(self.limits().largest_timeout)
+            }
+            _ => ask.call.timeout,
+        };
         let head = Arc::new(CallHead {
             input: answer.input.map_or_else(|| ask.call.input.clone(), one_line),
-            deadline: wall + ask.call.timeout,
-            expires: now + ask.call.timeout,
+            timeout,
+            deadline: wall + timeout,
+            expires: now + timeout,
             ..CallHead::clone(&ask.call)
         });
         // Journaled as it is now, and only then on its way. Whoever answers may go meanwhile; the answer holds.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`server`] | a real server on a free port, and requests to it |
 //! | [`session`] | sessions on it: prompts, messages, asks |
+//! | [`chat`] | a page that shows a chat: its posts, streams, acks and claims |
 //! | [`model`] | a model that says what the test tells it, when the test tells it |
 //! | [`client`] | a client that answers calls in the background |
 //! | [`tidy`] | JSON without what is new each time |
@@ -18,6 +19,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
+pub mod chat;
 pub mod client;
 pub mod faults;
 pub mod keys;
@@ -32,6 +34,7 @@ pub mod storm;
 pub mod stream;
 pub mod tidy;
 
+pub use chat::ChatStream;
 pub use client::ScriptedClient;
 pub use faults::Faults;
 pub use model::FakeModel;

@@ -11,12 +11,14 @@ pub struct ChatRequest {
     /// The chat, which is a session.
     pub id: String,
     /// The conversation as the page knows it.
+    #[serde(deserialize_with = "crate::object::list")]
     pub messages: Vec<UiMessage>,
     /// `submit-message` (also when absent) or `regenerate-message`.
     pub trigger: Option<String>,
     /// The message that is edited, regenerated or continued.
     pub message_id: Option<String>,
     /// Tools of the page itself.
+    #[serde(deserialize_with = "crate::object::optional_list")]
     pub tools: Option<Vec<PageTool>>,
     /// The client whose tools the chat has.
     #[serde(rename = "clientID")]
@@ -64,6 +66,7 @@ pub struct UiMessage {
     /// `user`, `assistant` or `system`.
     pub role: String,
     /// What it is made of.
+    #[serde(deserialize_with = "crate::object::list")]
     pub parts: Vec<UiPart>,
 }
 

@@ -3,11 +3,13 @@
 
 mod access;
 mod bad_input;
+mod chat;
 mod console;
 mod endpoints;
 mod events;
 mod examples;
 mod faults;
+mod frontend;
 mod schema;
 mod sdk;
 mod sessions;

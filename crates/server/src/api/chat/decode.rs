@@ -11,7 +11,7 @@ use handback_core::message::{
     ToolState, Usage, UserMessage,
 };
 use handback_core::permission::{Answer, Reply};
-use handback_core::schema::one_line;
+use handback_core::schema::{depth, one_line};
 use handback_core::tool::{Effect, ToolSpec};
 use handback_core::toolbox::Offered;
 use handback_wire::chat as wire;
@@ -73,6 +73,7 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         Some("regenerate-message") => true,
         Some(_) => return Err(Problem::invalid("`trigger` must be submit-message or regenerate-message")),
     };
+    must_be_shallow(&messages, hub.limits().input_depth)?;
     let Some(last) = messages.pop() else {
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
@@ -94,6 +95,16 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         history: messages,
         new,
     })
+}
+
+/// Whether inputs and outputs of calls are nested no deeper than inputs may be.
+fn must_be_shallow(messages: &[wire::UiMessage], deepest: usize) -> Result<(), Problem> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let mut given = parts.flat_map(|part| [&part.input, &part.output]).flatten();
+    if given.any(|json| depth(json.get()) > deepest) {
+        return Err(Problem::invalid(format!("the input or output of a call is nested more than {deepest} deep")));
+    }
+    Ok(())
 }
 
 fn prompt(message: wire::UiMessage, now: Time, anew: bool) -> Result<New, Problem> {

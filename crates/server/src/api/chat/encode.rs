@@ -121,20 +121,32 @@ impl Encoder {
         self.end_step(message);
     }
 
-    /// Writes what came of the calls of a message that is complete, as far as the page does not know it.
+    /// The turn is over, and ended as its last message says.
+    pub(super) fn ended_with(&mut self, last: &Message) {
+        if let Role::Assistant(said) = &last.role {
+            self.failure.clone_from(&said.error);
+        }
+    }
+
+    /// Writes what came of the calls that the page knows of a message that is complete, as far as it does not know it.
     pub(super) fn ends(&mut self, message: &Message, page: &UiMessage) {
         self.start();
+        let open = |call: &CallId| {
+            let is_open = |state: &str| !state.starts_with("output-");
+            let mut parts = page.parts.iter().filter(|part| part.tool_call_id.as_deref() == Some(call.as_str()));
+            parts.any(|part| part.state.as_deref().is_none_or(is_open))
+        };
+        let before = self.chunks.len();
         for part in &message.parts {
-            let PartBody::Tool(ToolPart { call, state: ToolState::Done { result, .. }, .. }) = &part.body else {
-                continue;
-            };
-            let of_page = page.parts.iter().find(|part| part.tool_call_id.as_deref() == Some(call.as_str()));
-            let is_known = |part: &UiPart| part.state.as_deref().is_some_and(|state| state.starts_with("output-"));
-            if !of_page.is_some_and(is_known) {
+            if let PartBody::Tool(ToolPart { call, state: ToolState::Done { result, .. }, .. }) = &part.body
+                && open(call)
+            {
                 self.result(call, result);
             }
         }
-        self.end_step(message);
+        if self.chunks.len() > before {
+            self.end_step(message);
+        }
     }
 
     /// Writes what a turn tells.
@@ -158,9 +170,9 @@ impl Encoder {
     pub(super) fn end(&mut self) -> Bytes {
         match self.failure.take() {
             Some(TurnError::Aborted(reason)) => {
-                self.write(&Chunk::Abort { reason: &reason });
                 // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
                 self.write(&Chunk::Finish { finish_reason: "interrupted" });
+                self.write(&Chunk::Abort { reason: &reason });
             }
             Some(error) => {
                 self.write(&Chunk::Error { error_text: error.message() });
@@ -277,7 +289,7 @@ impl Encoder {
             ToolState::Done { input, result, .. } => {
                 match result {
                     // It was never handed out to anybody.
-                    ToolResult::Failed(error_text)
+                    ToolResult::Failed(error_text) | ToolResult::Denied { reason: error_text, ask: None }
                         if before == Stage::Begun && !self.settled.calls.contains(&tool.call) =>
                     {
                         self.write(&Chunk::ToolInputError { tool_call_id, tool_name, input, error_text });

@@ -54,19 +54,37 @@ async fn chat(
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;
         principal.session(Some(chat.session.clone()))?;
     }
-    // All that can be wrong is looked at before a chat is made.
-    app.sessions().must_know(chat.agent.as_deref(), chat.model.as_ref())?;
-    let new = || NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
-    let known = match find(&app, &principal, chat.session.as_str()).await? {
-        Some(session) => session,
-        None => Arc::new(app.sessions().draft(NewSession { id: Some(chat.session.clone()), ..new() })?),
-    };
-    decode::must_not_shadow(&chat.page_tools, &app.sessions().offered(&known, &BTreeMap::new(), &[]))?;
-    let session = app.sessions().get_or_create(chat.session.clone(), new()).await?;
+    let new = NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
+    must_be_possible(&app, &principal, &chat, &new).await?;
+    let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
+    // Somebody else may have made it just now.
     must_own(&principal, &session)?;
     let mut turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
     turn.import().await?;
     turn.take().await
+}
+
+/// Refuses what cannot be done, before anything is changed: no chat is made, stopped or forgotten for it.
+async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &NewSession) -> Result<(), Problem> {
+    let sessions = app.sessions();
+    sessions.must_know(chat.agent.as_deref(), chat.model.as_ref())?;
+    let known = find(app, principal, chat.session.as_str()).await?;
+    let has_user = || chat.history.iter().any(|message| message.role == "user");
+    if known.is_none() && matches!(chat.new, New::GoOn { .. }) && !has_user() {
+        return Err(nothing_new());
+    }
+    // The session as it is once the page shows it.
+    let mut shown = match known {
+        Some(session) => Session::clone(&session),
+        None => sessions.draft(NewSession { id: Some(chat.session.clone()), ..NewSession::default() })?,
+    };
+    if let Some(client) = &new.client
+        && shown.client.get_or_insert_with(|| client.clone()) != client
+    {
+        return Err(SessionError::Forbidden.into());
+    }
+    shown.has_frontend = true;
+    decode::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
 }
 
 fn audience(chat: &Chat) -> Audience {
@@ -112,41 +130,56 @@ impl Turn<'_> {
     }
 
     /// The user says something.
-    async fn prompt(mut self) -> Result<Response, Problem> {
-        let New::Prompt { message, parts, .. } = &mut self.chat.new else { return Err(nothing_new()) };
-        let (message, parts) = (message.clone(), std::mem::take(parts));
-        let prompt = Prompt {
+    async fn prompt(self) -> Result<Response, Problem> {
+        let New::Prompt { message, parts, .. } = &self.chat.new else { return Err(nothing_new()) };
+        let prompt = || Prompt {
             client: self.chat.client.clone(),
             message: message.clone(),
             agent: self.chat.agent.clone().map(Into::into),
             model: self.chat.model.clone(),
             system: None,
             tools: BTreeMap::new(),
-            parts,
+            parts: parts.clone(),
             wants_reply: true,
             audience: self.audience.clone(),
         };
-        match (self.app.sessions().prompt(&self.session, prompt).await, message) {
-            (Ok(Prompted { feed, .. }), _) => {
-                let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
-                Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()))
-            }
-            // The same again: its answer may have been lost on its way.
-            (Err(SessionError::DuplicateMessage(_)), Some(message)) => self.repeat(&message).await,
-            (Err(error), _) => Err(error.into()),
-        }
+        let sessions = self.app.sessions();
+        let prompted = match (sessions.prompt(&self.session, prompt()).await, message) {
+            (Err(SessionError::DuplicateMessage(_)), Some(message)) => match self.repeat(message).await? {
+                Some(response) => return Ok(response),
+                // It was kept, and never answered.
+                None => {
+                    sessions.rewind(&self.session.id, message).await?;
+                    sessions.prompt(&self.session, prompt()).await?
+                }
+            },
+            (prompted, _) => prompted?,
+        };
+        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
+        Ok(stream::response(self.app, self.principal, encoder, &[], prompted.feed.as_ref()))
     }
 
-    /// A prompt that was taken before: its turn is followed, or its answer told, from the beginning.
-    async fn repeat(self, user: &MessageId) -> Result<Response, Problem> {
+    /// The same again, because its answer may have been lost on its way: its turn is followed, or its answer told, from
+    /// the beginning; `None` if there is neither.
+    async fn repeat(&self, user: &MessageId) -> Result<Option<Response>, Problem> {
         let sessions = self.app.sessions();
         let feed = sessions.feed_of(&self.session.id, user);
-        let answers = answers(sessions.messages(&self.session.id).await?, user);
-        if feed.is_none() && sessions.is_busy(&self.session.id) {
-            return Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"));
+        let stored = sessions.messages(&self.session.id).await?;
+        let is_answer = |known: &Arc<Message>| known.id == *user && matches!(known.role, Role::Assistant(_));
+        if stored.iter().any(is_answer) {
+            return Err(SessionError::DuplicateMessage(user.clone()).into());
+        }
+        let answers = answers(stored, user);
+        if feed.is_none() && answers.is_empty() {
+            return match sessions.is_busy(&self.session.id) {
+                true => {
+                    Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"))
+                }
+                false => Ok(None),
+            };
         }
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
-        Ok(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref()))
+        Ok(Some(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref())))
     }
 
     /// The page says what came of its calls, or what the user said to questions.
@@ -173,8 +206,9 @@ impl Turn<'_> {
         let encoder = encoder(self.app).continues(&name).yields_asks(self.chat.yields_asks);
         let running = || sessions.feed_of(&self.session.id, &user.id);
         let known = answers.iter().rposition(|answer| knows(&message, answer));
-        let ends_with_calls = answers.last().is_some_and(|last| last.parts.iter().any(|part| part.is_call()));
-        if running().is_none() && ends_with_calls {
+        // A page that does not know the last calls says something of earlier ones once more.
+        let knows_last = known.is_some_and(|known| known + 1 == answers.len());
+        if running().is_none() && knows_last {
             match sessions.go_on(&self.session, &user, self.chat.client, self.audience, results).await {
                 Ok(Prompted { feed, .. }) => {
                     return Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()));
@@ -195,6 +229,7 @@ impl Turn<'_> {
                 let (mut encoder, mut rest) = (encoder, &[][..]);
                 if let Some((known, later)) = known.and_then(|known| answers.get(known..)?.split_first()) {
                     encoder.ends(known, &message);
+                    encoder.ended_with(known);
                     rest = later;
                 }
                 Ok(stream::response(self.app, self.principal, encoder, rest, None))

@@ -35,7 +35,10 @@ pub(super) fn response(
         Some(follower) => {
             Box::pin(stream::unfold(follower, async |mut follower| Some((follower.next().await?, follower))))
         }
-        None => Box::pin(stream::empty()),
+        None => {
+            stored.last().into_iter().for_each(|last| encoder.ended_with(last));
+            Box::pin(stream::empty())
+        }
     };
     let source = Turn { encoder, events, is_over: false };
     let lifetime: Option<Duration> =

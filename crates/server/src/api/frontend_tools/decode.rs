@@ -2,6 +2,8 @@
 
 use handback_core::call::{Ack, AckStatus};
 use handback_core::id::RequestId;
+use handback_core::limits::Limits;
+use handback_core::schema::{depth, one_line};
 use handback_wire::frontend_tools as wire;
 
 use crate::problem::Problem;
@@ -18,7 +20,7 @@ pub(super) fn call(id: &str) -> Result<RequestId, Problem> {
 }
 
 /// What a frontend says of a call.
-pub(super) fn ack(ack: &wire::Ack) -> Result<Ack, Problem> {
+pub(super) fn ack(ack: &wire::Ack, limits: &Limits) -> Result<Ack, Problem> {
     let status = match ack.status.as_str() {
         "success" => AckStatus::Success,
         "failed" => AckStatus::Failed,
@@ -31,12 +33,16 @@ pub(super) fn ack(ack: &wire::Ack) -> Result<Ack, Problem> {
     {
         return Err(Problem::invalid("`requestedAt` must be a time as in 2026-02-01T12:34:56.789Z (RFC 3339)"));
     }
+    let deepest = limits.input_depth;
+    if ack.output.as_ref().is_some_and(|output| depth(output.get()) > deepest) {
+        return Err(Problem::invalid(format!("`output` is nested more than {deepest} deep")));
+    }
     Ok(match status {
         // Whatever else is said, there is nothing to it.
         AckStatus::Timeout => Ack::timeout(),
         status => Ack {
             status,
-            output: ack.output.clone(),
+            output: ack.output.clone().map(one_line),
             error_text: ack.error_text.clone(),
             requested_at: ack.requested_at.clone(),
         },

@@ -35,7 +35,7 @@ async fn acknowledge(
     principal: Principal,
     Json(request): Json<wire::Ack>,
 ) -> Result<Response, Problem> {
-    let (call, ack) = (decode::call(&request.tool_call_id)?, decode::ack(&request)?);
+    let (call, ack) = (decode::call(&request.tool_call_id)?, decode::ack(&request, app.hub().limits())?);
     let claimant = request.claimant.as_deref().map(decode::claimant).transpose()?;
     match app.hub().acknowledge(&call, &principal.caller(), claimant, ack).await {
         Ok(Taken::First) => Ok(taken(None)),

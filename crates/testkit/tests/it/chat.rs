@@ -1,0 +1,65 @@
+//! Chats over real sockets: what a page posts, and the whole stream that it gets.
+
+mod approvals;
+mod bad_requests;
+mod ends;
+mod events;
+mod held;
+mod histories;
+mod ownership;
+mod repeats;
+mod resuming;
+mod sessions;
+mod yielded;
+
+use handback_server::config::Config;
+use handback_testkit::chat::saying;
+use handback_testkit::{FakeModel, TestServer};
+use serde_json::{Value, json};
+
+/// A server whose model the test speaks for.
+struct World {
+    server: TestServer,
+    model: FakeModel,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let model = FakeModel::default();
+        let server = TestServer::with_model(&model, change).await;
+        Self { server, model }
+    }
+
+    /// The messages of a chat as the session API tells them, one line each.
+    async fn history(&self, chat: &str) -> Vec<String> {
+        self.server.history(chat).await
+    }
+
+    /// The messages of a chat as a page gets them when it comes back.
+    async fn page(&self, chat: &str) -> Vec<Value> {
+        let answer = self.server.get(&format!("/api/chat/{chat}")).await;
+        assert_eq!((answer.status, &answer.body["id"]), (200, &json!(chat)), "{answer:?}");
+        serde_json::from_value(answer.body["messages"].clone()).unwrap()
+    }
+}
+
+/// An address to be opened.
+fn url() -> Value {
+    json!({ "url": "https://example.org/" })
+}
+
+/// A prompt of a page that has the tool `pick`, which takes an integer `n`.
+fn picking(chat: &str, message: &str) -> Value {
+    let mut body = saying(chat, message, "go");
+    body["tools"] = page_tools();
+    body
+}
+
+fn page_tools() -> Value {
+    let parameters = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    json!([{ "name": "pick", "description": "Lets the user pick", "parameters": parameters }])
+}
