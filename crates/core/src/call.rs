@@ -57,6 +57,8 @@ pub enum Outcome {
     Success(Success),
     /// The tool failed, as the client says.
     Error(String),
+    /// A frontend says how it went.
+    Acknowledged(Ack),
     /// The client did not answer in time.
     Timeout(Duration),
     /// Somebody cancelled it.
@@ -78,6 +80,58 @@ pub struct Success {
     pub metadata: Option<Box<RawValue>>,
     /// Files that belong to the output.
     pub attachments: Option<Vec<Attachment>>,
+}
+
+/// What a frontend says of a call: an answer of its own kind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ack {
+    /// How it went.
+    pub status: AckStatus,
+    /// What came of it, any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Box<RawValue>>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_text: Option<String>,
+    /// When the frontend began with it, as it wrote the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_at: Option<String>,
+}
+
+/// How a call went, as a frontend says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckStatus {
+    /// It was done.
+    Success,
+    /// It could not be done.
+    Failed,
+    /// It was not done in time.
+    Timeout,
+}
+
+impl Ack {
+    /// Nobody did it in time, as the frontend or the server says.
+    pub fn timeout() -> Self {
+        Self { status: AckStatus::Timeout, output: None, error_text: None, requested_at: None }
+    }
+
+    /// What models and listeners get of it.
+    pub fn payload(&self) -> Box<RawValue> {
+        // It always serialises: what is in it is JSON.
+        serde_json::value::to_raw_value(self).unwrap_or_default()
+    }
+
+    /// What went wrong, in words; `None` if it was done.
+    pub fn failure(&self) -> Option<String> {
+        let said = self.error_text.clone().filter(|text| !text.trim().is_empty());
+        match self.status {
+            AckStatus::Success => None,
+            AckStatus::Failed => Some(said.unwrap_or_else(|| "The frontend failed and does not say why".to_owned())),
+            AckStatus::Timeout => Some(said.unwrap_or_else(|| "The frontend did not do it in time".to_owned())),
+        }
+    }
 }
 
 /// A file that belongs to an output.
@@ -138,6 +192,11 @@ impl Outcome {
         match self {
             Self::Success(_) => OutcomeKind::Success,
             Self::Error(_) => OutcomeKind::Error,
+            Self::Acknowledged(ack) => match ack.status {
+                AckStatus::Success => OutcomeKind::Success,
+                AckStatus::Failed => OutcomeKind::Error,
+                AckStatus::Timeout => OutcomeKind::Timeout,
+            },
             Self::Timeout(_) => OutcomeKind::Timeout,
             Self::Cancelled(_) => OutcomeKind::Cancelled,
             Self::Denied(_) => OutcomeKind::Denied,
@@ -150,6 +209,7 @@ impl Outcome {
         match self {
             Self::Success(_) => None,
             Self::Error(error) => Some(error.clone()),
+            Self::Acknowledged(ack) => ack.failure(),
             Self::Timeout(after) => Some(format!("Client tool execution timed out after {}ms", after.as_millis())),
             Self::Cancelled(cancellation) => Some(cancellation.to_string()),
             Self::Denied(reason) => Some(reason.clone()),
@@ -173,6 +233,13 @@ impl Outcome {
                 }
             }
             Self::Error(error) => (1u8, error).hash(&mut hasher),
+            Self::Acknowledged(ack) => {
+                2u8.hash(&mut hasher);
+                match serde_json::from_str(ack.payload().get()) {
+                    Ok(value) => hash_value(&value, &mut hasher),
+                    Err(_) => ack.payload().get().hash(&mut hasher),
+                }
+            }
             _ => return None,
         }
         Some(hasher.finish())
@@ -267,6 +334,8 @@ pub(crate) enum Stage {
     Assigned(LinkId),
     /// Written to a connection.
     Offered(LinkId),
+    /// Shown to a frontend.
+    Shown,
 }
 
 /// The last time that a call was written to a connection.
@@ -312,6 +381,8 @@ pub(crate) struct Call {
     pub(crate) waiters: Waiters,
     /// Who has to allow it first. Boxed because few calls have one.
     pub(crate) ask: Option<Box<OpenAsk>>,
+    /// The one of several frontends that has claimed it.
+    pub(crate) claimant: Option<Box<str>>,
     phases: Phases,
     since: Instant,
 }
@@ -331,6 +402,7 @@ impl Call {
             last_offer: None,
             waiters: Waiters { first: Some(waiter), others: Vec::new() },
             ask: None,
+            claimant: None,
             phases: Phases::default(),
             since: now,
         }
@@ -340,7 +412,7 @@ impl Call {
         match self.stage {
             Stage::AwaitingApproval => CallState::AwaitingApproval,
             Stage::Waiting | Stage::Assigned(_) => CallState::Queued,
-            Stage::Offered(_) => CallState::Offered,
+            Stage::Offered(_) | Stage::Shown => CallState::Offered,
         }
     }
 
@@ -348,13 +420,18 @@ impl Call {
     pub(crate) fn link(&self) -> Option<LinkId> {
         match self.stage {
             Stage::Assigned(link) | Stage::Offered(link) => Some(link),
-            Stage::AwaitingApproval | Stage::Waiting => None,
+            Stage::AwaitingApproval | Stage::Waiting | Stage::Shown => None,
         }
     }
 
     /// The call may be offered from now on.
     pub(crate) fn approve(&mut self, now: Instant) {
         self.enter(Stage::Waiting, now);
+    }
+
+    /// The call is shown to the frontend.
+    pub(crate) fn show(&mut self, now: Instant) {
+        self.enter(Stage::Shown, now);
     }
 
     /// The call is in a connection's outbox.

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{CallHead, Cancellation, FinishedCall, Outcome, Stage};
+use crate::call::{Call, CallHead, Cancellation, FinishedCall, Outcome, Stage};
 use crate::finished::End;
 use crate::hub::Hub;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
@@ -29,15 +29,13 @@ use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
 use crate::table::{Ending, Lifecycle, Table};
-use crate::tool::Tool;
+use crate::tool::{Executor, Tool};
 
 /// A call to be made.
 #[derive(Debug)]
 pub struct NewCall {
-    /// The full id of the tool.
-    pub tool: String,
-    /// The client whose tool it is. Two clients may have a tool of that id one after the other; `None`: whoever has it.
-    pub client: Option<ClientId>,
+    /// What is called.
+    pub callee: Callee,
     /// The call's id; made when `None`.
     pub request: Option<RequestId>,
     /// The session that it belongs to.
@@ -54,6 +52,20 @@ pub struct NewCall {
     pub origin: Origin,
     /// Whether it is allowed.
     pub permission: Permission,
+}
+
+/// What is called.
+#[derive(Debug)]
+pub enum Callee {
+    /// A tool that a client has registered.
+    Registered {
+        /// Its full id.
+        tool: String,
+        /// Whose it is. Two clients may have a tool of that id one after the other; `None`: whoever has it.
+        client: Option<ClientId>,
+    },
+    /// A frontend's tool, which needs no registering.
+    Frontend(Arc<Tool>),
 }
 
 /// Who asks for a call; each has a limit of its own.
@@ -147,6 +159,9 @@ pub enum NotTaken {
     /// The call has to be allowed first.
     #[error("the call waits to be allowed; it cannot be answered yet")]
     NotAllowedYet,
+    /// Another frontend has claimed the call.
+    #[error("another one has claimed this call")]
+    Claimed,
     /// The journal failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -160,9 +175,14 @@ impl Hub {
 
     /// Makes a call: when this returns, it is in the table and on its way.
     pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
-        let meant = |tool: &&Arc<Tool>| new.client.as_ref().is_none_or(|client| *client == tool.client);
-        let tool = self.locked(|table| table.registry.find(&new.tool).filter(meant).cloned());
-        let Some(tool) = tool else { return Err(Refusal::UnknownTool(new.tool)) };
+        let tool = match new.callee {
+            Callee::Frontend(tool) => tool,
+            Callee::Registered { tool: id, client } => {
+                let meant = |tool: &&Arc<Tool>| client.as_ref().is_none_or(|client| *client == tool.client);
+                let tool = self.locked(|table| table.registry.find(&id).filter(meant).cloned());
+                tool.ok_or(Refusal::UnknownTool(id))?
+            }
+        };
         let limits = self.limits();
         tool.spec.schema.check(&new.input, limits)?;
         let (rate, stopped) = match new.origin {
@@ -195,8 +215,11 @@ impl Hub {
                 return Err(Refusal::ShuttingDown);
             }
             // It was there a moment ago, and may have gone with its client.
-            if table.registry.find(head.tool.id.as_str()).is_none_or(|tool| tool.client != *client) {
-                return Err(Refusal::UnknownTool(new.tool));
+            let is_there = |tool: &Arc<Tool>| tool.client == *client;
+            if head.tool.executor == Executor::Client
+                && !table.registry.find(head.tool.id.as_str()).is_some_and(is_there)
+            {
+                return Err(Refusal::UnknownTool(head.tool.id.to_string()));
             }
             if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {
                 return Err(Refusal::DuplicateRequest(head.request.clone()));
@@ -216,7 +239,15 @@ impl Hub {
             }
             Ok(())
         })?;
-        let open = OpenCall { hub: self.clone(), head, asked, ended, over: false, stopped };
+        let open = OpenCall {
+            hub: self.clone(),
+            head,
+            asked,
+            is_allowed: new.permission == Permission::Allow,
+            ended,
+            over: false,
+            stopped,
+        };
         if let Some(journaled) = journaled {
             journaled?.await?;
             self.locked(|table| permit(table, &open.head, new.permission, ask.take(), Instant::now()));
@@ -242,7 +273,13 @@ impl Hub {
 
     /// A client answers a call.
     pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
-        match self.decide(request, caller, outcome)? {
+        let decided = self.decide(request, caller, Answerer::Client, outcome)?;
+        self.keep_answer(request, decided).await
+    }
+
+    /// Journals what was decided of an answer; then it counts.
+    pub(crate) async fn keep_answer(&self, request: &RequestId, decided: Decided) -> Result<Taken, NotTaken> {
+        match decided {
             // Journaled first: a result that was answered with yes is never lost.
             Decided::Ended(ended) => {
                 ended.journal().await?;
@@ -264,14 +301,20 @@ impl Hub {
     /// Somebody cancels a call.
     pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
-        match self.decide(request, caller, outcome)? {
+        match self.decide(request, caller, Answerer::Anybody, outcome)? {
             Decided::Ended(ended) => Ok(ended.journal().await?),
             Decided::Before(_) => Err(NotTaken::Over),
         }
     }
 
     /// Ends a call on somebody's behalf, or says why not.
-    fn decide(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Decided, NotTaken> {
+    pub(crate) fn decide(
+        &self,
+        request: &RequestId,
+        caller: &Caller,
+        answerer: Answerer<'_>,
+        outcome: Outcome,
+    ) -> Result<Decided, NotTaken> {
         let now = Instant::now();
         let answer = outcome.answer_hash();
         self.locked(|table| {
@@ -282,12 +325,16 @@ impl Hub {
                 if answer.is_some() && call.stage == Stage::AwaitingApproval {
                     return Err(NotTaken::NotAllowedYet);
                 }
+                answerer.may_answer(call)?;
                 let ending = table.finish(request, outcome, answer, now).ok_or(NotTaken::Unknown)?;
                 return Ok(Decided::Ended(Ended::new(self, ending)));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
             if !caller.may_touch(&over.client, &over.session) {
                 return Err(NotTaken::Forbidden);
+            }
+            if !answerer.takes(over.executor) {
+                return Err(NotTaken::Unknown);
             }
             match (over.end, answer) {
                 (End::Answered(taken), Some(answer)) if taken == answer => {
@@ -300,8 +347,39 @@ impl Hub {
     }
 }
 
+/// As what somebody answers a call: clients and frontends have doors of their own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answerer<'a> {
+    /// Whoever may touch it.
+    Anybody,
+    /// The client that it was offered to.
+    Client,
+    /// A frontend that it was shown to, perhaps with a name to claim calls by.
+    Frontend(Option<&'a str>),
+}
+
+impl Answerer<'_> {
+    fn takes(self, executor: Executor) -> bool {
+        match self {
+            Self::Anybody => true,
+            Self::Client => executor == Executor::Client,
+            Self::Frontend(_) => executor == Executor::Frontend,
+        }
+    }
+
+    fn may_answer(self, call: &Call) -> Result<(), NotTaken> {
+        match self {
+            _ if !self.takes(call.head.tool.executor) => Err(NotTaken::Unknown),
+            Self::Frontend(claimant) if call.claimant.is_some() && call.claimant.as_deref() != claimant => {
+                Err(NotTaken::Claimed)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What came of somebody's wish to end a call.
-enum Decided {
+pub(crate) enum Decided {
     /// It ended the call.
     Ended(Ended),
     /// The same result had ended it before; here it is if it could not be journaled then.
@@ -309,7 +387,7 @@ enum Decided {
 }
 
 /// What the model is told of a call that the policy denies.
-const NOT_ALLOWED: &str = "This tool is not allowed here";
+pub(crate) const NOT_ALLOWED: &str = "This tool is not allowed here";
 
 /// A call is journaled: it goes on its way, or waits to be allowed. One that is denied goes nowhere.
 fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Option<OpenAsk>, now: Instant) {
@@ -332,6 +410,7 @@ pub struct OpenCall {
     hub: Hub,
     head: Arc<CallHead>,
     asked: Option<Asked>,
+    is_allowed: bool,
     ended: oneshot::Receiver<Arc<FinishedCall>>,
     over: bool,
     /// What it means when this is dropped.
@@ -344,9 +423,15 @@ impl OpenCall {
         &self.head
     }
 
-    /// Waits until the call is over: first on the approval clock, if it has to be allowed, then until its deadline.
-    pub async fn outcome(mut self) -> Arc<FinishedCall> {
-        if let Some(mut asked) = self.asked.take() {
+    /// The question that has to be answered before the call goes on, if there is one.
+    pub fn ask(&self) -> Option<&Arc<Ask>> {
+        self.asked.as_ref().map(|asked| &asked.ask)
+    }
+
+    /// Waits until the call may go on, on the approval clock if it has to be allowed. Says whether it may; from then on
+    /// its head is what whoever allowed it made of it.
+    pub async fn allowed(&mut self) -> bool {
+        if let Some(asked) = &mut self.asked {
             let answer = match tokio::time::timeout_at(asked.until, &mut asked.approved).await {
                 Ok(answer) => answer,
                 Err(_) => {
@@ -354,13 +439,21 @@ impl OpenCall {
                         ended.settle().await;
                     }
                     // Denied just now, or answered at the last moment: there is no third.
-                    asked.approved.await
+                    (&mut asked.approved).await
                 }
             };
+            self.asked = None;
             if let Ok(head) = answer {
                 self.head = head;
+                self.is_allowed = true;
             }
         }
+        self.is_allowed
+    }
+
+    /// Waits until the call is over: first until it is allowed, then until its deadline.
+    pub async fn outcome(mut self) -> Arc<FinishedCall> {
+        self.allowed().await;
         let finished = match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
             Ok(finished) => finished,
             Err(_) => {

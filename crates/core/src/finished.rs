@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, RequestId, SessionId};
+use crate::tool::Executor;
 use ahash::HashMap;
 
 /// How a remembered call ended.
@@ -23,6 +24,7 @@ pub(crate) enum End {
 pub(crate) struct Remembered {
     pub(crate) client: ClientId,
     pub(crate) session: SessionId,
+    pub(crate) executor: Executor,
     pub(crate) end: End,
     /// The call, if the journal failed to take its end.
     pub(crate) unjournaled: Option<Arc<FinishedCall>>,
@@ -46,7 +48,7 @@ impl Finished {
 
     pub(crate) fn insert(&mut self, head: &CallHead, end: End, now: Instant) {
         let (client, session) = (head.client().clone(), head.session.clone());
-        let entry = Remembered { client, session, end, unjournaled: None, at: now };
+        let entry = Remembered { client, session, executor: head.tool.executor, end, unjournaled: None, at: now };
         self.calls.insert(head.request.clone(), entry);
         self.order.push_back((now, head.request.clone()));
         while self.order.len() > self.most {

@@ -163,7 +163,21 @@ macro_rules! made {
 
 made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId);
 
-/// A tool's full id, `client_{clientID}_{name}`.
+impl From<&CallId> for RequestId {
+    /// A call of a frontend has one name for everybody: it is answered by the one that its page knows it by.
+    fn from(call: &CallId) -> Self {
+        Self(call.0.clone())
+    }
+}
+
+impl From<&SessionId> for ClientId {
+    /// Stands for the frontend of a session that belongs to no client. No client has such an id: it has a slash.
+    fn from(session: &SessionId) -> Self {
+        Self(smol_str::format_smolstr!("session/{session}"))
+    }
+}
+
+/// A tool's full id, `client_{clientID}_{name}`; of a frontend's tool, its name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolId(SmolStr);
 
@@ -173,6 +187,11 @@ impl ToolId {
     /// The full id of a client's tool.
     pub fn new(client: &ClientId, name: &ToolName) -> Self {
         Self(smol_str::format_smolstr!("client_{client}_{name}"))
+    }
+
+    /// The id of a frontend's tool: its own name.
+    pub fn of_frontend(name: &ToolName) -> Self {
+        Self(name.0.clone())
     }
 }
 

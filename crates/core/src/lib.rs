@@ -7,6 +7,7 @@
 //! | [`sessions`] | making, prompting, stopping and forgetting sessions |
 //! | `run` | the run engine: one turn, from a prompt until the model has nothing more to do |
 //! | [`delegate`] | the line: a call is made, offered, answered, timed out, cancelled |
+//! | [`frontend`] | calls that a frontend runs: claims and acks |
 //! | [`permission`] | a call that waits until somebody allows it |
 //! | [`connection`] | a client's connections: who holds which offer, taking over, coming back |
 //! | [`hub`] | the handle that everything is reached by; listings, grace, shutting down |
@@ -36,6 +37,7 @@ pub mod connection;
 pub mod delegate;
 pub mod event;
 mod finished;
+pub mod frontend;
 pub mod hub;
 pub mod id;
 pub mod limits;

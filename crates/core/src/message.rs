@@ -29,6 +29,9 @@ pub struct Session {
     pub model: Option<ModelRef>,
     /// Whatever its maker wants to keep with it, an object.
     pub metadata: Option<Box<RawValue>>,
+    /// Whether a frontend shows it, which can run the tools of frontends.
+    #[serde(default)]
+    pub has_frontend: bool,
     /// Full ids of tools that were allowed for as long as the session lives.
     pub approved: BTreeSet<String>,
     /// When it was made.
@@ -221,6 +224,24 @@ impl Part {
     pub fn is_call(&self) -> bool {
         matches!(self.body, PartBody::Tool(_))
     }
+
+    /// Whether it is a call that is the page's to run.
+    pub fn is_yielded(&self) -> bool {
+        matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Yielded { .. }, .. }))
+    }
+
+    /// Ends a call that was the page's to run with what the page says of it; says whether this is one.
+    pub(crate) fn answer(self: &mut Arc<Self>, results: &[(CallId, ToolResult)], now: Time) -> bool {
+        if !self.is_yielded() {
+            return false;
+        }
+        let PartBody::Tool(tool) = &mut Arc::make_mut(self).body else { return false };
+        let ToolState::Yielded { input, start } = &tool.state else { return false };
+        let given = results.iter().find(|(call, _)| *call == tool.call).map(|(_, result)| result.clone());
+        let result = given.unwrap_or_else(|| ToolResult::Failed("The page did not run this call".to_owned()));
+        tool.state = ToolState::Done { input: input.clone(), start: *start, end: now, result };
+        true
+    }
 }
 
 /// What a part is.
@@ -298,6 +319,13 @@ pub enum ToolState {
         /// Since when.
         start: Time,
     },
+    /// It is the page's to run: the turn has ended, and the next request brings what came of it.
+    Yielded {
+        /// The input.
+        input: Box<RawValue>,
+        /// Since when.
+        start: Time,
+    },
     /// It is over.
     Done {
         /// The input, an object; an empty one when what the model wrote is none.
@@ -325,6 +353,13 @@ pub enum ToolResult {
         /// Files that belong to the output.
         attachments: Vec<Attachment>,
     },
+    /// A frontend or a page says what came of it.
+    Given {
+        /// What it gave, any JSON, for the model.
+        output: Box<RawValue>,
+        /// What went wrong, if it says that something did.
+        error: Option<String>,
+    },
     /// It failed, was refused, or never ran; this says what happened, to people and to the model.
     Failed(String),
 }
@@ -334,7 +369,9 @@ impl ToolPart {
     pub fn arguments(&self) -> &str {
         match &self.state {
             ToolState::Pending { raw } => raw,
-            ToolState::Running { input, .. } | ToolState::Done { input, .. } => input.get(),
+            ToolState::Running { input, .. } | ToolState::Yielded { input, .. } | ToolState::Done { input, .. } => {
+                input.get()
+            }
         }
     }
 
@@ -344,7 +381,14 @@ impl ToolPart {
             ToolState::Pending { .. } | ToolState::Running { .. } => {
                 ("The turn ended before this call was over; its outcome is unknown.".to_owned(), true)
             }
+            ToolState::Yielded { .. } => {
+                ("The page did not answer this call; its outcome is unknown.".to_owned(), true)
+            }
             ToolState::Done { result: ToolResult::Failed(error), .. } => (cut(error, most), true),
+            ToolState::Done { result: ToolResult::Given { output, error }, .. } => {
+                let said = serde_json::from_str::<String>(output.get());
+                (cut(said.as_deref().unwrap_or(output.get()), most), error.is_some())
+            }
             ToolState::Done { result: ToolResult::Completed { output, .. }, .. } => (cut(output, most), false),
         }
     }

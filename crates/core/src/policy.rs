@@ -47,12 +47,12 @@ impl Policy {
     }
 }
 
-/// Whether a prompt leaves a tool switched on. Its keys are full ids, tools' own names, or patterns over full ids; what
-/// no key fits is on, and so `"*": false` is how to begin with none.
-pub fn switched_on(tools: &BTreeMap<String, bool>, full_id: &str, own_name: &str) -> bool {
+/// Whether a prompt switches a tool on or off; `None` if it says nothing of it. Its keys are full ids, tools' own
+/// names, or patterns over full ids, and so `"*": false` is how to begin with none.
+pub fn switched(tools: &BTreeMap<String, bool>, full_id: &str, own_name: &str) -> Option<bool> {
     let rules = tools.iter().filter(|(key, _)| *key == own_name || fits(key, full_id));
     // Off is the stricter one.
-    !most_specific(rules.map(|(key, on)| (key.as_str(), !on))).unwrap_or(false)
+    most_specific(rules.map(|(key, on)| (key.as_str(), !on))).map(|is_off| !is_off)
 }
 
 /// A pattern over full tool ids.

@@ -103,7 +103,7 @@ impl Registry {
             return Err(RegisterError::TooManyTools { found, allowed: most });
         }
         for (id, spec) in ids.iter().zip(specs) {
-            let tool = Arc::new(Tool { id: id.clone(), client: client.clone(), spec });
+            let tool = Arc::new(Tool::of_client(client.clone(), spec));
             let registered = match self.tools.remove(id) {
                 Some(known) => Registered { tool, ..known },
                 None => {

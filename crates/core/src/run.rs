@@ -5,14 +5,16 @@
 //! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
 //!        2 what it says grows into a message                      (run/draft.rs tells it as it comes)
 //!        3 its calls are made, all at once, each on its own       (run/calls.rs, delegate.rs)
-//!        4 the message is complete: with calls in it there is another step
+//!        4 the message is complete: with calls in it there is another step, unless some are the page's to run
 //! end    the last message says how it ended; an abort or an error is on it
 //! ```
 //!
-//! It tells [`SessionEvent`](crate::event::SessionEvent)s and knows no protocol.
+//! It tells [`SessionEvent`](crate::event::SessionEvent)s to whoever listens, and to the turn's own [`feed`], and knows
+//! no protocol.
 
 mod calls;
 mod draft;
+pub(crate) mod feed;
 
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
+use self::feed::RunEvent;
 use crate::agent::Agent;
 use crate::event::{Event, SessionEvent};
 use crate::id::SessionId;
@@ -46,7 +49,7 @@ pub(crate) async fn turn(
     let begun = sessions.begin_turn(id, queued).await.transpose()?;
     let session = begun.as_ref().unwrap_or(&queued.session);
     sessions.hub().emit(|| Event::Session(session.clone(), SessionEvent::Busy));
-    let mut turn = Turn { sessions, session, user: &queued.user, draft: None, unkept: None, last: None };
+    let mut turn = Turn { sessions, session, queued, draft: None, unkept: None, last: None };
     let ended = match &begun {
         Err(error) => Err(error.clone()),
         Ok(_) => {
@@ -73,7 +76,7 @@ pub(crate) async fn turn(
 struct Turn<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
-    user: &'a Arc<Message>,
+    queued: &'a Queued,
     /// The message that is being written.
     draft: Option<Draft>,
     /// A message that is complete and could not be kept.
@@ -84,16 +87,17 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     async fn run(&mut self) -> Result<(), TurnError> {
-        let Role::User(said) = &self.user.role else { return Ok(()) };
+        let Role::User(said) = &self.queued.user.role else { return Ok(()) };
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
         let stored = self.sessions.store().messages(&self.session.id).await.map_err(|error| failed(&error))?;
-        let mut conversation = conversation(stored, self.user);
+        let mut conversation = conversation(stored, &self.queued.user);
         let mut repeats = Repeats::default();
         for _ in 0..self.sessions.hub().limits().steps {
             let message = self.step(said, agent, &conversation, &mut repeats).await?;
             let wants_more = message.parts.iter().any(|part| part.is_call());
+            let yields = message.parts.iter().any(|part| part.is_yielded());
             conversation.push(message);
-            if !wants_more {
+            if yields || !wants_more {
                 return Ok(());
             }
         }
@@ -108,8 +112,10 @@ impl Turn<'_> {
         conversation: &[Arc<Message>],
         repeats: &mut Repeats,
     ) -> Result<Arc<Message>, TurnError> {
-        let draft = self.draft.insert(Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)));
-        let offered = self.sessions.offered(self.session, &said.tools);
+        let begun = self.begin(assistant(self.sessions, &self.queued.user));
+        let draft = self.draft.insert(begun);
+        let offered = self.sessions.offered(self.session, &said.tools, &self.queued.audience.page_tools);
+        draft.know(&offered);
         let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
         let Some(model) = self.sessions.setup().models.find(&said.model) else {
             return Err(TurnError::Other(format!("the provider of the model {} is not configured", said.model)));
@@ -124,7 +130,7 @@ impl Turn<'_> {
         };
         let mut stream = model.stream(request);
         let mut pieces = 0;
-        let at_once = if self.sessions.hub().is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
+        let at_once = if draft.is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
         while !draft.is_complete() {
             let piece = match stream.next().now_or_never() {
                 Some(piece) if pieces < at_once => piece,
@@ -150,19 +156,23 @@ impl Turn<'_> {
         let calls = draft.calls(&offered);
         if !calls.is_empty() {
             let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
-            let session = self.session;
-            let context = CallContext { sessions: self.sessions, session, agent, offered: &offered };
+            let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
+            let context = CallContext { sessions, session, agent, offered: &offered, feed };
             context.make(draft, calls, refused).await;
         }
         self.complete(None).await
+    }
+
+    fn begin(&self, message: Message) -> Draft {
+        Draft::new(self.sessions, self.session, self.queued.feed.clone(), message)
     }
 
     /// The draft is done: it is kept, and told. What could not be kept is tried once more, with the error on it.
     async fn complete(&mut self, error: Option<TurnError>) -> Result<Arc<Message>, TurnError> {
         let draft = match (self.draft.take(), self.unkept.take()) {
             (Some(draft), _) => draft,
-            (None, Some(unkept)) => Draft::new(self.sessions, self.session, Message::clone(&unkept)),
-            (None, None) => Draft::new(self.sessions, self.session, assistant(self.sessions, self.user)),
+            (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
+            (None, None) => self.begin(assistant(self.sessions, &self.queued.user)),
         };
         let (message, saving) = draft.finish(error);
         self.last = Some(message.clone());
@@ -179,6 +189,9 @@ impl Turn<'_> {
         if let Err(error) = ended {
             tracing::info!(session = %self.session.id, error = error.message(), "a turn ended early");
             let told = Arc::new(error.clone());
+            if let Some(feed) = &self.queued.feed {
+                feed.tell(RunEvent::Session(SessionEvent::Failed(told.clone())));
+            }
             self.sessions.hub().emit(|| Event::Session(self.session.clone(), SessionEvent::Failed(told)));
             if let Err(unsaved) = self.complete(Some(error)).await {
                 tracing::error!(session = %self.session.id, error = unsaved.message(), "the end of a turn was not kept");
@@ -186,7 +199,7 @@ impl Turn<'_> {
         }
         match self.last {
             Some(last) => last,
-            None => unsaved(self.sessions, self.user, TurnError::Other("the model said nothing".to_owned())),
+            None => unsaved(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned())),
         }
     }
 }
@@ -202,7 +215,7 @@ pub(crate) async fn interrupted(
         Role::Assistant(_) => Message::clone(message),
         Role::User(_) => assistant(sessions, message),
     };
-    let (_, saving) = Draft::new(sessions, &session, begun).finish(Some(error));
+    let (_, saving) = Draft::new(sessions, &session, None, begun).finish(Some(error));
     saving.await
 }
 
@@ -249,8 +262,8 @@ fn cut_off() -> TurnError {
     TurnError::Provider { message: "The model's answer was cut off".to_owned(), status: None, retryable: true }
 }
 
-/// What a model is shown: every user's message followed by its answers, up to the one that is to be answered. Prompts
-/// that wait are stored before the answers to those before them.
+/// What a model is shown: every user's message followed by its answers, up to the one that is to be answered and what
+/// was answered to it so far. Prompts that wait are stored before the answers to those before them.
 fn conversation(stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
     let mut asked = None;
     let in_order = stored.iter().all(|message| match &message.role {
@@ -277,8 +290,11 @@ fn conversation(stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Messa
             }
         }
     }
-    let before = turns.into_iter().take_while(|turn| turn.first().is_some_and(|asked| asked.id != user.id));
-    before.flatten().chain([user.clone()]).collect()
+    let own = turns.iter().position(|turn| turn.first().is_some_and(|asked| asked.id == user.id));
+    match own {
+        Some(own) => turns.into_iter().take(own + 1).flatten().collect(),
+        None => turns.into_iter().flatten().chain([user.clone()]).collect(),
+    }
 }
 
 /// Counts how often in a row a model makes the same call.

@@ -21,18 +21,20 @@ use tokio_util::sync::CancellationToken;
 
 use self::claims::{Claim, Claims};
 pub(crate) use self::live::Queued;
-use self::live::{Live, UNTITLED};
+use self::live::{Enqueued, Live, UNTITLED};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
 use crate::event::{Event, SessionEvent};
 use crate::hub::Hub;
-use crate::id::{ClientId, MessageId, PermissionId, SessionId};
-use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, TurnError, UserMessage};
+use crate::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
+use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
 use crate::model::Models;
 use crate::permission::{Answer, Ask, NotAnswered, Reply};
-use crate::policy::switched_on;
+use crate::policy::switched;
 use crate::run;
+pub use crate::run::feed::{Feed, Follower, RunEvent};
 use crate::store::{Store, StoreError};
-use crate::toolbox::{Hook, Offered, ServerTool, offer};
+use crate::tool::ToolSpec;
+use crate::toolbox::{Hook, Offered, Place, ServerTool, offer};
 use crate::{clock::Clock, delegate::Caller};
 
 /// What sessions run with.
@@ -45,6 +47,8 @@ pub struct Setup {
     pub agents: Agents,
     /// Tools that run here, offered in every session.
     pub tools: Vec<Arc<dyn ServerTool>>,
+    /// Tools that frontends run, offered where there is one.
+    pub frontend_tools: Vec<Arc<ToolSpec>>,
     /// Whoever looks at calls.
     pub hooks: Vec<Arc<dyn Hook>>,
 }
@@ -60,6 +64,8 @@ struct Shared {
     live: Mutex<HashMap<SessionId, Live>>,
     /// Ids of messages that are about to be kept.
     claims: Claims,
+    /// Held while a session is made under an id that somebody else chose: of two at once, one makes it.
+    naming: tokio::sync::Mutex<()>,
     /// A session is idle again.
     idle: Notify,
     /// The server stops, and turns under way with it.
@@ -69,6 +75,8 @@ struct Shared {
 /// A session to be made.
 #[derive(Debug, Default)]
 pub struct NewSession {
+    /// Its id; made when `None`. There must not be one of that id.
+    pub id: Option<SessionId>,
     /// The client whose tools it has.
     pub client: Option<ClientId>,
     /// A heading; made from the first prompt when `None`.
@@ -81,6 +89,8 @@ pub struct NewSession {
     pub model: Option<ModelRef>,
     /// Whatever its maker wants to keep with it, an object.
     pub metadata: Option<Box<RawValue>>,
+    /// Whether a frontend shows it.
+    pub has_frontend: bool,
 }
 
 /// Something said in a session.
@@ -102,6 +112,19 @@ pub struct Prompt {
     pub parts: Vec<PartBody>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
+    /// Who will follow the turn.
+    pub audience: Audience,
+}
+
+/// Who follows a turn, and what it brings along.
+#[derive(Debug, Clone, Default)]
+pub struct Audience {
+    /// Whether the turn is to have a feed of its own.
+    pub follows: bool,
+    /// Whether a frontend shows the session, from now on.
+    pub has_frontend: bool,
+    /// Tools of the page that prompts; a call of one ends the turn.
+    pub page_tools: Vec<Arc<ToolSpec>>,
 }
 
 /// A prompt that was taken.
@@ -111,6 +134,8 @@ pub struct Prompted {
     pub user: Arc<Message>,
     /// Where the answer comes out, if one is wanted. Dropping it does not stop the turn.
     pub answer: Option<oneshot::Receiver<Arc<Message>>>,
+    /// What the turn tells, if somebody follows it.
+    pub feed: Option<Feed>,
 }
 
 /// Why something was not done; nothing was changed.
@@ -157,7 +182,8 @@ impl Sessions {
     pub fn new(hub: Hub, setup: Setup) -> Self {
         let (live, claims) = (Mutex::default(), Claims::default());
         let (idle, stop) = (Notify::new(), CancellationToken::new());
-        Self(Arc::new(Shared { hub, setup, live, claims, idle, stop }))
+        let naming = tokio::sync::Mutex::default();
+        Self(Arc::new(Shared { hub, setup, live, claims, naming, idle, stop }))
     }
 
     /// Clients, tools and calls.
@@ -200,13 +226,14 @@ impl Sessions {
         }
         let now = self.clock().time();
         let session = Arc::new(Session {
-            id: self.clock().session_id(),
+            id: new.id.unwrap_or_else(|| self.clock().session_id()),
             client: new.client,
             title: new.title.unwrap_or_else(|| UNTITLED.to_owned()),
             parent: new.parent,
             agent: new.agent,
             model: new.model,
             metadata: new.metadata,
+            has_frontend: new.has_frontend,
             approved: Default::default(),
             created: now,
             updated: now,
@@ -215,6 +242,15 @@ impl Sessions {
         self.tell(&session, SessionEvent::Created);
         self.tell(&session, SessionEvent::Updated);
         Ok(session)
+    }
+
+    /// The session of an id that somebody else chose; made when there is none.
+    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
+        let _naming = self.0.naming.lock().await;
+        match self.store().session(&id).await? {
+            Some(session) => Ok(session),
+            None => self.create(NewSession { id: Some(id), ..new }).await,
+        }
     }
 
     /// A session.
@@ -247,16 +283,27 @@ impl Sessions {
         self.lock().contains_key(id)
     }
 
-    /// What a model is offered in a session.
-    pub fn offered(&self, session: &Session, switches: &BTreeMap<String, bool>) -> Vec<Offered> {
+    /// What a model is offered in a session: the server's tools, those of the frontend, the client and the page.
+    pub fn offered(
+        &self,
+        session: &Session,
+        switches: &BTreeMap<String, bool>,
+        page: &[Arc<ToolSpec>],
+    ) -> Vec<Offered> {
         let client = match &session.client {
             Some(client) => self.hub().tools_of(client, Some(&session.id)),
             None => self.hub().tools_for_session(&session.id),
         };
-        let mut offered = offer(&self.setup().tools, client);
-        if !switches.is_empty() {
-            offered.retain(|tool| switched_on(switches, tool.id(), tool.name()));
-        }
+        let setup = self.setup();
+        let server = setup.tools.iter().cloned().map(Place::Server);
+        let frontend = setup.frontend_tools.iter().cloned().map(Place::Frontend);
+        let page = page.iter().cloned().map(Place::Page);
+        let mut offered = offer(server.chain(frontend).chain(client.into_iter().map(Place::Client)).chain(page));
+        offered.retain(|tool| {
+            // Where no frontend is known of, its tools have to be asked for: nobody else can run them.
+            let is_on = session.has_frontend || !matches!(tool.place, Place::Frontend(_));
+            switched(switches, tool.id(), tool.name()).unwrap_or(is_on)
+        });
         offered
     }
 
@@ -287,17 +334,83 @@ impl Sessions {
             Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
-        let client = prompt.client.clone();
+        let (client, audience) = (prompt.client.clone(), prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
-        let answer = self.enqueue(session, &user, client, kept)?;
+        let Enqueued { answer, feed } = self.enqueue(session, &user, client, audience, kept)?;
         let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), tell_kept, claim));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
             Poll::Pending => self.hub().finish(keeping).await?,
         }
-        Ok(Prompted { user, answer })
+        Ok(Prompted { user, answer, feed })
+    }
+
+    /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
+    /// stay as they are; a page that says nothing of one of its calls has not run it.
+    pub async fn go_on(
+        &self,
+        session: &Arc<Session>,
+        user: &Arc<Message>,
+        client: Option<ClientId>,
+        audience: Audience,
+        results: Vec<(CallId, ToolResult)>,
+    ) -> Result<Prompted, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let (tell_kept, kept) = oneshot::channel();
+        let Enqueued { answer, feed } = self.enqueue(session, user, client, audience, kept)?;
+        self.hub().finish(self.clone().keep_results(session.clone(), user.id.clone(), results, tell_kept)).await?;
+        Ok(Prompted { user: user.clone(), answer, feed })
+    }
+
+    /// Keeps what a page says of its calls, tells of it, and lets the turn go on.
+    async fn keep_results(
+        self,
+        session: Arc<Session>,
+        user: MessageId,
+        results: Vec<(CallId, ToolResult)>,
+        tell_kept: oneshot::Sender<bool>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock().time();
+        for message in self.store().messages(&session.id).await? {
+            if !matches!(&message.role, Role::Assistant(said) if said.parent == user) {
+                continue;
+            }
+            let mut changed = Message::clone(&message);
+            let is_changed = |part: &mut Arc<Part>| part.answer(&results, now).then(|| part.clone());
+            let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
+            if !answered.is_empty() {
+                self.store().save_message(&Arc::new(changed)).await?;
+            }
+            for part in answered {
+                self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+            }
+        }
+        // Nobody waits for it if the session was deleted meanwhile.
+        _ = tell_kept.send(true);
+        Ok(())
+    }
+
+    /// What the turn that is under way tells, if somebody followed it from its beginning.
+    pub fn feed(&self, id: &SessionId) -> Option<Feed> {
+        self.lock().get(id)?.feed.clone()
+    }
+
+    /// Forgets a message and all after it, so that the conversation goes on from before. What is under way is stopped.
+    pub async fn rewind(&self, id: &SessionId, to: &MessageId) -> Result<(), SessionError> {
+        self.abort(id).await;
+        Ok(self.store().delete_messages_from(id, to).await?)
+    }
+
+    /// Keeps messages of an earlier conversation in a session that has none.
+    pub async fn import(&self, messages: Vec<Message>) -> Result<(), SessionError> {
+        for message in messages {
+            self.store().save_message(&Arc::new(message)).await?;
+        }
+        Ok(())
     }
 
     /// Keeps a prompt, tells of it, and lets its turn begin.

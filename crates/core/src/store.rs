@@ -72,6 +72,8 @@ pub trait Store: Send + Sync + 'static {
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
     /// Whether there is a message of that id in a session.
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool>;
+    /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
     /// Ends when every write before it has.
     fn flush(&self) -> StoreFuture<()>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'

@@ -1,6 +1,6 @@
 //! What the hub's one lock guards: every transition of calls, tools and connections. Nothing here waits.
 //!
-//! Invariants, checked by the property tests: a call is in `calls` and in its client's `open`, or in neither; a call
+//! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; a call
 //! that is assigned or offered is so to an open connection of its client; a connection's `load` is the number of
 //! those; a client is known while it has tools, connections, calls, or somebody may still come back for it.
 
@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::outbox::{Item, Outbox, Signal};
 use crate::permission::{Ask, OpenAsk, Reply};
 use crate::registry::{RegisterError, Registry};
-use crate::tool::ToolSpec;
+use crate::tool::{Executor, ToolSpec};
 use ahash::HashMap;
 
 /// Outboxes of connections that left, kept per client for their return; the oldest are dropped.
@@ -271,9 +271,12 @@ impl Table {
     pub(crate) fn enter(&mut self, head: Arc<CallHead>, waiter: oneshot::Sender<Arc<FinishedCall>>, now: Instant) {
         let number = self.next_number();
         let request = head.request.clone();
-        // A client is known while it has tools; without it the call could not be given to anybody.
-        let Some(client) = self.clients.get_mut(head.client()) else { return };
-        client.open.push((number, request.clone()));
+        // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
+        if head.tool.executor == Executor::Client {
+            // A client is known while it has tools; without it the call could not be given to anybody.
+            let Some(client) = self.clients.get_mut(head.client()) else { return };
+            client.open.push((number, request.clone()));
+        }
         self.calls.insert(request, Call::new(head, number, waiter, now));
     }
 
@@ -283,7 +286,10 @@ impl Table {
             call.approve(now);
             self.events.emit(|| Event::Requested(call.head.clone()));
             self.events.emit(|| Event::Executing(call.head.clone()));
-            self.assign(request, now);
+            match call.head.tool.executor {
+                Executor::Client => self.assign(request, now),
+                Executor::Frontend => call.show(now),
+            }
         }
     }
 

@@ -35,23 +35,47 @@ pub struct ToolSpec {
     pub version: Option<String>,
 }
 
-/// A registered tool.
+/// Who runs a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Executor {
+    /// A client that registered it: a call is offered to one of its connections.
+    #[default]
+    Client,
+    /// Whatever shows the session to a user: a call is shown there, and acknowledged (see [`crate::frontend`]).
+    Frontend,
+}
+
+/// A tool that can be called.
 #[derive(Debug)]
 pub struct Tool {
     /// Its full id.
     pub id: ToolId,
-    /// The client that runs it.
+    /// The client that runs it; for a frontend's tool, the one whose session it is called in.
     pub client: ClientId,
-    /// What the client said of it.
+    /// Who runs it.
+    pub executor: Executor,
+    /// What is said of it.
     pub spec: ToolSpec,
 }
 
 impl Tool {
+    /// A client's tool.
+    pub fn of_client(client: ClientId, spec: ToolSpec) -> Self {
+        Self { id: ToolId::new(&client, &spec.name), client, executor: Executor::Client, spec }
+    }
+
+    /// A frontend's tool, called in a session of that client.
+    pub fn of_frontend(client: ClientId, spec: ToolSpec) -> Self {
+        Self { id: ToolId::of_frontend(&spec.name), client, executor: Executor::Frontend, spec }
+    }
+
     /// A tool as a journal of calls remembers it: enough to list a call. Nothing can be checked against its schema.
-    pub fn remembered(client: ClientId, name: ToolName, effect: Effect) -> Self {
-        let id = ToolId::new(&client, &name);
+    pub fn remembered(client: ClientId, executor: Executor, name: ToolName, effect: Effect) -> Self {
         let schema = Arc::new(Schema::any_object());
         let spec = ToolSpec { name, description: String::new(), schema, timeout: None, effect, version: None };
-        Self { id, client, spec }
+        match executor {
+            Executor::Client => Self::of_client(client, spec),
+            Executor::Frontend => Self::of_frontend(client, spec),
+        }
     }
 }

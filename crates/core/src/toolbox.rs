@@ -14,7 +14,7 @@ use crate::id::{CallId, InvalidId, MessageId};
 use crate::message::{Session, ToolResult};
 use crate::model::ModelTool;
 use crate::schema::Schema;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolSpec};
 
 /// The longest name of a tool that providers allow.
 const LONGEST_ALIAS: usize = 64;
@@ -128,6 +128,10 @@ impl std::fmt::Debug for Offered {
 pub enum Place {
     /// On a client.
     Client(Arc<Tool>),
+    /// In whatever shows the session: the turn goes on when that says how it went.
+    Frontend(Arc<ToolSpec>),
+    /// In the page that prompts: the turn ends, and the page's next request brings the result.
+    Page(Arc<ToolSpec>),
     /// Here.
     Server(Arc<dyn ServerTool>),
 }
@@ -137,6 +141,7 @@ impl Offered {
     pub fn id(&self) -> &str {
         match &self.place {
             Place::Client(tool) => tool.id.as_str(),
+            Place::Frontend(spec) | Place::Page(spec) => spec.name.as_str(),
             Place::Server(tool) => tool.spec().name(),
         }
     }
@@ -145,6 +150,7 @@ impl Offered {
     pub fn name(&self) -> &str {
         match &self.place {
             Place::Client(tool) => tool.spec.name.as_str(),
+            Place::Frontend(spec) | Place::Page(spec) => spec.name.as_str(),
             Place::Server(tool) => tool.spec().name(),
         }
     }
@@ -153,6 +159,7 @@ impl Offered {
     pub fn description(&self) -> &str {
         match &self.place {
             Place::Client(tool) => &tool.spec.description,
+            Place::Frontend(spec) | Place::Page(spec) => &spec.description,
             Place::Server(tool) => &tool.spec().description,
         }
     }
@@ -161,6 +168,7 @@ impl Offered {
     pub fn schema(&self) -> &Schema {
         match &self.place {
             Place::Client(tool) => &tool.spec.schema,
+            Place::Frontend(spec) | Place::Page(spec) => &spec.schema,
             Place::Server(tool) => &tool.spec().schema,
         }
     }
@@ -178,16 +186,15 @@ impl Offered {
 }
 
 /// Gives every tool a name that providers allow: the server's own keep theirs, and no two get the same.
-pub fn offer(server: &[Arc<dyn ServerTool>], client: Vec<Arc<Tool>>) -> Vec<Offered> {
-    let mut offered = Vec::with_capacity(server.len() + client.len());
-    for tool in server {
-        offered.push(Offered { alias: tool.spec().name.clone(), place: Place::Server(tool.clone()) });
-    }
-    for tool in client {
-        let alias = (0..).map(|salt| alias(tool.id.as_str(), tool.spec.name.as_str(), salt));
-        let mut free = alias.filter(|alias| !offered.iter().any(|known| known.alias == *alias));
-        if let Some(alias) = free.next() {
-            offered.push(Offered { alias, place: Place::Client(tool) });
+pub fn offer(places: impl IntoIterator<Item = Place>) -> Vec<Offered> {
+    let places = places.into_iter();
+    let mut offered: Vec<Offered> = Vec::with_capacity(places.size_hint().0);
+    for place in places {
+        let tool = Offered { alias: SmolStr::default(), place };
+        let alias = (0..).map(|salt| alias(tool.id(), tool.name(), salt));
+        let free = alias.filter(|alias| !offered.iter().any(|known| known.alias == *alias)).next();
+        if let Some(alias) = free {
+            offered.push(Offered { alias, ..tool });
         }
     }
     offered
@@ -258,7 +265,11 @@ impl ServerTool for ListTools {
             .map(|tool| Listed {
                 name: &tool.alias,
                 description: tool.description(),
-                runs: if matches!(tool.place, Place::Client(_)) { "on the client" } else { "on the server" },
+                runs: match tool.place {
+                    Place::Client(_) => "on the client",
+                    Place::Frontend(_) | Place::Page(_) => "in the frontend",
+                    Place::Server(_) => "on the server",
+                },
                 parameters: tool.schema().source(),
             })
             .collect();

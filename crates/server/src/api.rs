@@ -2,8 +2,10 @@
 //! between wire and core, and nothing else does.
 
 pub mod auth;
+pub mod chat;
 pub mod client_tools;
 pub mod event;
+pub mod frontend_tools;
 pub mod operations;
 pub mod session;
 

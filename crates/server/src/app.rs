@@ -13,6 +13,7 @@ use handback_core::limits::Limits;
 use handback_core::model::{Model, Models};
 use handback_core::sessions::{Sessions, Setup};
 use handback_core::store::{Bounds, MemoryStore, Store, StoreError};
+use handback_core::tool::ToolSpec;
 use handback_core::toolbox::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -26,7 +27,11 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::api;
 use crate::auth::{Auth, BadPublicKey};
 use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
+<<<<<<< HEAD
 use crate::console;
+=======
+use crate::frontend_tools::{self, InvalidTool};
+>>>>>>> main
 use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
@@ -116,6 +121,8 @@ pub struct Extensions {
     pub models: Vec<(String, Arc<dyn Model>)>,
     /// Tools that run on the server, offered in every session.
     pub tools: Vec<Arc<dyn ServerTool>>,
+    /// Tools that frontends run, offered in chats; one of a configured name takes its place.
+    pub frontend_tools: Vec<ToolSpec>,
     /// Whoever looks at calls of models, before and after.
     pub hooks: Vec<Arc<dyn Hook>>,
 }
@@ -132,6 +139,9 @@ pub enum SetupError {
     /// A provider.
     #[error(transparent)]
     Provider(#[from] InvalidSettings),
+    /// A tool of a frontend.
+    #[error(transparent)]
+    FrontendTool(#[from] InvalidTool),
     /// What an earlier run left could not be read or marked.
     #[error("sessions could not be taken up: {0}")]
     Recover(#[from] StoreError),
@@ -156,7 +166,7 @@ impl App {
         };
         let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
         hub.recall().await?;
-        let sessions = Sessions::new(hub.clone(), sessions_setup(&config, extensions)?);
+        let sessions = Sessions::new(hub.clone(), sessions_setup(&hub, &config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
@@ -180,6 +190,8 @@ impl App {
         let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
             .merge(api::client_tools::routes())
             .merge(api::session::routes())
+            .merge(api::frontend_tools::routes())
+            .merge(api::chat::routes())
             .merge(api::event::routes())
             .merge(api::auth::routes())
             .merge(api::operations::routes())
@@ -269,7 +281,7 @@ impl App {
 struct Document;
 
 /// What sessions run with: what is built in, what is configured, what is added.
-fn sessions_setup(config: &Config, extensions: Extensions) -> Result<Setup, InvalidSettings> {
+fn sessions_setup(hub: &Hub, config: &Config, extensions: Extensions) -> Result<Setup, SetupError> {
     let mut models = Models::default();
     models.insert(DEMO_PROVIDER, Arc::new(Scripted));
     for (name, provider) in &config.providers {
@@ -284,6 +296,7 @@ fn sessions_setup(config: &Config, extensions: Extensions) -> Result<Setup, Inva
         default_model: config.model.clone(),
         agents: Agents::from(config),
         tools: [built_in].into_iter().chain(extensions.tools).collect(),
+        frontend_tools: frontend_tools::all(hub, config, extensions.frontend_tools)?,
         hooks: extensions.hooks,
     })
 }

@@ -59,6 +59,8 @@ pub struct Config {
     pub providers: BTreeMap<String, Provider>,
     /// What models are told to be and may do, by name. Who names none has `default`.
     pub agents: BTreeMap<String, Agent>,
+    /// Tools that frontends run, by name.
+    pub tools: BTreeMap<String, FrontendTool>,
     /// Client tools: their clocks.
     pub client_tools: ClientTools,
     /// Who may use the server.
@@ -85,6 +87,7 @@ impl Default for Config {
             model: ModelRef { provider: DEMO_PROVIDER.into(), model: "scripted".into() },
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            tools: BTreeMap::new(),
             client_tools: ClientTools::default(),
             auth: Auth::default(),
             cors: Cors::default(),
@@ -218,6 +221,46 @@ impl From<&Agent> for agent::Agent {
         let policy = Policy { client_tools, tools: tools.into_iter().collect() };
         Self { system: agent.system.clone(), model: agent.model.clone(), policy }
     }
+}
+
+/// `tools.<name>`: a tool that is not the server's own to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FrontendTool {
+    /// Who runs it.
+    pub execution_mode: ExecutionMode,
+    /// What it does, for the model.
+    #[serde(default)]
+    pub description: String,
+    /// What its input looks like: a JSON Schema. Any object when none is given.
+    #[serde(default)]
+    pub parameters: Option<serde_json::Value>,
+    /// How many seconds it may take; below 1 it is 60, and more than a day is a day.
+    #[serde(default = "sixty", deserialize_with = "value::seconds")]
+    pub timeout_sec: f64,
+}
+
+impl Default for FrontendTool {
+    fn default() -> Self {
+        Self {
+            execution_mode: ExecutionMode::Frontend,
+            description: String::new(),
+            parameters: None,
+            timeout_sec: sixty(),
+        }
+    }
+}
+
+fn sixty() -> f64 {
+    60.0
+}
+
+/// Who runs a tool of `tools`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutionMode {
+    /// Whatever shows the session: a page.
+    Frontend,
 }
 
 /// `auth`: who may use the server. Without keys, whoever is on the machine is trusted.

@@ -11,6 +11,7 @@
 //! | [`api`] | one folder a protocol: routes, decode, encode |
 //! | [`transport`] | a client's connection onto SSE or WebSocket |
 //! | [`provider`] | the models that a session can talk to |
+//! | [`frontend_tools`] | the tools that frontends run: what is built in, configured, added |
 //! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
@@ -24,6 +25,7 @@ pub mod auth;
 pub mod body;
 pub mod config;
 mod console;
+pub mod frontend_tools;
 pub mod gate;
 pub mod problem;
 pub mod provider;

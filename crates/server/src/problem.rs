@@ -63,7 +63,7 @@ impl Problem {
     /// The failure that a call's end is to whoever waited for it; `None` if it is a result.
     pub fn of_call(call: &FinishedCall) -> Option<Self> {
         let code = match &call.outcome {
-            Outcome::Success(_) | Outcome::Error(_) => return None,
+            Outcome::Success(_) | Outcome::Error(_) | Outcome::Acknowledged(_) => return None,
             Outcome::Timeout(_) => ErrorCode::Timeout,
             Outcome::Cancelled(Cancellation::ShuttingDown) => ErrorCode::Unavailable,
             Outcome::Cancelled(_) => ErrorCode::Cancelled,
@@ -99,7 +99,14 @@ impl Problem {
                 serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
             }
             Shape::Ack => {
-                let reason = if self.code == ErrorCode::NotFound { "unknown" } else { "invalid" };
+                let reason = match self.code {
+                    ErrorCode::NotFound => "unknown",
+                    ErrorCode::Unauthorized => "unauthorized",
+                    ErrorCode::Forbidden => "forbidden",
+                    ErrorCode::RateLimited => "rate-limited",
+                    code if code.status() >= 500 => "unavailable",
+                    _ => "invalid",
+                };
                 serde_json::to_vec(&json!({ "ok": false, "reason": reason, "error": self.message }))
             }
             Shape::Detail => serde_json::to_vec(&json!({ "detail": self.message })),
@@ -192,7 +199,7 @@ impl From<NotTaken> for Problem {
         let code = match &reason {
             NotTaken::Unknown => ErrorCode::NotFound,
             NotTaken::Forbidden => ErrorCode::Forbidden,
-            NotTaken::Conflict | NotTaken::NotAllowedYet => ErrorCode::Conflict,
+            NotTaken::Conflict | NotTaken::NotAllowedYet | NotTaken::Claimed => ErrorCode::Conflict,
             NotTaken::Over => ErrorCode::Gone,
             NotTaken::Store(error) => return Self::internal(error),
         };

@@ -39,6 +39,7 @@ macro_rules! store_contract {
             messages: a_message_is_kept_as_it_was,
             messages: parts_change_come_and_go,
             messages: messages_stay_in_the_order_of_their_first_save,
+            messages: a_message_is_forgotten_with_all_after_it,
             messages: a_message_without_a_session_is_not_kept,
             messages: a_message_is_known_by_its_session_and_id,
             messages: a_user_s_message_is_unanswered_until_there_is_an_answer,

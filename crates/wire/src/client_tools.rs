@@ -266,6 +266,18 @@ pub struct ToolRequest {
     /// Which time this call is offered, from 1.
     #[serde(default = "first")]
     pub attempt: u32,
+    /// Said of a call that a frontend runs.
+    #[serde(rename = "executionMode", default, skip_serializing_if = "Option::is_none")]
+    pub execution_mode: Option<ExecutionMode>,
+}
+
+/// Who runs a call, where it is not a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutionMode {
+    /// Whatever shows the session: the call is acknowledged.
+    Frontend,
 }
 
 /// A call that is over for the client, whatever it still does (`event: tool-cancel`).
@@ -377,6 +389,9 @@ pub struct Call {
     /// The client that runs it.
     #[serde(rename = "clientID")]
     pub client_id: String,
+    /// Said of a call that a frontend runs.
+    #[serde(rename = "executionMode", default, skip_serializing_if = "Option::is_none")]
+    pub execution_mode: Option<ExecutionMode>,
     /// What running the tool does.
     pub effect: Effect,
     /// Where it stands.

@@ -7,6 +7,8 @@
 //! | --- | --- |
 //! | [`client_tools`] | the client-tools API: bodies of the endpoints, SSE data, listings |
 //! | [`session`] | the session API: sessions, messages, parts, permissions |
+//! | [`chat`] | the AI SDK's UI message stream |
+//! | [`frontend_tools`] | acks and claims of calls that a frontend runs |
 //! | [`socket`] | the messages of the client-tools WebSocket |
 //! | [`event`] | what `GET /event` streams |
 //! | [`auth`] | minting client tokens |
@@ -14,9 +16,11 @@
 //! | `object` | objects that are read as objects only |
 
 pub mod auth;
+pub mod chat;
 pub mod client_tools;
 pub mod error;
 pub mod event;
+pub mod frontend_tools;
 mod object;
 pub mod session;
 pub mod socket;

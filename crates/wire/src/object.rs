@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 struct Object<T>(T);
 
@@ -39,4 +40,9 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let object = Option::<Object<T>>::deserialize(deserializer)?;
     Ok(object.map(|Object(value)| value))
+}
+
+/// Reads any JSON; null is JSON too.
+pub(crate) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }

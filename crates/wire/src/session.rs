@@ -554,6 +554,8 @@ pub struct OfferedTool {
 pub enum Runs {
     /// On the client.
     Client,
+    /// In whatever shows the session.
+    Frontend,
     /// On the server.
     Server,
 }

@@ -5,6 +5,17 @@ import { ClientToolsManager } from "./tools/manager.js";
 
 export type { HandbackClient, HandbackClientOptions, StartSessionOptions } from "./client.js";
 export { type FailureKind, HandbackError } from "./error.js";
+export { FrontendToolExecutor, type FrontendToolExecutorOptions, type ToolCallNotice } from "./frontend/executor.js";
+export { openUrl, type OpenedView, type OpenUrlInput, type OpenUrlOptions, type OpenUrlOutput } from "./frontend/open-url.js";
+export type {
+  FrontendCallPhase,
+  FrontendCallState,
+  FrontendOutcome,
+  FrontendToolCall,
+  FrontendToolHandler,
+  FrontendToolOptions,
+  FrontendToolRequest,
+} from "./frontend/state.js";
 export { Http, type HttpOptions, type RequestOptions, type Token } from "./http.js";
 export { type Answer, type Ask, type ReplyOptions, TurnFailed } from "./news.js";
 export type {

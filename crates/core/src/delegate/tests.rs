@@ -43,8 +43,7 @@ fn register(hub: &Hub) {
 
 fn call() -> NewCall {
     NewCall {
-        tool: "client_tab_t".into(),
-        client: None,
+        callee: Callee::Registered { tool: "client_tab_t".into(), client: None },
         request: None,
         session: SessionId::parse("").unwrap(),
         message: MessageId::parse("").unwrap(),
@@ -552,6 +551,10 @@ impl Store for SlowStore {
 
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
         self.kept.has_message(session, message)
+    }
+
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        self.kept.delete_messages_from(session, message)
     }
 
     fn flush(&self) -> StoreFuture<()> {

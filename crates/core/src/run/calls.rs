@@ -1,23 +1,29 @@
 //! The calls of a step: all at once, each on its own, whatever becomes of the others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
+use tokio::sync::mpsc;
 
 use super::draft::Draft;
+use super::feed::{Feed, RunEvent};
 use crate::agent::Agent;
-use crate::call::{FinishedCall, Outcome, Success};
+use crate::call::{Ack, AckStatus, FinishedCall, Outcome, Success};
 use crate::clock::Time;
-use crate::delegate::{NewCall, Origin, Refusal};
-use crate::id::{CallId, MessageId, RequestId};
+use crate::delegate::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal};
+use crate::frontend::timeout_for;
+use crate::id::{CallId, ClientId, MessageId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
+use crate::permission::Reply;
 use crate::policy::Permission;
 use crate::schema::{depth, one_line};
 use crate::sessions::Sessions;
-use crate::tool::Tool;
+use crate::tool::{Executor, Tool, ToolSpec};
 use crate::toolbox::{Before, HookedCall, Invocation, Offered, Place, ServerTool, guarded};
 
 /// What panics, in words.
@@ -45,12 +51,15 @@ pub(super) struct Over {
     pub(super) result: ToolResult,
 }
 
-/// A call that is not made.
-struct NotMade {
+/// A call that hooks and schema let pass, or why not.
+struct Prepared<'a> {
+    place: usize,
+    call: CallId,
+    start: Time,
     /// The input, as far as it can be shown.
     input: Box<RawValue>,
-    /// What the model is told.
-    reason: String,
+    /// The tool, or what the model is told.
+    tool: Result<&'a Offered, String>,
 }
 
 /// What calls are made with.
@@ -59,6 +68,7 @@ pub(super) struct CallContext<'a> {
     pub(super) session: &'a Arc<Session>,
     pub(super) agent: &'a Agent,
     pub(super) offered: &'a [Offered],
+    pub(super) feed: Option<&'a Feed>,
 }
 
 /// A call on its way.
@@ -67,42 +77,60 @@ struct Call<'a> {
     message: &'a MessageId,
     call: CallId,
     request: RequestId,
+    /// Its place among the parts, and whom to tell when it is shown to a frontend.
+    place: usize,
+    shown: mpsc::UnboundedSender<(usize, Box<RawValue>)>,
 }
 
 impl CallContext<'_> {
     /// Makes the calls; their parts say what becomes of them, as it happens.
     pub(super) async fn make(&self, draft: &mut Draft, calls: Calls, refused: Vec<bool>) {
         let message = draft.id().clone();
-        let clock = self.sessions.clock();
-        let (mut running, mut not_made) = (FuturesUnordered::new(), Vec::new());
-        for (ready, refused) in calls.into_iter().zip(refused) {
-            let ReadyCall { place, call, alias, tool, arguments } = ready;
-            let (start, request) = (clock.time(), clock.request_id());
-            let (input, on_client) = match self.prepare(&alias, tool, arguments, refused) {
-                Ok((tool, input)) => {
-                    let shown = (input.clone(), matches!(tool.place, Place::Client(_)).then(|| request.clone()));
-                    let call = Call { context: self, message: &message, call, request };
-                    // Boxed: they wait long, and most steps have one.
-                    running.push(Box::pin(async move {
-                        let (input, result) = call.run(tool, input).await;
-                        Over { place, input, start, result }
-                    }));
-                    shown
-                }
-                Err(NotMade { input, reason }) => {
-                    let result = ToolResult::Failed(reason);
-                    not_made.push(Over { place, input: input.clone(), start, result });
-                    (input, None)
+        let prepared = calls.into_iter().zip(refused).map(|(call, refused)| self.prepare(call, refused));
+        let (shown, mut now_shown) = mpsc::unbounded_channel();
+        let (mut running, mut begun) = (FuturesUnordered::new(), Vec::new());
+        for Prepared { place, call, start, input, tool } in join_all(prepared).await {
+            let tool = match tool {
+                Ok(tool) => tool,
+                Err(reason) => {
+                    draft.over(Over { place, input, start, result: ToolResult::Failed(reason) });
+                    continue;
                 }
             };
-            draft.run(place, on_client.as_ref(), ToolState::Running { input, start });
+            let request = match &tool.place {
+                Place::Page(_) => {
+                    draft.run(place, None, ToolState::Yielded { input, start });
+                    begun.push(place);
+                    continue;
+                }
+                Place::Client(_) => Some(self.sessions.clock().request_id()),
+                Place::Frontend(_) => Some(RequestId::from(&call)),
+                Place::Server(_) => None,
+            };
+            draft.run(place, request.as_ref(), ToolState::Running { input: input.clone(), start });
+            // A frontend may act on what it sees: it sees a call when it can be answered.
+            if !matches!(tool.place, Place::Frontend(_)) {
+                begun.push(place);
+            }
+            let request = request.unwrap_or_else(|| RequestId::from(&call));
+            let call = Call { context: self, message: &message, call, request, place, shown: shown.clone() };
+            // Boxed: they wait long, and most steps have one.
+            running.push(Box::pin(async move {
+                let (input, result) = call.run(tool, input).await;
+                Over { place, input, start, result }
+            }));
         }
         // Kept before any of them is made, and told when it is.
         draft.keep().await;
-        draft.tell_running();
-        not_made.into_iter().for_each(|over| draft.over(over));
+        begun.into_iter().for_each(|place| draft.tell_call(place));
         loop {
             tokio::select! {
+                // A call is shown before it is over.
+                biased;
+                Some((place, input)) = now_shown.recv() => {
+                    draft.show(place, input);
+                    continue;
+                }
                 over = running.next() => match over {
                     Some(over) => draft.over(over),
                     None => break,
@@ -115,119 +143,149 @@ impl CallContext<'_> {
         }
     }
 
-    /// The tool and the input of a call, if it can be made.
-    fn prepare(
-        &self,
-        alias: &str,
-        tool: Option<usize>,
-        arguments: String,
-        refused: bool,
-    ) -> Result<(&Offered, Box<RawValue>), NotMade> {
+    /// Looks whether a call can be made: past the hooks, and with which input.
+    async fn prepare(&self, ready: ReadyCall, refused: bool) -> Prepared<'_> {
+        let ReadyCall { place, call, alias, tool, arguments } = ready;
+        let start = self.sessions.clock().time();
+        let prepared = |input, tool| Prepared { place, call: call.clone(), start, input, tool };
+        let mut input = match self.read(arguments) {
+            Ok(input) => input,
+            Err(reason) => return prepared(empty_object(), Err(reason)),
+        };
+        if refused {
+            let reason = "This call was made several times in a row with the same input, and was not made again. \
+                          Do something else, or answer with what you have.";
+            return prepared(input, Err(reason.to_owned()));
+        }
+        let Some(tool) = tool.and_then(|tool| self.offered.get(tool)) else {
+            let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
+            let reason = format!("There is no tool {}. There is: {}", short(&alias), known.join(", "));
+            return prepared(input, Err(reason));
+        };
+        for hook in &self.sessions.setup().hooks {
+            match guarded(TOOL, async { hook.before(self.hooked(&call, tool, &input)).await }).await {
+                Ok(Before::Go) => {}
+                Ok(Before::Change(changed)) => input = one_line(changed),
+                Ok(Before::Refuse(reason)) | Err(reason) => return prepared(input, Err(reason)),
+            }
+        }
+        if let Err(error) = tool.schema().check(&input, self.sessions.hub().limits()) {
+            return prepared(input, Err(format!("Invalid input: {error}")));
+        }
+        if matches!(tool.place, Place::Page(_)) && self.permission(tool) == Permission::Deny {
+            return prepared(input, Err(NOT_ALLOWED.to_owned()));
+        }
+        prepared(input, Ok(tool))
+    }
+
+    /// The arguments that the model wrote, if they can be the input of a tool.
+    fn read(&self, arguments: String) -> Result<Box<RawValue>, String> {
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
         let input = match RawValue::from_string(arguments) {
             Ok(input) if input.get().starts_with('{') => one_line(input),
             Ok(input) => {
-                let reason = format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get()));
-                return Err(NotMade { input: empty_object(), reason });
+                return Err(format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get())));
             }
-            Err(error) => {
-                let reason = format!("Invalid input: the arguments are not JSON: {error}");
-                return Err(NotMade { input: empty_object(), reason });
-            }
+            Err(error) => return Err(format!("Invalid input: the arguments are not JSON: {error}")),
         };
         let deepest = self.sessions.hub().limits().input_depth;
         if depth(input.get()) > deepest {
-            let reason = format!("Invalid input: the arguments are nested more than {deepest} deep");
-            return Err(NotMade { input: empty_object(), reason });
+            return Err(format!("Invalid input: the arguments are nested more than {deepest} deep"));
         }
-        if refused {
-            let reason = "This call was made several times in a row with the same input, and was not made again. \
-                          Do something else, or answer with what you have.";
-            return Err(NotMade { input, reason: reason.to_owned() });
-        }
-        match tool.and_then(|tool| self.offered.get(tool)) {
-            Some(tool) => Ok((tool, input)),
-            None => {
-                let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
-                let reason = format!("There is no tool {}. There is: {}", short(alias), known.join(", "));
-                Err(NotMade { input, reason })
-            }
+        Ok(input)
+    }
+
+    fn hooked<'b>(&'b self, call: &'b CallId, tool: &'b Offered, input: &'b RawValue) -> HookedCall<'b> {
+        HookedCall { session: self.session, call, tool: tool.id(), input }
+    }
+
+    fn permission(&self, tool: &Offered) -> Permission {
+        match self.agent.policy.decide(tool.id()) {
+            Permission::Ask if self.sessions.is_approved(&self.session.id, tool.id()) => Permission::Allow,
+            permission => permission,
         }
     }
 }
 
 impl Call<'_> {
-    /// Runs a call past the hooks; gives the input that counted in the end, and what came of it.
+    /// Runs a call; gives the input that counted in the end, and what came of it as the hooks tell it.
     async fn run(&self, tool: &Offered, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
-        let mut input = input;
-        let hooks = &self.context.sessions.setup().hooks;
-        for hook in hooks {
-            match guarded(TOOL, async { hook.before(self.hooked(tool, &input)).await }).await {
-                Ok(Before::Go) => {}
-                Ok(Before::Change(changed)) => input = one_line(changed),
-                Ok(Before::Refuse(reason)) | Err(reason) => return (input, ToolResult::Failed(reason)),
-            }
-        }
         let (input, mut result) = match &tool.place {
-            Place::Client(client) => self.delegate(client, input).await,
+            Place::Client(of_client) => {
+                let (id, client) = (of_client.id.as_str().to_owned(), of_client.client.clone());
+                let callee = Callee::Registered { tool: id, client: Some(client) };
+                self.delegate(tool, callee, None, input).await
+            }
+            Place::Frontend(spec) => {
+                let session = self.context.session;
+                let owner = session.client.clone().unwrap_or_else(|| ClientId::from(&session.id));
+                let callee = Callee::Frontend(Arc::new(Tool::of_frontend(owner, ToolSpec::clone(spec))));
+                let timeout = timeout_for(spec, &input);
+                self.delegate(tool, callee, Some(timeout), input).await
+            }
             Place::Server(server) => {
                 let result = self.run_here(&**server, &input).await;
                 (input, result)
             }
+            // These are not made here.
+            Place::Page(_) => return (input, ToolResult::Failed("This call is the page's to run".to_owned())),
         };
-        for hook in hooks {
-            result = match guarded(TOOL, async { hook.after(self.hooked(tool, &input), result).await }).await {
-                Ok(result) => result,
-                Err(reason) => ToolResult::Failed(reason),
-            };
+        for hook in &self.context.sessions.setup().hooks {
+            let after = guarded(TOOL, async {
+                let call = self.context.hooked(&self.call, tool, &input);
+                hook.after(call, result).await
+            });
+            result = after.await.unwrap_or_else(ToolResult::Failed);
         }
         (input, result)
     }
 
-    fn hooked<'b>(&'b self, tool: &'b Offered, input: &'b RawValue) -> HookedCall<'b> {
-        HookedCall { session: self.context.session, call: &self.call, tool: tool.id(), input }
-    }
-
-    /// A client runs it: this is where a session meets the line.
-    async fn delegate(&self, tool: &Tool, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
+    /// A client or a frontend runs it: this is where a session meets the line.
+    async fn delegate(
+        &self,
+        tool: &Offered,
+        callee: Callee,
+        timeout: Option<Duration>,
+        input: Box<RawValue>,
+    ) -> (Box<RawValue>, ToolResult) {
         let hub = self.context.sessions.hub();
         let new = NewCall {
-            tool: tool.id.as_str().to_owned(),
-            client: Some(tool.client.clone()),
+            callee,
             request: Some(self.request.clone()),
             session: self.context.session.id.clone(),
             message: self.message.clone(),
             call: self.call.clone(),
             input: input.clone(),
-            timeout: None,
+            timeout,
             origin: Origin::Model,
-            permission: self.permission(tool),
+            permission: self.context.permission(tool),
         };
-        match hub.open(new).await {
-            Ok(open) => {
-                let finished = open.outcome().await;
-                (finished.head.input.clone(), told(&finished))
-            }
-            Err(refusal) => (input, ToolResult::Failed(refused(refusal))),
+        let mut open = match hub.open(new).await {
+            Ok(open) => open,
+            Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
+        };
+        let ask = open.ask().cloned();
+        self.tell(ask.as_ref().map(|ask| RunEvent::Asked(ask.clone())));
+        let is_allowed = open.allowed().await;
+        let reply = if is_allowed { Reply::Once } else { Reply::Reject };
+        self.tell(ask.map(|ask| RunEvent::Answered(ask, reply)));
+        if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
+            // Whoever makes the calls is gone only when this is.
+            _ = self.shown.send((self.place, open.head().input.clone()));
         }
+        let finished = open.outcome().await;
+        (finished.head.input.clone(), told(&finished))
     }
 
-    fn permission(&self, tool: &Tool) -> Permission {
-        let permission = self.context.agent.policy.decide(tool.id.as_str());
-        if permission == Permission::Ask
-            && self.context.sessions.is_approved(&self.context.session.id, tool.id.as_str())
-        {
-            return Permission::Allow;
+    fn tell(&self, event: Option<RunEvent>) {
+        if let (Some(feed), Some(event)) = (self.context.feed, event) {
+            feed.tell(event);
         }
-        permission
     }
 
     /// The server's own tool, bounded as others are.
     async fn run_here(&self, tool: &dyn ServerTool, input: &RawValue) -> ToolResult {
         let limits = self.context.sessions.hub().limits();
-        if let Err(error) = tool.spec().schema.check(input, limits) {
-            return ToolResult::Failed(format!("Invalid input: {error}"));
-        }
         let invocation = Invocation {
             session: self.context.session,
             message: self.message,
@@ -248,8 +306,17 @@ impl Call<'_> {
 fn told(finished: &FinishedCall) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
+        Outcome::Acknowledged(ack) => acknowledged(ack),
+        // As if the frontend had said so itself.
+        Outcome::Timeout(_) if finished.head.tool.executor == Executor::Frontend => acknowledged(&Ack::timeout()),
         other => ToolResult::Failed(other.failure().unwrap_or_default()),
     }
+}
+
+/// What a frontend says is for the model as it is. That it took too long is an answer too, and no failure of the call.
+fn acknowledged(ack: &Ack) -> ToolResult {
+    let error = (ack.status == AckStatus::Failed).then(|| ack.failure()).flatten();
+    ToolResult::Given { output: ack.payload(), error }
 }
 
 fn completed(success: &Success) -> ToolResult {

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
 
 use super::calls::{Over, ReadyCall};
+use super::feed::{Feed, RunEvent};
 use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
 use crate::id::{MessageId, PartId, RequestId};
@@ -29,7 +32,10 @@ const USUAL_TEXT: usize = 256;
 pub(super) struct Draft {
     sessions: Sessions,
     session: Arc<Session>,
+    feed: Option<Feed>,
     message: Message,
+    /// Names that the model has for tools, where they are not the tools' ids.
+    aliases: Vec<(SmolStr, SmolStr)>,
     /// The text that is growing; it becomes a part when something else begins.
     growing: Option<Growing>,
     calls: Vec<Call>,
@@ -77,11 +83,13 @@ impl Told {
 
 impl Draft {
     /// Begins a message, and tells so.
-    pub(super) fn new(sessions: &Sessions, session: &Arc<Session>, message: Message) -> Self {
+    pub(super) fn new(sessions: &Sessions, session: &Arc<Session>, feed: Option<Feed>, message: Message) -> Self {
         let mut draft = Self {
             sessions: sessions.clone(),
             session: session.clone(),
+            feed,
             message,
+            aliases: Vec::new(),
             growing: None,
             calls: Vec::new(),
             usage: Usage::default(),
@@ -95,6 +103,17 @@ impl Draft {
             draft.push(PartBody::StepStart);
         }
         draft
+    }
+
+    /// Learns what the model is offered.
+    pub(super) fn know(&mut self, offered: &[Offered]) {
+        let renamed = offered.iter().filter(|tool| tool.alias != tool.id());
+        self.aliases = renamed.map(|tool| (tool.alias.clone(), tool.id().into())).collect();
+    }
+
+    /// Whether anybody listens or follows.
+    pub(super) fn is_watched(&self) -> bool {
+        self.feed.is_some() || self.sessions.hub().is_watched()
     }
 
     /// Whether the model has said all.
@@ -169,12 +188,18 @@ impl Draft {
         self.push(PartBody::Tool(ToolPart {
             call,
             provider_call,
-            tool: name.as_str().into(),
+            tool: self.id_of(&name),
             alias: name.into(),
             request: None,
             state: ToolState::Pending { raw: String::new() },
         }));
         Ok(())
+    }
+
+    /// The id of the tool that the model calls so; the name itself if there is none.
+    fn id_of(&self, name: &str) -> SmolStr {
+        let renamed = self.aliases.iter().find(|(alias, _)| alias == name);
+        renamed.map_or_else(|| name.into(), |(_, id)| id.clone())
     }
 
     /// The calls, ready to be made, in the model's order.
@@ -183,13 +208,8 @@ impl Draft {
         calls
             .into_iter()
             .filter_map(|call| {
-                let PartBody::Tool(part) = &mut Arc::make_mut(self.message.parts.get_mut(call.place)?).body else {
-                    return None;
-                };
+                let PartBody::Tool(part) = &self.message.parts.get(call.place)?.body else { return None };
                 let tool = offered.iter().position(|tool| tool.alias == part.alias);
-                if let Some(tool) = tool.and_then(|tool| offered.get(tool)) {
-                    part.tool = tool.id().into();
-                }
                 Some(ReadyCall {
                     place: call.place,
                     call: part.call.clone(),
@@ -214,13 +234,21 @@ impl Draft {
         });
     }
 
-    /// Tells the calls that are being run.
-    pub(super) fn tell_running(&self) {
-        let is_running =
-            |part: &&Arc<Part>| matches!(&part.body, PartBody::Tool(ToolPart { state: ToolState::Running { .. }, .. }));
-        for part in self.message.parts.iter().filter(is_running) {
+    /// Tells of a call as it is now.
+    pub(super) fn tell_call(&self, place: usize) {
+        if let Some(part) = self.message.parts.get(place) {
             self.tell_part(part.clone(), None);
         }
+    }
+
+    /// A call is shown to a frontend, or goes on with another input.
+    pub(super) fn show(&mut self, place: usize, shown: Box<RawValue>) {
+        self.change(place, |part| {
+            if let ToolState::Running { input, .. } = &mut part.state {
+                *input = shown;
+            }
+        });
+        self.tell_call(place);
     }
 
     /// A call is over.
@@ -228,9 +256,7 @@ impl Draft {
         let Over { place, input, start, result } = over;
         let end = self.sessions.clock().time();
         self.change(place, |part| part.state = ToolState::Done { input, start, end, result });
-        if let Some(part) = self.message.parts.get(place) {
-            self.tell_part(part.clone(), None);
-        }
+        self.tell_call(place);
     }
 
     fn change(&mut self, place: usize, change: impl FnOnce(&mut ToolPart)) {
@@ -290,8 +316,10 @@ impl Draft {
             let Some(PartBody::Tool(part)) = self.message.parts.get(place).map(|part| &part.body) else { continue };
             let (input, start) = match &part.state {
                 ToolState::Done { .. } => continue,
+                // The page will say what came of it, unless the turn did not get that far.
+                ToolState::Yielded { .. } if error.is_none() => continue,
                 ToolState::Pending { .. } => (super::calls::empty_object(), now),
-                ToolState::Running { input, start } => (input.clone(), *start),
+                ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
             let reason = error.as_ref().map_or("The turn ended", TurnError::message);
             let result = ToolResult::Failed(format!("Not finished: {reason}"));
@@ -336,7 +364,10 @@ impl Draft {
         self.tell_part(part, None);
     }
 
-    fn emit(&self, event: impl FnOnce() -> SessionEvent) {
+    fn emit(&self, event: impl Fn() -> SessionEvent) {
+        if let Some(feed) = &self.feed {
+            feed.tell(RunEvent::Session(event()));
+        }
         self.sessions.hub().emit(|| Event::Session(self.session.clone(), event()));
     }
 
@@ -346,12 +377,12 @@ impl Draft {
     }
 
     fn tell_part(&self, part: Arc<Part>, delta: Option<Arc<str>>) {
-        self.emit(|| SessionEvent::Part { message: self.message.id.clone(), part, delta });
+        self.emit(|| SessionEvent::Part { message: self.message.id.clone(), part: part.clone(), delta: delta.clone() });
     }
 
     /// Tells what has grown since the last time.
     pub(super) fn tell(&mut self) {
-        if !self.sessions.hub().is_watched() {
+        if !self.is_watched() {
             return;
         }
         let mut growing = self.growing.take();
@@ -390,12 +421,16 @@ impl Draft {
             return;
         }
         let delta: Arc<str> = text[told.pieces..].into();
-        let (message, part) = (self.message.id.clone(), id.clone());
-        self.emit(|| SessionEvent::Delta { message, part, field, delta });
+        let (message, part) = (&self.message.id, id);
+        self.emit(|| SessionEvent::Delta { message: message.clone(), part: part.clone(), field, delta: delta.clone() });
         told.pieces = text.len();
-        if told.shows_whole(text.len()) {
+        // Whoever follows the feed has every piece, and needs no whole.
+        if self.sessions.hub().is_watched() && told.shows_whole(text.len()) {
             let delta: Arc<str> = text[told.whole..].into();
-            self.tell_part(Arc::new(Part { id: id.clone(), body: whole(text) }), Some(delta));
+            let part = Arc::new(Part { id: id.clone(), body: whole(text) });
+            let (message, delta) = (self.message.id.clone(), Some(delta));
+            let event = SessionEvent::Part { message, part, delta };
+            self.sessions.hub().emit(|| Event::Session(self.session.clone(), event));
             told.whole = text.len();
         }
     }

@@ -33,7 +33,7 @@ use crate::model::{Model, ModelEvent, ModelStream, Models};
 use crate::permission::{Answer, NotAnswered, Reply};
 use crate::policy::{Permission, Policy};
 use crate::schema::Schema;
-use crate::sessions::{NewSession, Prompt, Prompted, SessionError, Setup};
+use crate::sessions::{Audience, NewSession, Prompt, Prompted, SessionError, Setup};
 use crate::store::{MemoryStore, Store};
 use crate::tool::{Effect, ToolSpec};
 use crate::toolbox::{Before, BoxFuture, Hook, HookedCall, Invocation, ListTools, ServerTool, ServerToolSpec};
@@ -114,6 +114,7 @@ struct With {
     limits: Limits,
     permission: Permission,
     tools: Vec<Arc<dyn ServerTool>>,
+    frontend_tools: Vec<Arc<ToolSpec>>,
     hooks: Vec<Arc<dyn Hook>>,
     models: Vec<(&'static str, Arc<dyn Model>)>,
 }
@@ -145,6 +146,7 @@ impl World {
             default_model: ModelRef::parse("fake/one").unwrap(),
             agents: Agents::from_iter([("default".into(), agent)]),
             tools: with.tools,
+            frontend_tools: with.frontend_tools,
             hooks: with.hooks,
         };
         let world = Self { sessions: Sessions::new(hub, setup), model };
@@ -222,6 +224,7 @@ fn prompt(text: &str) -> Prompt {
         tools: BTreeMap::new(),
         parts: vec![body],
         wants_reply: true,
+        audience: Audience::default(),
     }
 }
 
@@ -245,6 +248,11 @@ fn brief(message: &Message) -> Vec<String> {
         PartBody::Tool(tool) => match &tool.state {
             ToolState::Pending { raw } => format!("{} pending {raw}", tool.tool),
             ToolState::Running { input, .. } => format!("{} running {input}", tool.tool),
+            ToolState::Yielded { input, .. } => format!("{} yielded {input}", tool.tool),
+            ToolState::Done { input, result: ToolResult::Given { output, error }, .. } => {
+                let failed = error.as_ref().map(|error| format!(" ✗ {error}")).unwrap_or_default();
+                format!("{} {input} → {output}{failed}", tool.tool)
+            }
             ToolState::Done { input, result: ToolResult::Completed { output, .. }, .. } => {
                 format!("{} {input} → {output}", tool.tool)
             }

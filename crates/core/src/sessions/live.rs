@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{SessionError, Sessions};
+use super::{Audience, SessionError, Sessions};
 use crate::event::SessionEvent;
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::message::{Message, PartBody, Role, Session, TurnError};
 use crate::run;
+use crate::run::feed::{EndOfFeed, Feed};
 use crate::store::StoreFuture;
 
 /// How a session is called until somebody says something in it.
@@ -27,7 +28,17 @@ pub(super) struct Live {
     /// The prompt whose turn is under way.
     running: MessageId,
     pub(super) turn: Handles,
+    /// What the turn tells, if somebody follows it.
+    pub(super) feed: Option<Feed>,
     queue: VecDeque<Queued>,
+}
+
+/// A prompt that has found its place.
+pub(super) struct Enqueued {
+    /// Where the answer comes out, if one is wanted.
+    pub(super) answer: Option<oneshot::Receiver<Arc<Message>>>,
+    /// What its turn tells, if somebody follows it.
+    pub(super) feed: Option<Feed>,
 }
 
 /// How a turn is stopped, and how others learn that it is over.
@@ -44,6 +55,10 @@ pub(crate) struct Queued {
     pub(crate) session: Arc<Session>,
     pub(crate) user: Arc<Message>,
     pub(crate) client: Option<ClientId>,
+    pub(crate) audience: Audience,
+    pub(crate) feed: Option<Feed>,
+    /// Ends the feed with the turn.
+    _end_of_feed: Option<EndOfFeed>,
     /// Whether it could be kept. Before it is kept and told, its turn does not begin.
     kept: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
@@ -56,8 +71,9 @@ impl Sessions {
         session: &Arc<Session>,
         user: &Arc<Message>,
         client: Option<ClientId>,
+        audience: Audience,
         kept: oneshot::Receiver<bool>,
-    ) -> Result<Option<oneshot::Receiver<Arc<Message>>>, SessionError> {
+    ) -> Result<Enqueued, SessionError> {
         let mut live = self.lock();
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
@@ -67,11 +83,22 @@ impl Sessions {
             return Err(SessionError::Forbidden);
         }
         if !matches!(&user.role, Role::User(said) if said.wants_reply) {
-            return Ok(None);
+            return Ok(Enqueued { answer: None, feed: None });
         }
         let (done, answer) = oneshot::channel();
         let owner = owner.or(client.as_ref()).cloned();
-        let queued = Queued { session: session.clone(), user: user.clone(), client, kept, done };
+        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone())).unzip();
+        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
+        let queued = Queued {
+            session: session.clone(),
+            user: user.clone(),
+            client,
+            audience,
+            feed: feed.clone(),
+            _end_of_feed: end_of_feed,
+            kept,
+            done,
+        };
         match known {
             Some(live) => {
                 let most = self.hub().limits().queued_prompts;
@@ -87,11 +114,11 @@ impl Sessions {
             None => {
                 let (turn, running, queue) = (self.new_handles(), user.id.clone(), VecDeque::new());
                 let driving = drive(self.clone(), session.id.clone(), queued, turn.clone());
-                live.insert(session.id.clone(), Live { client: owner, session: None, running, turn, queue });
+                live.insert(session.id.clone(), Live { client: owner, session: None, running, turn, feed, queue });
                 self.hub().0.tasks.spawn_on(driving, &self.hub().0.runtime);
             }
         }
-        Ok(Some(answer))
+        Ok(enqueued)
     }
 
     /// Whether a tool was allowed for as long as the session lives.
@@ -142,6 +169,7 @@ impl Sessions {
             if session.client.is_none() {
                 session.client.clone_from(&queued.client);
             }
+            session.has_frontend |= queued.audience.has_frontend;
             if session.title == UNTITLED
                 && let Some(title) = title_of(&queued.user)
             {
@@ -181,6 +209,7 @@ impl Sessions {
         };
         live.running = queued.user.id.clone();
         live.turn = self.new_handles();
+        live.feed.clone_from(&queued.feed);
         Some((queued, live.turn.clone()))
     }
 }

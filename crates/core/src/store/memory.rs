@@ -218,6 +218,20 @@ impl Store for MemoryStore {
         ready(known.is_some_and(|kept| kept.messages.iter().any(|known| known.id == *message)))
     }
 
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        let mut sessions = self.sessions();
+        let Some(kept) = sessions.kept.get_mut(session) else { return ready(()) };
+        let Some(place) = kept.messages.iter().position(|known| known.id == *message) else { return ready(()) };
+        let removed = kept.messages.split_off(place);
+        let bytes: usize = removed.iter().map(|message| weight::of_message(message)).sum();
+        kept.bytes -= bytes;
+        sessions.bytes -= bytes;
+        // Freed after the lock is.
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         ready(())
     }

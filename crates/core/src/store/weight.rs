@@ -17,6 +17,9 @@ pub fn of_call(call: &FinishedCall) -> usize {
                 + success.metadata.as_ref().map_or(0, |metadata| metadata.get().len())
                 + success.attachments.iter().flatten().map(of_file).sum::<usize>()
         }
+        Outcome::Acknowledged(ack) => {
+            ack.output.as_ref().map_or(0, |output| output.get().len()) + ack.error_text.as_ref().map_or(0, String::len)
+        }
         Outcome::Error(text) | Outcome::Denied(text) | Outcome::Cancelled(Cancellation::Requested(text)) => text.len(),
         Outcome::Timeout(_) | Outcome::Cancelled(_) | Outcome::Disconnected => 0,
     };
@@ -60,8 +63,11 @@ fn of_result(state: &ToolState) -> usize {
                 + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
                 + attachments.iter().map(of_file).sum::<usize>()
         }
+        ToolState::Done { result: ToolResult::Given { output, error }, .. } => {
+            output.get().len() + error.as_ref().map_or(0, String::len)
+        }
         ToolState::Done { result: ToolResult::Failed(error), .. } => error.len(),
-        ToolState::Pending { .. } | ToolState::Running { .. } => 0,
+        ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Yielded { .. } => 0,
     }
 }
 

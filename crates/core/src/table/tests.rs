@@ -10,7 +10,7 @@ use super::*;
 use crate::call::{CallState, OutcomeKind, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
-use crate::delegate::{Caller, NewCall, NotTaken, Origin, Taken};
+use crate::delegate::{Callee, Caller, NewCall, NotTaken, Origin, Taken};
 use crate::hub::{Counts, Hub};
 use crate::id::{CallId, EventId, MessageId, ToolName};
 use crate::permission::{Answer, Reply};
@@ -200,8 +200,7 @@ impl World {
             Step::Unregister { client: number } => _ = self.hub.unregister(&client(number), None, None),
             Step::Call { client: number, session: in_session, timeout, permission } => {
                 let call = NewCall {
-                    tool: format!("client_c{number}_t"),
-                    client: Some(client(number)),
+                    callee: Callee::Registered { tool: format!("client_c{number}_t"), client: Some(client(number)) },
                     request: None,
                     session: session(in_session),
                     message: MessageId::parse("").unwrap(),

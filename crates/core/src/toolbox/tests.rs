@@ -1,22 +1,22 @@
 use super::*;
-use crate::id::{ClientId, ToolId, ToolName};
+use crate::id::{ClientId, ToolName};
 use crate::tool::{Effect, ToolSpec};
 
 fn tool(client: &str, name: &str) -> Arc<Tool> {
     let (client, name) = (ClientId::parse(client).unwrap(), ToolName::parse(name).unwrap());
     let spec = ToolSpec {
-        name: name.clone(),
+        name,
         description: String::new(),
         schema: Arc::new(Schema::any_object()),
         timeout: None,
         effect: Effect::Write,
         version: None,
     };
-    Arc::new(Tool { id: ToolId::new(&client, &name), client, spec })
+    Arc::new(Tool::of_client(client, spec))
 }
 
 fn aliases(tools: Vec<Arc<Tool>>) -> Vec<String> {
-    offer(&[], tools).iter().map(|offered| offered.alias.to_string()).collect()
+    offer(tools.into_iter().map(Place::Client)).iter().map(|offered| offered.alias.to_string()).collect()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_alias_is_the_same_for_ever_and_tells_clients_apart() {
 #[test]
 fn a_server_tool_keeps_its_name_and_is_refused_one_that_providers_do_not_allow() {
     let list: Arc<dyn ServerTool> = Arc::new(ListTools::default());
-    let offered = offer(&[list], vec![tool("tab", "t")]);
+    let offered = offer([Place::Server(list), Place::Client(tool("tab", "t"))]);
     let names: Vec<_> = offered.iter().map(|offered| (offered.alias.as_str(), offered.id())).collect();
     assert_eq!(names, [("list_tools", "list_tools"), ("client_tab_t", "client_tab_t")]);
     for bad in ["", "a.b", "ä", &"x".repeat(65)] {

@@ -13,7 +13,7 @@ use serde_path_to_error::Segment;
 
 use super::error::did_you_mean;
 use super::spelling::{nearest, plain};
-use super::{Agent, Config, ConfigError, Provider, ProviderKind, Source, check, providers};
+use super::{Agent, Config, ConfigError, FrontendTool, Provider, ProviderKind, Source, check, providers};
 
 /// Variables of the client commands, which configure no server.
 const CLIENT_VARIABLES: [&str; 2] = ["url", "token"];
@@ -215,7 +215,7 @@ impl Layers {
             let source = Source::Environment(variable.clone());
             let Some(key) = keys.iter().find(|key| plain(key) == name) else {
                 let nearest = nearest(&name, &keys).map(|key| variable_of(key));
-                let table = ["providers", "agents"].into_iter().find(|table| name.starts_with(table));
+                let table = ["providers", "agents", "tools"].into_iter().find(|table| name.starts_with(table));
                 let only = table.map(|table| format!(": {table} are set in a file")).unwrap_or_default();
                 warnings.push(format!("{source} sets no key{only}{}", did_you_mean(nearest.as_deref())));
                 continue;
@@ -283,6 +283,7 @@ fn defaults() -> Value {
     let mut config = Config::default();
     config.providers.insert(ANY_NAME.to_owned(), Provider::new(ProviderKind::OpenAi));
     config.agents.insert(ANY_NAME.to_owned(), Agent::default());
+    config.tools.insert(ANY_NAME.to_owned(), FrontendTool::default());
     tree(&config)
 }
 

@@ -193,6 +193,12 @@ pub(super) fn token_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     }
 }
 
+/// A number of seconds. What is too small or too large is brought within bounds where it is used.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    value.as_f64().ok_or_else(|| D::Error::custom(format!("found {value}, expected a number of seconds")))
+}
+
 impl<'de> Deserialize<'de> for ProviderKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // As an option, for then serde asks here too when the key is missing.

@@ -92,7 +92,9 @@ impl<'a> Input<'a> {
         let written = match &call.state {
             // What a model wrote when it was cut off is no JSON, which a provider would refuse for ever after.
             ToolState::Pending { raw } => serde_json::from_str(raw).ok(),
-            ToolState::Running { input, .. } | ToolState::Done { input, .. } => Some(&**input),
+            ToolState::Running { input, .. } | ToolState::Yielded { input, .. } | ToolState::Done { input, .. } => {
+                Some(&**input)
+            }
         };
         Self(written.filter(|input| input.get().trim_start().starts_with('{')))
     }

@@ -253,6 +253,11 @@ impl Store for Sqlite {
         self.read(move |database| messages::exists(database, &session, &message))
     }
 
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        let (session, message) = (session.clone(), message.clone());
+        self.write(SMALL, move |database| messages::delete_from(database, &session, &message))
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         self.write(SMALL, |_| Ok(()))
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use handback_core::call::{CallHead, FinishedCall, Outcome, Phases};
-use handback_core::id::{CallId, MessageId, ToolName};
+use handback_core::id::{CallId, ClientId, MessageId, ToolName};
 use handback_core::store::{CallFilter, Store};
-use handback_core::tool::{Effect, Tool};
+use handback_core::tool::{Effect, Executor, Tool};
 
 use super::samples::{
     SeenCall, client_id, ended, finished, head, objects, outcomes, request_id, seen_call, seen_calls, session_id,
@@ -35,8 +35,13 @@ pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
     }
     for effect in [Effect::Read, Effect::Idempotent, Effect::Write] {
         let name = ToolName::parse("a.b:c@d-e_f").unwrap();
-        let tool = Arc::new(Tool::remembered(client_id("a.b:c@d-e_f"), name, effect));
+        let tool = Arc::new(Tool::remembered(client_id("a.b:c@d-e_f"), Executor::Client, name, effect));
         calls.push(finished(CallHead { tool, ..head(&format!("{effect:?}"), "desk", "ses_1") }));
+    }
+    for (number, client) in [client_id("desk"), ClientId::from(&session_id("chat 7/é"))].into_iter().enumerate() {
+        let name = ToolName::parse("open-url").unwrap();
+        let tool = Arc::new(Tool::remembered(client, Executor::Frontend, name, Effect::Write));
+        calls.push(finished(CallHead { tool, ..head(&format!("frontend {number}"), "desk", "chat 7/é") }));
     }
     let nowhere = CallHead {
         message: MessageId::parse("").unwrap(),

@@ -131,6 +131,34 @@ pub async fn messages_stay_in_the_order_of_their_first_save(store: Arc<dyn Store
     assert_eq!(kept(&store, "ses_1").await, expected);
 }
 
+/// Also in the order of their first save; and what comes after is as if they had never been.
+pub async fn a_message_is_forgotten_with_all_after_it(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    with_session(&store, "ses_2").await;
+    let first = keep(&store, user("ses_1", "z")).await;
+    let answer = keep(&store, assistant("ses_1", "y", "z")).await;
+    for message in [user("ses_1", "x"), assistant("ses_1", "w", "x"), user("ses_1", "a")] {
+        keep(&store, message).await;
+    }
+    let other = keep(&store, user("ses_2", "x")).await;
+    let from =
+        |session: &str, id: &str| store.delete_messages_from(&session_id(session), &MessageId::parse(id).unwrap());
+    from("ses_1", "x").await.unwrap();
+    assert_eq!(kept(&store, "ses_1").await, [first.clone(), answer.clone()]);
+    assert_eq!(kept(&store, "ses_2").await, [other.clone()]);
+    from("ses_1", "x").await.unwrap();
+    from("ses_1", "nothing").await.unwrap();
+    from("nowhere", "z").await.unwrap();
+    assert_eq!(kept(&store, "ses_1").await, [first, answer]);
+    let parts = Message { parts: parts(), ..user("ses_1", "x") };
+    let again = keep(&store, parts).await;
+    assert_eq!(kept(&store, "ses_1").await.last(), Some(&again));
+    assert!(unanswered(&store).await.contains(&"ses_1/x".to_owned()));
+    from("ses_1", "z").await.unwrap();
+    assert_eq!(kept(&store, "ses_1").await, Vec::<String>::new());
+    assert_eq!(kept(&store, "ses_2").await, [other]);
+}
+
 /// Before there is a session, and after it was deleted.
 pub async fn a_message_without_a_session_is_not_kept(store: Arc<dyn Store>) {
     keep(&store, user("ses_1", "msg_1")).await;

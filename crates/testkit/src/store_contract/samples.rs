@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handback_core::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome, Phases, Success};
+use handback_core::call::{Ack, AckStatus, Attachment, CallHead, Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, SessionId, ToolName};
 use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, TurnError, Usage, UserMessage,
 };
-use handback_core::tool::{Effect, Tool};
+use handback_core::tool::{Effect, Executor, Tool};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -60,7 +60,12 @@ pub fn head(request: &str, client: &str, session: &str) -> CallHead {
         session: session_id(session),
         message: MessageId::parse("msg_1").unwrap(),
         call: CallId::parse("cal_1").unwrap(),
-        tool: Arc::new(Tool::remembered(client_id(client), ToolName::parse("open_file").unwrap(), Effect::Write)),
+        tool: Arc::new(Tool::remembered(
+            client_id(client),
+            Executor::Client,
+            ToolName::parse("open_file").unwrap(),
+            Effect::Write,
+        )),
         input: raw(r#"{"path":"/tmp/x"}"#),
         timeout: Duration::from_millis(30_000),
         created,
@@ -100,12 +105,17 @@ pub fn outcomes() -> Vec<Outcome> {
         Outcome::Cancelled(Cancellation::CallerGone),
         Outcome::Cancelled(Cancellation::ShuttingDown),
         Outcome::Disconnected,
+        Outcome::Acknowledged(Ack::timeout()),
     ];
     for text in TEXTS.map(str::to_owned) {
         let success = Success { title: text.clone(), output: text.clone(), ..Success::default() };
         outcomes.push(Outcome::Success(success));
         outcomes.push(Outcome::Error(text.clone()));
         outcomes.push(Outcome::Denied(text.clone()));
+        let output = Some(serde_json::value::to_raw_value(&text).unwrap());
+        let (error_text, requested_at) = (Some(text.clone()), Some("2026-01-01T00:00:00Z".to_owned()));
+        let ack = Ack { status: AckStatus::Failed, output, error_text, requested_at };
+        outcomes.push(Outcome::Acknowledged(ack));
         outcomes.push(Outcome::Cancelled(Cancellation::Requested(text)));
     }
     let with_metadata = |object| Outcome::Success(Success { metadata: Some(object), ..Success::default() });
@@ -124,6 +134,7 @@ pub fn session(id: &str) -> Session {
         agent: None,
         model: None,
         metadata: None,
+        has_frontend: false,
         approved: BTreeSet::new(),
         created: Time(1),
         updated: Time(2),
@@ -194,6 +205,10 @@ pub fn parts() -> Vec<Arc<Part>> {
     }
     for object in objects() {
         bodies.push(PartBody::Tool(tool(ToolState::Running { input: object.clone(), start: Time(6) })));
+        bodies.push(PartBody::Tool(tool(ToolState::Yielded { input: object.clone(), start: Time(6) })));
+        bodies.push(PartBody::Tool(tool(done(ToolResult::Given { output: object.clone(), error: None }))));
+        let error = Some("no".to_owned());
+        bodies.push(PartBody::Tool(tool(done(ToolResult::Given { output: object.clone(), error }))));
         bodies.push(PartBody::Tool(tool(done(ToolResult::Completed {
             title: "title".into(),
             output: "output".into(),

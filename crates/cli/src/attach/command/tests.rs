@@ -22,6 +22,7 @@ fn invocation(cancellation: &CancellationToken) -> Invocation {
         deadline: String::new(),
         effect: Effect::Write,
         attempt: 2,
+        execution_mode: None,
     };
     Invocation { request, deadline: Instant::now() + Duration::from_secs(60), cancellation: cancellation.clone() }
 }

@@ -70,7 +70,8 @@ async fn hooks_change_and_refuse_and_a_panic_is_one_calls_failure() {
     assert_eq!(results[0], "ok");
     assert_eq!(results[1], "zero is not done");
     assert_eq!(results[2], "The tool failed inside the server; see its log");
-    assert_eq!(results[3], "hooked: Invalid input: at /n: 1.5 is not of type \"integer\"");
+    // What is not made has no end that a hook could change.
+    assert_eq!(results[3], "Invalid input: at /n: 1.5 is not of type \"integer\"");
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,6 +84,10 @@ impl Store for OddStore {
         self.kept.has_message(session, message)
     }
 
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        self.kept.delete_messages_from(session, message)
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         self.kept.flush()
     }

@@ -74,7 +74,7 @@ async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
     for message in [answered, waiting, user("msg_3", false)] {
         store.save_message(&Arc::new(message)).await.unwrap();
     }
-    drop(Draft::new(&world.sessions, &session, begun));
+    drop(Draft::new(&world.sessions, &session, None, begun));
     assert_eq!(world.sessions.recover().await.unwrap(), 2);
     let error = "error The server was restarted before this turn was over";
     let expected: [&[&str]; 5] = [&[], &[], &[], &["start", error], &["start", error]];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handback_core::Hub;
 use handback_core::call::{Attachment, CallState, Outcome, Success};
-use handback_core::delegate::{NewCall, Origin};
+use handback_core::delegate::{Callee, NewCall, Origin};
 use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::policy::Permission;
 use handback_core::schema::{SchemaError, depth, one_line};
@@ -69,8 +69,7 @@ fn milliseconds(milliseconds: f64) -> Result<Duration, &'static str> {
 pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
     let timeout = request.timeout.map(milliseconds).transpose();
     Ok(NewCall {
-        tool: request.tool_id,
-        client: None,
+        callee: Callee::Registered { tool: request.tool_id, client: None },
         request: request.request_id.as_deref().map(RequestId::parse).transpose()?,
         session: SessionId::parse(request.session_id.as_deref().unwrap_or_default())?,
         message: MessageId::parse(request.message_id.as_deref().unwrap_or_default())?,

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use handback_core::call::{Attachment, CallHead, CallState, Outcome, Phases, Success};
+use handback_core::call::{AckStatus, Attachment, CallHead, CallState, Outcome, Phases, Success};
 use handback_core::connection::Delivery;
 use handback_core::hub::{CallInfo, ClientInfo};
-use handback_core::tool::{Effect, Tool};
+use handback_core::tool::{Effect, Executor, Tool};
 use handback_wire::client_tools as wire;
 use handback_wire::socket::ServerMessage;
 use serde::Serialize;
@@ -109,7 +109,13 @@ pub(crate) fn request(head: &CallHead, attempt: u32) -> wire::ToolRequest {
         deadline: time(head.deadline),
         effect: effect(head.tool.spec.effect),
         attempt,
+        execution_mode: execution_mode(head),
     }
+}
+
+/// Said of calls that a frontend runs; the others are what this API is about.
+fn execution_mode(head: &CallHead) -> Option<wire::ExecutionMode> {
+    (head.tool.executor == Executor::Frontend).then_some(wire::ExecutionMode::Frontend)
 }
 
 pub(super) fn tool(tool: &Tool) -> wire::Tool {
@@ -156,6 +162,7 @@ pub(super) fn call(call: &CallInfo) -> wire::Call {
         call_id: head.call.to_string(),
         tool: head.tool.id.to_string(),
         client_id: head.client().to_string(),
+        execution_mode: execution_mode(head),
         effect: effect(head.tool.spec.effect),
         state: state(call.state),
         attempt: call.attempt,
@@ -189,6 +196,14 @@ fn outcome(outcome: &Outcome) -> wire::Outcome {
     match outcome {
         Outcome::Success(given) => wire::Outcome::Success(success(given)),
         Outcome::Error(_) => wire::Outcome::Error { error },
+        Outcome::Acknowledged(ack) => match ack.status {
+            AckStatus::Success => {
+                let output = ack.payload().get().to_owned();
+                wire::Outcome::Success(wire::Success { output, ..wire::Success::default() })
+            }
+            AckStatus::Failed => wire::Outcome::Error { error },
+            AckStatus::Timeout => wire::Outcome::Timeout { error },
+        },
         Outcome::Timeout(_) => wire::Outcome::Timeout { error },
         Outcome::Cancelled(_) => wire::Outcome::Cancelled { error },
         Outcome::Denied(_) => wire::Outcome::Denied { error },

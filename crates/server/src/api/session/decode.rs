@@ -7,7 +7,7 @@ use handback_core::id::{ClientId, MessageId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span};
 use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
-use handback_core::sessions::{NewSession, Prompt};
+use handback_core::sessions::{Audience, NewSession, Prompt};
 use handback_wire::session as wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -48,12 +48,14 @@ pub(super) fn session(
     };
     let said = [request.client_id, header(headers)?, metadata.as_ref().and_then(|(client, _)| client.clone())];
     Ok(NewSession {
+        id: None,
         client: client(said)?,
         title: named("title", request.title)?.filter(|title| !title.trim().is_empty()),
         parent: request.parent_id.as_deref().map(SessionId::parse).transpose()?,
         agent: named("agent", request.agent)?.map(Into::into),
         model: request.model.map(model).transpose()?,
         metadata: metadata.map(|(_, metadata)| one_line(metadata)),
+        has_frontend: false,
     })
 }
 
@@ -100,6 +102,7 @@ pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> R
         tools,
         parts,
         wants_reply: request.no_reply != Some(true),
+        audience: Audience::default(),
     })
 }
 
@@ -129,6 +132,11 @@ fn header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         Ok(client) => Ok(Some(client.to_owned())),
         Err(_) => Err(Problem::invalid(format!("the header {CLIENT_HEADER} is not a clientID"))),
     }
+}
+
+/// The client that a body or the header names.
+pub(in crate::api) fn client_header(headers: &HeaderMap, said: Option<ClientId>) -> Result<Option<ClientId>, Problem> {
+    client([said.map(|client| client.to_string()), header(headers)?, None])
 }
 
 /// The client, in whichever way it is said.

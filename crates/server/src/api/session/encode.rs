@@ -162,10 +162,22 @@ fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
     let span = |start: Time, end: Option<Time>| Some(times(Span { start, end }));
     match &tool.state {
         ToolState::Pending { raw } => wire::ToolState { raw: Some(raw.clone()), ..state("pending", &empty_object()) },
-        ToolState::Running { input, start } => wire::ToolState { time: span(*start, None), ..state("running", input) },
-        ToolState::Done { input, start, end, result: ToolResult::Failed(error) } => {
-            wire::ToolState { error: Some(error.clone()), time: span(*start, Some(*end)), ..state("error", input) }
+        ToolState::Running { input, start } | ToolState::Yielded { input, start } => {
+            wire::ToolState { time: span(*start, None), ..state("running", input) }
         }
+        ToolState::Done { input, start, end, result: ToolResult::Given { output, error: None } } => wire::ToolState {
+            title: Some(String::new()),
+            output: Some(text_of(output)),
+            metadata: Some(empty_object()),
+            time: span(*start, Some(*end)),
+            ..state("completed", input)
+        },
+        ToolState::Done {
+            input,
+            start,
+            end,
+            result: ToolResult::Failed(error) | ToolResult::Given { error: Some(error), .. },
+        } => wire::ToolState { error: Some(error.clone()), time: span(*start, Some(*end)), ..state("error", input) },
         ToolState::Done { input, start, end, result } => {
             let ToolResult::Completed { title, output, metadata, attachments } = result else {
                 return state("error", input);
@@ -187,20 +199,24 @@ fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
     }
 }
 
+/// A text as it is, other JSON as it is written.
+fn text_of(json: &RawValue) -> String {
+    serde_json::from_str(json.get()).unwrap_or_else(|_| json.get().to_owned())
+}
+
 fn empty_object() -> Box<RawValue> {
     to_raw_value(&serde_json::Map::new()).unwrap_or_default()
 }
 
 /// A tool that the model is offered.
 pub(super) fn offered(tool: &Offered, agent: &Agent, session: &Session) -> wire::OfferedTool {
+    let permission = || match agent.policy.decide(tool.id()) {
+        Permission::Ask if session.approved.contains(tool.id()) => Permission::Allow,
+        permission => permission,
+    };
     let (runs, client, permission) = match &tool.place {
-        Place::Client(client) => {
-            let permission = match agent.policy.decide(client.id.as_str()) {
-                Permission::Ask if session.approved.contains(client.id.as_str()) => Permission::Allow,
-                permission => permission,
-            };
-            (wire::Runs::Client, Some(client.client.to_string()), permission)
-        }
+        Place::Client(client) => (wire::Runs::Client, Some(client.client.to_string()), permission()),
+        Place::Frontend(_) | Place::Page(_) => (wire::Runs::Frontend, None, permission()),
         Place::Server(_) => (wire::Runs::Server, None, Permission::Allow),
     };
     wire::OfferedTool {

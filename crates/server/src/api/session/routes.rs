@@ -47,7 +47,8 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Arc<Session>
     Ok(session)
 }
 
-fn must_own(principal: &Principal, session: &Session) -> Result<(), Problem> {
+/// Only whoever may use a session may do this.
+pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Result<(), Problem> {
     let Principal::Client(own) = principal else { return Ok(()) };
     principal.session(Some(session.id.clone()))?;
     if session.client.as_ref() == Some(&own.client) {
@@ -194,7 +195,7 @@ async fn prompt(
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
 ) -> Result<Answer<wire::MessageWithParts>, Problem> {
-    let Prompted { user, answer } = begin(&app, &principal, &id, &headers, request).await?;
+    let Prompted { user, answer, .. } = begin(&app, &principal, &id, &headers, request).await?;
     let message = match answer {
         Some(answer) => answer.await.map_err(|_| Problem::not_found("the session was deleted before it answered"))?,
         None => user,
@@ -283,7 +284,7 @@ async fn tools(
 ) -> Result<Answer<Vec<wire::OfferedTool>>, Problem> {
     let session = find(&app, &principal, &id).await?;
     let agent = app.sessions().agent(session.agent.as_deref())?;
-    let offered = app.sessions().offered(&session, &BTreeMap::new());
+    let offered = app.sessions().offered(&session, &BTreeMap::new(), &[]);
     Ok(Answer(offered.iter().map(|tool| encode::offered(tool, agent, &session)).collect()))
 }
 

@@ -53,6 +53,7 @@ pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Faul
         message: call.message.clone(),
         call: call.call.clone(),
         tool: call.tool.spec.name.clone(),
+        executor: call.tool.executor,
         effect: call.tool.spec.effect,
         timeout: call.timeout,
         created: call.created,
@@ -156,13 +157,17 @@ pub(super) fn end_left_over(database: &mut Database) -> Result<(), Fault> {
 
 fn read(row: &Row<'_>) -> Result<FinishedCall, Error> {
     let head: HeadForm = json(row, 3)?;
-    let client = name(row, 2, ClientId::parse)?;
+    let session = name(row, 1, SessionId::parse)?;
+    let client = match row.get_ref(2)?.as_str()? == ClientId::from(&session).as_str() {
+        true => ClientId::from(&session),
+        false => name(row, 2, ClientId::parse)?,
+    };
     let head = CallHead {
         request: name(row, 0, RequestId::parse)?,
-        session: name(row, 1, SessionId::parse)?,
+        session,
         message: head.message,
         call: head.call,
-        tool: Arc::new(Tool::remembered(client, head.tool, head.effect)),
+        tool: Arc::new(Tool::remembered(client, head.executor, head.tool, head.effect)),
         input: json::<Box<RawValue>>(row, 4)?,
         timeout: head.timeout,
         created: head.created,

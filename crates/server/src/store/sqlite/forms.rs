@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use handback_core::call::{Attachment, Cancellation, Outcome, Phases, Success};
+use handback_core::call::{Ack, Attachment, Cancellation, Outcome, Phases, Success};
 use handback_core::id::{CallId, MessageId, ToolName};
-use handback_core::tool::Effect;
+use handback_core::tool::{Effect, Executor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,6 +15,8 @@ pub(super) struct HeadForm {
     pub(super) message: MessageId,
     pub(super) call: CallId,
     pub(super) tool: ToolName,
+    #[serde(with = "ExecutorForm", default)]
+    pub(super) executor: Executor,
     #[serde(with = "EffectForm")]
     pub(super) effect: Effect,
     pub(super) timeout: Duration,
@@ -51,6 +53,13 @@ enum EffectForm {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "Executor")]
+enum ExecutorForm {
+    Client,
+    Frontend,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Phases")]
 struct PhasesForm {
     approval: Duration,
@@ -63,6 +72,7 @@ struct PhasesForm {
 enum OutcomeForm {
     Success(#[serde(with = "SuccessForm")] Success),
     Error(String),
+    Acknowledged(Ack),
     Timeout(Duration),
     Cancelled(#[serde(with = "CancellationForm")] Cancellation),
     Denied(String),

@@ -34,6 +34,11 @@ const DELETE_PARTS_FROM: &str = "DELETE FROM part WHERE message = ?1 AND place >
 
 const LIST: &str = "SELECT number, session, id, created, role FROM message WHERE session = ?1 ORDER BY number";
 
+/// The parts go with their messages.
+const DELETE_FROM: &str = "
+    DELETE FROM message WHERE session = ?1
+        AND number >= (SELECT number FROM message WHERE session = ?1 AND id = ?2)";
+
 const EXISTS: &str = "SELECT 1 FROM message WHERE session = ?1 AND id = ?2";
 
 const UNANSWERED: &str = "SELECT number, session, id, created, role FROM message WHERE unanswered";
@@ -115,6 +120,15 @@ pub(super) fn list(database: &mut Database, session: &SessionId) -> Result<Vec<A
 pub(super) fn exists(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<bool, Fault> {
     let mut statement = database.connection.prepare_cached(EXISTS)?;
     Ok(statement.exists([session.as_str(), message.as_str()])?)
+}
+
+pub(super) fn delete_from(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<(), Fault> {
+    let mut statement = database.connection.prepare_cached(DELETE_FROM)?;
+    statement.execute([session.as_str(), message.as_str()])?;
+    drop(statement);
+    // Numbers may be given anew.
+    database.saved.forget();
+    Ok(())
 }
 
 pub(super) fn unanswered(database: &mut Database) -> Result<Vec<Arc<Message>>, Fault> {

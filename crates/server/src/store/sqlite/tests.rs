@@ -41,6 +41,7 @@ pub(super) fn session(id: &str) -> Session {
         agent: None,
         model: None,
         metadata: None,
+        has_frontend: false,
         approved: Default::default(),
         created: Time(0),
         updated: Time(0),

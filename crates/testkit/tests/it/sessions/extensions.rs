@@ -31,7 +31,7 @@ impl Hook for Doubling {
             ToolResult::Completed { title, output, metadata, attachments } => {
                 ToolResult::Completed { title, output: format!("{output}, signed"), metadata, attachments }
             }
-            failed @ ToolResult::Failed(_) => failed,
+            other => other,
         }))
     }
 }

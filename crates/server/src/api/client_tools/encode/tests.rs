@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use handback_core::id::{CallId, ClientId, EventId, MessageId, RequestId, SessionId, ToolId, ToolName};
+use handback_core::id::{CallId, ClientId, EventId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::schema::Schema;
 use handback_core::tool::ToolSpec;
 use serde_json::value::to_raw_value;
@@ -10,7 +10,7 @@ use super::*;
 fn head() -> CallHead {
     let (client, name) = (ClientId::parse("tab").unwrap(), ToolName::parse("t").unwrap());
     let spec = ToolSpec {
-        name: name.clone(),
+        name,
         description: String::new(),
         schema: Arc::new(Schema::any_object()),
         timeout: None,
@@ -22,7 +22,7 @@ fn head() -> CallHead {
         session: SessionId::parse("s").unwrap(),
         message: MessageId::parse("m").unwrap(),
         call: CallId::parse("c").unwrap(),
-        tool: Arc::new(Tool { id: ToolId::new(&client, &name), client, spec }),
+        tool: Arc::new(Tool::of_client(client, spec)),
         input: to_raw_value(&serde_json::json!({"a": [1, "\n"]})).unwrap(),
         timeout: Duration::from_secs(1),
         created: SystemTime::UNIX_EPOCH,

@@ -1,0 +1,199 @@
+//! What one turn tells, kept until it is over: whoever follows it gets all of it from its beginning, however late.
+//!
+//! The general events go to whoever listens to everything; this is for those who show one turn, and costs those who
+//! show others nothing. It holds about as much as the turn says: pieces of a text that every follower has got are put
+//! together again when their message is complete.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::event::SessionEvent;
+use crate::id::MessageId;
+use crate::permission::{Ask, Reply};
+
+/// Something that a turn tells.
+#[derive(Debug, Clone)]
+pub enum RunEvent {
+    /// Something happened to its messages: a message began or is complete, a part grew or changed, the turn failed.
+    Session(SessionEvent),
+    /// A call waits until somebody allows it.
+    Asked(Arc<Ask>),
+    /// It was allowed or not.
+    Answered(Arc<Ask>, Reply),
+}
+
+impl RunEvent {
+    /// Whether the other is the next piece of the same growing text.
+    fn grows_on_as(&self, next: &Self) -> bool {
+        use SessionEvent::Delta;
+        match (self, next) {
+            (Self::Session(Delta { part, field, .. }), Self::Session(Delta { part: same, field: alike, .. })) => {
+                part == same && field == alike
+            }
+            _ => false,
+        }
+    }
+
+    /// One event, or the pieces of a growing text as one.
+    fn joined(pieces: &[Self]) -> Self {
+        let texts = pieces.iter().map(|piece| match piece {
+            Self::Session(SessionEvent::Delta { delta, .. }) => &**delta,
+            _ => "",
+        });
+        match pieces {
+            [Self::Session(SessionEvent::Delta { message, part, field, .. }), _, ..] => {
+                let (message, part, delta) = (message.clone(), part.clone(), texts.collect::<String>().into());
+                Self::Session(SessionEvent::Delta { message, part, field: *field, delta })
+            }
+            // `chunk_by` gives no empty pieces.
+            others => others[0].clone(),
+        }
+    }
+}
+
+/// The feed of one turn. A cheap clone of one shared state.
+#[derive(Debug, Clone)]
+pub struct Feed(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// The user's message that the turn answers.
+    user: MessageId,
+    // std's mutex: nothing is awaited inside.
+    told: Mutex<Told>,
+    /// Something was told, or the turn is over.
+    more: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    events: Vec<RunEvent>,
+    /// Up to where pieces are together.
+    compact: usize,
+    /// How far each follower is; `None`: it has left.
+    followers: Vec<Option<usize>>,
+    is_over: bool,
+}
+
+impl Told {
+    /// Puts the pieces of a text together that follow each other and that every follower has got.
+    fn put_together(&mut self) {
+        let got = self.followers.iter().flatten().copied().min().unwrap_or(self.events.len());
+        let later = self.events.split_off(got);
+        let pieces = self.events.split_off(self.compact.min(got));
+        self.events.extend(pieces.chunk_by(RunEvent::grows_on_as).map(RunEvent::joined));
+        let removed = got - self.events.len();
+        self.compact = self.events.len();
+        self.events.extend(later);
+        for follower in self.followers.iter_mut().flatten() {
+            *follower -= removed;
+        }
+    }
+}
+
+impl Feed {
+    /// A feed of a turn that answers this message, and the right to end it.
+    pub(crate) fn new(user: MessageId) -> (Self, EndOfFeed) {
+        let feed = Self(Arc::new(Shared { user, told: Mutex::default(), more: Notify::new() }));
+        (feed.clone(), EndOfFeed(feed))
+    }
+
+    /// The user's message that the turn answers.
+    pub fn user(&self) -> &MessageId {
+        &self.0.user
+    }
+
+    /// Follows the turn from its beginning.
+    pub fn follow(&self) -> Follower {
+        let mut told = self.lock();
+        let free = told.followers.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            told.followers.push(None);
+            told.followers.len() - 1
+        });
+        told.followers[place] = Some(0);
+        drop(told);
+        Follower { feed: self.clone(), place }
+    }
+
+    /// Whether something that was told already is so.
+    pub fn any(&self, is_so: impl FnMut(&RunEvent) -> bool) -> bool {
+        self.lock().events.iter().any(is_so)
+    }
+
+    pub(crate) fn tell(&self, event: RunEvent) {
+        let mut told = self.lock();
+        let is_complete = matches!(&event, RunEvent::Session(SessionEvent::Message(_)));
+        told.events.push(event);
+        if is_complete {
+            told.put_together();
+        }
+        drop(told);
+        self.0.more.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a feed when it is dropped: however a turn ends, nobody follows it for ever.
+#[derive(Debug)]
+pub(crate) struct EndOfFeed(Feed);
+
+impl Drop for EndOfFeed {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.0.more.notify_waiters();
+    }
+}
+
+/// Somebody who follows a turn.
+#[derive(Debug)]
+pub struct Follower {
+    feed: Feed,
+    place: usize,
+}
+
+impl Follower {
+    /// The next event; `None` when the turn is over. Safe to drop while it waits.
+    pub async fn next(&mut self) -> Option<RunEvent> {
+        loop {
+            let more = self.feed.0.more.notified();
+            tokio::pin!(more);
+            // Listens before it looks, so that nothing is missed in between.
+            more.as_mut().enable();
+            {
+                let mut told = self.feed.lock();
+                let told = &mut *told;
+                if let Some(Some(next)) = told.followers.get_mut(self.place) {
+                    if let Some(event) = told.events.get(*next) {
+                        *next += 1;
+                        return Some(event.clone());
+                    }
+                }
+                if told.is_over {
+                    return None;
+                }
+            }
+            more.await;
+        }
+    }
+
+    /// The turn that is followed.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if let Some(place) = self.feed.lock().followers.get_mut(self.place) {
+            *place = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! From the wire to the core.
+
+use std::sync::Arc;
+
+use handback_core::Hub;
+use handback_core::call::Attachment;
+use handback_core::clock::Time;
+use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId, ToolName};
+use handback_core::message::{
+    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
+    ToolState, Usage, UserMessage,
+};
+use handback_core::permission::{Answer, Reply};
+use handback_core::schema::one_line;
+use handback_core::tool::{Effect, ToolSpec};
+use handback_core::toolbox::Offered;
+use handback_wire::chat as wire;
+use handback_wire::error::ErrorCode;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::problem::Problem;
+
+/// Messages of a conversation that a page may send along.
+const MESSAGES: usize = 10_000;
+/// Parts of one message.
+const PARTS: usize = 4_096;
+
+/// What a page wants.
+pub(super) struct Chat {
+    pub(super) session: SessionId,
+    pub(super) client: Option<ClientId>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) agent: Option<String>,
+    pub(super) page_tools: Vec<Arc<ToolSpec>>,
+    pub(super) yields_asks: bool,
+    /// The conversation before what is new.
+    pub(super) history: Vec<wire::UiMessage>,
+    pub(super) new: New,
+}
+
+/// What is new in a conversation.
+pub(super) enum New {
+    /// The user says something.
+    Prompt {
+        message: Option<MessageId>,
+        parts: Vec<PartBody>,
+        /// Whether what was answered to it before is to be forgotten.
+        anew: bool,
+    },
+    /// The page says what came of calls, or what the user said to questions.
+    GoOn {
+        /// The assistant's message that goes on.
+        message: wire::UiMessage,
+        results: Vec<(CallId, ToolResult)>,
+        answers: Vec<(PermissionId, Answer)>,
+    },
+}
+
+/// Takes a request apart; an error says what is wrong with it.
+pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Problem> {
+    if request.id.is_empty() {
+        return Err(Problem::invalid("`id` is missing: it names the chat"));
+    }
+    let mut messages = request.messages;
+    if messages.len() > MESSAGES {
+        return Err(Problem::invalid(format!(
+            "`messages` has {} entries; at most {MESSAGES} are allowed",
+            messages.len()
+        )));
+    }
+    let is_regenerated = match request.trigger.as_deref() {
+        None | Some("submit-message") => false,
+        Some("regenerate-message") => true,
+        Some(_) => return Err(Problem::invalid("`trigger` must be submit-message or regenerate-message")),
+    };
+    let Some(last) = messages.pop() else {
+        return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
+    };
+    if last.parts.len() > PARTS {
+        return Err(Problem::invalid(format!("a message has {} parts; at most {PARTS} are allowed", last.parts.len())));
+    }
+    let new = match last.role.as_str() {
+        "user" => prompt(last, hub.clock().time(), is_regenerated || request.message_id.is_some())?,
+        "assistant" => go_on(last)?,
+        _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
+    };
+    Ok(Chat {
+        session: SessionId::parse(&request.id)?,
+        client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
+        model: request.model.as_deref().map(ModelRef::parse).transpose()?,
+        agent: request.agent,
+        page_tools: page_tools(hub, request.tools.unwrap_or_default())?,
+        yields_asks: request.approvals == Some(wire::Approvals::Yield),
+        history: messages,
+        new,
+    })
+}
+
+fn prompt(message: wire::UiMessage, now: Time, anew: bool) -> Result<New, Problem> {
+    let parts: Vec<PartBody> = message.parts.into_iter().filter_map(|part| said(part, now)).collect();
+    let says_something = parts.iter().any(|part| match part {
+        PartBody::Text { text, .. } => !text.trim().is_empty(),
+        _ => true,
+    });
+    if !says_something {
+        return Err(Problem::invalid("the user's message says nothing: it needs a text or a file among its `parts`"));
+    }
+    let message = Some(message.id).filter(|id| !id.is_empty()).map(|id| MessageId::parse(&id)).transpose()?;
+    Ok(New::Prompt { message, parts, anew })
+}
+
+/// What a user says; what is neither text nor file is the page's own.
+fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
+    match part.kind.as_str() {
+        "text" => Some(PartBody::Text { text: part.text?, span: Span { start: now, end: Some(now) } }),
+        "file" => {
+            let mime = part.media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+            Some(PartBody::File(Attachment { mime, filename: part.filename, url: part.url? }))
+        }
+        _ => None,
+    }
+}
+
+fn go_on(message: wire::UiMessage) -> Result<New, Problem> {
+    let (mut results, mut answers) = (Vec::new(), Vec::new());
+    for part in &message.parts {
+        let Some(call) = part.tool_call_id.as_deref() else { continue };
+        if let Some(result) = result(part) {
+            results.push((CallId::parse(call)?, result));
+        }
+        if let Some(wire::UiApproval { id, approved: Some(approved), reason }) = &part.approval {
+            let reply = if *approved { Reply::Once } else { Reply::Reject };
+            answers.push((PermissionId::parse(id)?, Answer { reply, input: None, message: reason.clone() }));
+        }
+    }
+    Ok(New::GoOn { message, results, answers })
+}
+
+/// What a page says came of a call, if it says so.
+fn result(part: &wire::UiPart) -> Option<ToolResult> {
+    match part.state.as_deref()? {
+        "output-available" => {
+            let output = part.output.clone().map_or_else(null, one_line);
+            Some(ToolResult::Given { output, error: None })
+        }
+        "output-error" => {
+            let error = part.error_text.clone().unwrap_or_else(|| "The page failed and does not say why".to_owned());
+            Some(ToolResult::Failed(error))
+        }
+        _ => None,
+    }
+}
+
+fn null() -> Box<RawValue> {
+    to_raw_value(&()).unwrap_or_default()
+}
+
+fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+    let most = hub.limits().tools_per_client;
+    if tools.len() > most {
+        return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
+    }
+    let spec = |tool: wire::PageTool| {
+        let name = ToolName::parse(&tool.name)?;
+        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
+            Problem::invalid(format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
+        })?;
+        let (description, effect) = (tool.description.unwrap_or_default(), Effect::Write);
+        Ok(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }))
+    };
+    tools.into_iter().map(spec).collect()
+}
+
+/// Refuses a page whose tools have the names of others: nobody could tell them apart.
+pub(super) fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Result<(), Problem> {
+    for (place, tool) in page.iter().enumerate() {
+        let name = tool.name.as_str();
+        let is_taken = others.iter().any(|other| other.id() == name || other.alias == name);
+        if is_taken || page.iter().take(place).any(|other| other.name == tool.name) {
+            let problem = format!("the page's tool \"{name}\" has the name of another; choose another name");
+            return Err(Problem::invalid(problem));
+        }
+    }
+    Ok(())
+}
+
+/// An earlier conversation, which only the page knows of, as messages of a session.
+pub(super) fn history(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<wire::UiMessage>) -> Vec<Message> {
+    let (clock, mut messages) = (hub.clock(), Vec::<Message>::new());
+    let now = clock.time();
+    let agent = session.agent.clone().unwrap_or_else(|| "default".into());
+    let part = |body| Arc::new(Part { id: clock.part_id(), body });
+    let id = |id: &str| match MessageId::parse(id) {
+        Ok(id) if !id.as_str().is_empty() => id,
+        _ => clock.message_id(),
+    };
+    let mut asked = None;
+    for message in page {
+        if message.role == "user" {
+            let user = id(&message.id);
+            asked = Some(user.clone());
+            messages.push(Message {
+                id: user,
+                session: session.id.clone(),
+                created: now,
+                role: Role::User(UserMessage {
+                    agent: agent.clone(),
+                    model: model.clone(),
+                    system: None,
+                    tools: Default::default(),
+                    wants_reply: true,
+                }),
+                parts: message.parts.into_iter().filter_map(|part| said(part, now)).map(part).collect(),
+            });
+        } else if let (Some(parent), "assistant") = (&asked, message.role.as_str()) {
+            let mut first = Some(id(&message.id));
+            for step in message.parts.split(|part| part.kind == "step-start").filter(|step| !step.is_empty()) {
+                let parts: Vec<PartBody> = step.iter().filter_map(|said| answered(hub, said, now)).collect();
+                messages.push(Message {
+                    id: first.take().unwrap_or_else(|| clock.message_id()),
+                    session: session.id.clone(),
+                    created: now,
+                    role: Role::Assistant(AssistantMessage {
+                        parent: parent.clone(),
+                        agent: agent.clone(),
+                        model: model.clone(),
+                        completed: Some(now),
+                        finish: Some(StopReason::Other),
+                        usage: Usage::default(),
+                        error: None,
+                    }),
+                    parts: parts.into_iter().map(part).collect(),
+                });
+            }
+        }
+    }
+    messages
+}
+
+/// What an assistant said, in an earlier conversation.
+fn answered(hub: &Hub, part: &wire::UiPart, now: Time) -> Option<PartBody> {
+    let span = Span { start: now, end: Some(now) };
+    if part.kind == "text" {
+        return Some(PartBody::Text { text: part.text.clone()?, span });
+    }
+    let name = part.kind.strip_prefix("tool-").or(part.tool_name.as_deref())?;
+    let call = part.tool_call_id.as_deref().and_then(|id| CallId::parse(id).ok());
+    let call = call.filter(|id| !id.as_str().is_empty()).unwrap_or_else(|| hub.clock().call_id());
+    let result =
+        result(part).unwrap_or_else(|| ToolResult::Failed("It is not known what came of this call".to_owned()));
+    let input = part.input.clone().filter(|input| input.get().starts_with('{'));
+    let input = input.map_or_else(|| to_raw_value(&serde_json::Map::new()).unwrap_or_default(), one_line);
+    Some(PartBody::Tool(ToolPart {
+        provider_call: call.to_string(),
+        call,
+        alias: name.into(),
+        tool: name.into(),
+        request: None,
+        state: ToolState::Done { input, start: now, end: now, result },
+    }))
+}

@@ -1,0 +1,379 @@
+//! From the core to the wire: a turn as chunks of the UI message stream.
+//!
+//! What a page gets to see as `tool-input-available` it may act on. So a call is handed out like that once, when it is
+//! registered and allowed; one that is over when a page comes back is told with its end only.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use handback_core::event::{Field, SessionEvent};
+use handback_core::id::{CallId, MessageId, PartId, PermissionId};
+use handback_core::message::{Message, Part, PartBody, Role, StopReason, ToolPart, ToolResult, ToolState, TurnError};
+use handback_core::permission::{Ask, Reply};
+use handback_core::sessions::RunEvent;
+use handback_wire::chat::{Chunk, UiMessage, UiPart};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::api::client_tools::encode::json;
+
+/// The end of a stream.
+const DONE: &str = "data: [DONE]\n\n";
+
+/// Writes a turn as chunks.
+#[derive(Default)]
+pub(super) struct Encoder {
+    /// The page's name for the message; that of the first step when `None`.
+    message: Option<String>,
+    is_started: bool,
+    /// Names of tools that frontends run.
+    frontend_tools: HashSet<String>,
+    /// Calls that are over already: they are not handed out again.
+    over: HashSet<CallId>,
+    /// Texts that have begun.
+    texts: HashSet<PartId>,
+    /// The calls of the step, by their part.
+    calls: HashMap<PartId, Call>,
+    /// Whether the stream ends when only questions are open.
+    yields_asks: bool,
+    /// Nothing is written until these questions have been passed.
+    passed_over: HashSet<PermissionId>,
+    finish: Option<StopReason>,
+    failure: Option<TurnError>,
+    chunks: Vec<u8>,
+}
+
+struct Call {
+    id: CallId,
+    stage: Stage,
+}
+
+/// How much of a call the page knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its arguments grow.
+    Begun,
+    /// It waits to be allowed.
+    Asked,
+    /// It was not allowed.
+    Denied,
+    /// It is handed out.
+    HandedOut,
+    /// It is the page's own to run, or over.
+    Settled,
+}
+
+impl Encoder {
+    /// Writes a turn; these are the names of the tools that frontends run.
+    pub(super) fn new(frontend_tools: impl IntoIterator<Item = String>) -> Self {
+        Self { frontend_tools: frontend_tools.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The page has a name for the message, which goes on.
+    pub(super) fn continues(self, message: &str) -> Self {
+        Self { message: Some(message.to_owned()), ..self }
+    }
+
+    /// The stream ends when nothing but questions to the user is open.
+    pub(super) fn yields_asks(self, yields_asks: bool) -> Self {
+        Self { yields_asks, ..self }
+    }
+
+    /// The page knows all up to these questions.
+    pub(super) fn after(self, asks: impl IntoIterator<Item = PermissionId>) -> Self {
+        Self { passed_over: asks.into_iter().collect(), ..self }
+    }
+
+    /// These calls are over; they are told with their end only.
+    pub(super) fn without(self, over: HashSet<CallId>) -> Self {
+        Self { over, ..self }
+    }
+
+    /// What is written so far.
+    pub(super) fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.chunks))
+    }
+
+    /// Whether nothing but questions to the user is open, and the stream may end for now.
+    pub(super) fn waits_for_user(&self) -> bool {
+        let is_open = |stage: Stage| matches!(stage, Stage::Begun | Stage::Denied | Stage::HandedOut);
+        self.yields_asks
+            && self.calls.values().any(|call| call.stage == Stage::Asked)
+            && !self.calls.values().any(|call| is_open(call.stage))
+    }
+
+    /// Writes a message that is complete.
+    pub(super) fn stored(&mut self, message: &Message) {
+        self.begin_step(&message.id);
+        for part in &message.parts {
+            if let PartBody::Tool(tool) = &part.body {
+                self.over.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
+            }
+            self.part(part);
+        }
+        self.end_step(message);
+    }
+
+    /// Writes what a turn tells.
+    pub(super) fn event(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Session(SessionEvent::Message(message)) => match &message.role {
+                Role::Assistant(said) if said.completed.is_some() => self.end_step(message),
+                Role::Assistant(_) => self.begin_step(&message.id),
+                Role::User(_) => {}
+            },
+            RunEvent::Session(SessionEvent::Part { part, delta: None, .. }) => self.part(part),
+            RunEvent::Session(SessionEvent::Delta { part, field, delta, .. }) => self.grow(part, *field, delta),
+            RunEvent::Session(SessionEvent::Failed(error)) => self.failure = Some(TurnError::clone(error)),
+            RunEvent::Session(_) => {}
+            RunEvent::Asked(ask) => self.ask(ask),
+            RunEvent::Answered(ask, reply) => self.answer(ask, *reply),
+        }
+    }
+
+    /// Writes the end of the stream, and how the turn ended.
+    pub(super) fn end(&mut self) -> Bytes {
+        match self.failure.take() {
+            Some(TurnError::Aborted(reason)) => self.write(&Chunk::Abort { reason: &reason }),
+            Some(error) => {
+                self.write(&Chunk::Error { error_text: error.message() });
+                self.write(&Chunk::Finish { finish_reason: "error" });
+            }
+            None => {
+                let reason = self.finish.filter(|_| !self.waits_for_user()).unwrap_or(StopReason::ToolCalls);
+                self.write(&Chunk::Finish { finish_reason: reason.as_str() });
+            }
+        }
+        self.chunks.extend_from_slice(DONE.as_bytes());
+        self.take()
+    }
+
+    fn write(&mut self, chunk: &Chunk<'_>) {
+        if self.passed_over.is_empty() {
+            self.chunks.extend_from_slice(b"data: ");
+            self.chunks.extend_from_slice(json(chunk).as_bytes());
+            self.chunks.extend_from_slice(b"\n\n");
+        }
+    }
+
+    fn start(&mut self) {
+        if !self.is_started && self.passed_over.is_empty() {
+            self.is_started = true;
+            let message = self.message.clone().unwrap_or_default();
+            self.write(&Chunk::Start { message_id: &message });
+        }
+    }
+
+    fn begin_step(&mut self, message: &MessageId) {
+        self.message.get_or_insert_with(|| message.to_string());
+        self.start();
+        self.calls.clear();
+        self.write(&Chunk::StartStep);
+    }
+
+    fn end_step(&mut self, message: &Message) {
+        if let Role::Assistant(said) = &message.role {
+            self.finish = said.finish.or(self.finish);
+        }
+        self.write(&Chunk::FinishStep);
+    }
+
+    fn grow(&mut self, part: &PartId, field: Field, delta: &str) {
+        let id = part.as_str();
+        let is_new = field != Field::Arguments && self.texts.insert(part.clone());
+        match field {
+            Field::Text => {
+                if is_new {
+                    self.write(&Chunk::TextStart { id });
+                }
+                self.write(&Chunk::TextDelta { id, delta });
+            }
+            Field::Reasoning => {
+                if is_new {
+                    self.write(&Chunk::ReasoningStart { id });
+                }
+                self.write(&Chunk::ReasoningDelta { id, delta });
+            }
+            Field::Arguments => {
+                if let Some(call) = self.calls.get(part).map(|call| call.id.clone()) {
+                    self.write(&Chunk::ToolInputDelta { tool_call_id: call.as_str(), input_text_delta: delta });
+                }
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Part) {
+        let id = part.id.as_str();
+        match &part.body {
+            PartBody::Text { text, .. } => {
+                if !self.texts.contains(&part.id) && !text.is_empty() {
+                    self.grow(&part.id, Field::Text, text);
+                }
+                if self.texts.remove(&part.id) {
+                    self.write(&Chunk::TextEnd { id });
+                }
+            }
+            PartBody::Reasoning { text, .. } => {
+                if !self.texts.contains(&part.id) && !text.is_empty() {
+                    self.grow(&part.id, Field::Reasoning, text);
+                }
+                if self.texts.remove(&part.id) {
+                    self.write(&Chunk::ReasoningEnd { id });
+                }
+            }
+            PartBody::Tool(tool) => self.tool(&part.id, tool),
+            PartBody::File(_) | PartBody::StepStart | PartBody::StepFinish { .. } => {}
+        }
+    }
+
+    fn tool(&mut self, part: &PartId, tool: &ToolPart) {
+        let (tool_call_id, tool_name) = (tool.call.as_str(), tool.tool.as_str());
+        if !self.calls.contains_key(part) {
+            self.calls.insert(part.clone(), Call { id: tool.call.clone(), stage: Stage::Begun });
+            self.write(&Chunk::ToolInputStart { tool_call_id, tool_name });
+            if !matches!(tool.state, ToolState::Pending { .. }) {
+                self.write(&Chunk::ToolInputDelta { tool_call_id, input_text_delta: tool.arguments() });
+            }
+        }
+        let before = self.calls.get(part).map_or(Stage::Begun, |call| call.stage);
+        let stage = match &tool.state {
+            ToolState::Pending { .. } => return,
+            ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => {
+                let is_yielded = matches!(tool.state, ToolState::Yielded { .. });
+                // The page is not to run what others do.
+                let provider_executed = (!is_yielded && !self.frontend_tools.contains(tool_name)).then_some(true);
+                if !self.over.contains(&tool.call) {
+                    self.write(&Chunk::ToolInputAvailable { tool_call_id, tool_name, input, provider_executed });
+                }
+                if is_yielded { Stage::Settled } else { Stage::HandedOut }
+            }
+            ToolState::Done { input, result, .. } => {
+                match result {
+                    ToolResult::Failed(_) if before == Stage::Denied => {
+                        self.write(&Chunk::ToolOutputDenied { tool_call_id });
+                    }
+                    // It was never handed out to anybody.
+                    ToolResult::Failed(error_text) if before == Stage::Begun && !self.over.contains(&tool.call) => {
+                        self.write(&Chunk::ToolInputError { tool_call_id, tool_name, input, error_text });
+                    }
+                    ToolResult::Failed(error_text) | ToolResult::Given { error: Some(error_text), .. } => {
+                        self.write(&Chunk::ToolOutputError { tool_call_id, error_text });
+                    }
+                    ToolResult::Given { output, error: None } => {
+                        self.write(&Chunk::ToolOutputAvailable { tool_call_id, output });
+                    }
+                    ToolResult::Completed { output, .. } => {
+                        self.write(&Chunk::ToolOutputAvailable { tool_call_id, output: &as_json(output) });
+                    }
+                }
+                Stage::Settled
+            }
+        };
+        self.set_stage(&tool.call, stage);
+    }
+
+    fn ask(&mut self, ask: &Ask) {
+        if self.passed_over.remove(&ask.id) {
+            self.start();
+        } else {
+            let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.call.as_str());
+            self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
+        }
+        self.set_stage(&ask.call.call, Stage::Asked);
+    }
+
+    fn answer(&mut self, ask: &Ask, reply: Reply) {
+        let approved = reply != Reply::Reject;
+        self.write(&Chunk::ToolApprovalResponse { approval_id: ask.id.as_str(), approved });
+        self.set_stage(&ask.call.call, if approved { Stage::HandedOut } else { Stage::Denied });
+    }
+
+    fn set_stage(&mut self, id: &CallId, stage: Stage) {
+        if let Some(call) = self.calls.values_mut().find(|call| call.id == *id) {
+            call.stage = stage;
+        }
+    }
+}
+
+/// A text as JSON.
+fn as_json(text: &str) -> Box<RawValue> {
+    to_raw_value(text).unwrap_or_default()
+}
+
+/// A conversation as a page has it: the steps of a turn are one message.
+pub(super) fn messages(stored: &[std::sync::Arc<Message>]) -> Vec<UiMessage> {
+    let mut messages = Vec::<UiMessage>::new();
+    let mut answers = HashMap::<&MessageId, usize>::new();
+    for message in stored {
+        match &message.role {
+            Role::User(_) => messages.push(UiMessage {
+                id: message.id.to_string(),
+                role: "user".to_owned(),
+                parts: message.parts.iter().filter_map(|part| said(part)).collect(),
+            }),
+            Role::Assistant(said) => {
+                let place = *answers.entry(&said.parent).or_insert_with(|| {
+                    messages.push(UiMessage {
+                        id: message.id.to_string(),
+                        role: "assistant".to_owned(),
+                        parts: Vec::new(),
+                    });
+                    messages.len() - 1
+                });
+                if let Some(answer) = messages.get_mut(place) {
+                    let step = UiPart { kind: "step-start".to_owned(), ..UiPart::default() };
+                    answer.parts.push(step);
+                    answer.parts.extend(message.parts.iter().filter_map(|part| self::said(part)));
+                }
+            }
+        }
+    }
+    messages
+}
+
+/// A part as a page has it.
+fn said(part: &Part) -> Option<UiPart> {
+    let text = |kind: &str, text: &str| UiPart {
+        kind: kind.to_owned(),
+        text: Some(text.to_owned()),
+        state: Some("done".to_owned()),
+        ..UiPart::default()
+    };
+    match &part.body {
+        PartBody::Text { text: said, .. } => Some(text("text", said)),
+        PartBody::Reasoning { text: thought, .. } => Some(text("reasoning", thought)),
+        PartBody::File(file) => Some(UiPart {
+            kind: "file".to_owned(),
+            media_type: Some(file.mime.clone()),
+            filename: file.filename.clone(),
+            url: Some(file.url.clone()),
+            ..UiPart::default()
+        }),
+        PartBody::Tool(tool) => Some(call(tool)),
+        PartBody::StepStart | PartBody::StepFinish { .. } => None,
+    }
+}
+
+fn call(tool: &ToolPart) -> UiPart {
+    let common =
+        UiPart { kind: format!("tool-{}", tool.tool), tool_call_id: Some(tool.call.to_string()), ..UiPart::default() };
+    let state = |state: &str, input: &RawValue| UiPart {
+        state: Some(state.to_owned()),
+        input: Some(input.to_owned()),
+        ..common.clone()
+    };
+    match &tool.state {
+        ToolState::Pending { .. } => UiPart { state: Some("input-streaming".to_owned()), ..common },
+        ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => state("input-available", input),
+        ToolState::Done { input, result, .. } => match result {
+            ToolResult::Completed { output, .. } => {
+                UiPart { output: Some(as_json(output)), ..state("output-available", input) }
+            }
+            ToolResult::Given { output, error: None } => {
+                UiPart { output: Some(output.clone()), ..state("output-available", input) }
+            }
+            ToolResult::Failed(error) | ToolResult::Given { error: Some(error), .. } => {
+                UiPart { error_text: Some(error.clone()), ..state("output-error", input) }
+            }
+        },
+    }
+}

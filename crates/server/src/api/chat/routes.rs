@@ -1,0 +1,284 @@
+//! The routes of chats.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use handback_core::id::{MessageId, SessionId};
+use handback_core::message::{Message, PartBody, Role, Session};
+use handback_core::permission::NotAnswered;
+use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
+use handback_wire::chat as wire;
+use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::decode::{self, Chat, New};
+use super::encode::{self, Encoder};
+use super::stream;
+use crate::api::session::{client_header, must_own};
+use crate::api::{Answer, PathValue};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::Json;
+use crate::problem::Problem;
+
+/// The routes of this API.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(chat)).routes(routes!(show)).routes(routes!(resume)).routes(routes!(abort))
+}
+
+/// Say something in a chat, or go on with it
+///
+/// What the AI SDK's `useChat` sends; the answer is its UI message stream. Closing the connection does not stop the
+/// turn: come back to it with `GET /api/chat/{id}/stream`.
+#[utoipa::path(post, path = "/api/chat", tag = "chats", request_body = wire::ChatRequest,
+    responses(
+        (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
+        (status = 400, description = "Bad body, unknown agent or model, a tool of the page has the name of another", body = handback_wire::error::ErrorBody),
+        (status = 403, description = "Another client's chat", body = handback_wire::error::ErrorBody),
+        (status = 409, description = "Too many prompts wait", body = handback_wire::error::ErrorBody),
+    ))]
+async fn chat(
+    State(app): State<App>,
+    principal: Principal,
+    headers: HeaderMap,
+    Json(request): Json<wire::ChatRequest>,
+) -> Result<Response, Problem> {
+    let mut chat = decode::chat(app.hub(), request)?;
+    chat.client = client_header(&headers, chat.client)?;
+    if let Principal::Client(own) = &principal {
+        principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;
+        principal.session(Some(chat.session.clone()))?;
+    }
+    let new = NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
+    let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
+    must_own(&principal, &session)?;
+    decode::must_not_shadow(&chat.page_tools, &app.sessions().offered(&session, &BTreeMap::new(), &[]))?;
+    let mut turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
+    turn.import().await?;
+    turn.take().await
+}
+
+fn audience(chat: &Chat) -> Audience {
+    Audience { follows: true, has_frontend: true, page_tools: chat.page_tools.clone() }
+}
+
+/// A request on its way to a turn.
+struct Turn<'a> {
+    app: &'a App,
+    principal: &'a Principal,
+    session: Arc<Session>,
+    audience: Audience,
+    chat: Chat,
+}
+
+impl Turn<'_> {
+    /// Takes up a conversation that only the page knows of: the server has lost it, or never had it.
+    async fn import(&mut self) -> Result<(), Problem> {
+        let sessions = self.app.sessions();
+        if self.chat.history.is_empty() || !sessions.messages(&self.session.id).await?.is_empty() {
+            return Ok(());
+        }
+        let mut said = std::mem::take(&mut self.chat.history);
+        if let New::GoOn { message, .. } = &self.chat.new {
+            said.push(message.clone());
+        }
+        let model = self.chat.model.as_ref().or(self.session.model.as_ref()).unwrap_or(&sessions.setup().default_model);
+        Ok(sessions.import(decode::history(self.app.hub(), &self.session, model, said)).await?)
+    }
+
+    async fn take(self) -> Result<Response, Problem> {
+        let (message, anew) = match &self.chat.new {
+            New::GoOn { .. } => return self.go_on().await,
+            New::Prompt { message: None, .. } => return self.prompt().await,
+            New::Prompt { message: Some(message), anew, .. } => (message.clone(), *anew),
+        };
+        if anew {
+            self.app.sessions().rewind(&self.session.id, &message).await?;
+            return self.prompt().await;
+        }
+        let stored = self.app.sessions().messages(&self.session.id).await?;
+        match stored.iter().any(|known| known.id == message) {
+            // The same again: its answer may have been lost on its way.
+            true => self.repeat(&message, stored).await,
+            false => self.prompt().await,
+        }
+    }
+
+    /// The user says something.
+    async fn prompt(self) -> Result<Response, Problem> {
+        let New::Prompt { message, parts, .. } = self.chat.new else { return Err(nothing_new()) };
+        let prompt = Prompt {
+            client: self.chat.client,
+            message,
+            agent: self.chat.agent.map(Into::into),
+            model: self.chat.model,
+            system: None,
+            tools: BTreeMap::new(),
+            parts,
+            wants_reply: true,
+            audience: self.audience,
+        };
+        let Prompted { feed, .. } = self.app.sessions().prompt(&self.session, prompt).await?;
+        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
+        Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()))
+    }
+
+    /// A prompt that was taken before: its turn is followed, or its answer told, from the beginning.
+    async fn repeat(self, user: &MessageId, stored: Vec<Arc<Message>>) -> Result<Response, Problem> {
+        let feed = self.app.sessions().feed(&self.session.id).filter(|feed| feed.user() == user);
+        let answers = answers(stored, user);
+        if feed.is_none() && answers.is_empty() {
+            self.app.sessions().rewind(&self.session.id, user).await?;
+            return self.prompt().await;
+        }
+        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
+        Ok(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref()))
+    }
+
+    /// The page says what came of its calls, or what the user said to questions.
+    async fn go_on(self) -> Result<Response, Problem> {
+        let New::GoOn { message, results, answers: replies } = self.chat.new else { return Err(nothing_new()) };
+        let sessions = self.app.sessions();
+        let asks: Vec<_> = replies.iter().map(|(ask, _)| ask.clone()).collect();
+        for (ask, answer) in replies {
+            if sessions.hub().ask(&ask).is_none_or(|open| open.call.session != self.session.id) {
+                continue;
+            }
+            match sessions.answer(&ask, &self.principal.caller(), answer).await {
+                // Somebody else was quicker.
+                Ok(_) | Err(NotAnswered::Unknown(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let stored = sessions.messages(&self.session.id).await?;
+        let is_user = |message: &&Arc<Message>| matches!(&message.role, Role::User(said) if said.wants_reply);
+        let Some(user) = stored.iter().rev().find(is_user).cloned() else { return Err(nothing_new()) };
+        let encoder = encoder(self.app).continues(&message.id).yields_asks(self.chat.yields_asks);
+        let answers = answers(stored, &user.id);
+        let running = || sessions.feed(&self.session.id).filter(|feed| feed.user() == &user.id);
+        let known = answers.iter().rposition(|answer| knows(&message, answer));
+        let ends_with_calls = answers.last().is_some_and(|last| last.parts.iter().any(|part| part.is_call()));
+        if running().is_none() && ends_with_calls {
+            match sessions.go_on(&self.session, &user, self.chat.client, self.audience, results).await {
+                Ok(Prompted { feed, .. }) => {
+                    return Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()));
+                }
+                // The same again: it goes on already.
+                Err(SessionError::DuplicateMessage(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match running() {
+            Some(feed) => {
+                let asked = asks.into_iter().filter(|ask| stream::has_asked(&feed, ask));
+                let encoder = encoder.without(stream::over(&feed)).after(asked);
+                Ok(stream::response(self.app, self.principal, encoder, &[], Some(&feed)))
+            }
+            // It went on before; what the page does not have yet is told.
+            None => {
+                let rest = known.map_or(&[][..], |known| answers.get(known + 1..).unwrap_or_default());
+                Ok(stream::response(self.app, self.principal, encoder, rest, None))
+            }
+        }
+    }
+}
+
+/// Whether a page's message has a call of a stored one.
+fn knows(page: &wire::UiMessage, stored: &Message) -> bool {
+    stored.parts.iter().any(|part| match &part.body {
+        PartBody::Tool(tool) => page.parts.iter().any(|part| part.tool_call_id.as_deref() == Some(tool.call.as_str())),
+        _ => false,
+    })
+}
+
+/// The answers to a user's message.
+fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
+    let answers = |message: &Arc<Message>| matches!(&message.role, Role::Assistant(said) if said.parent == *user);
+    stored.into_iter().filter(answers).collect()
+}
+
+fn nothing_new() -> Problem {
+    Problem::invalid("there is nothing to answer: no message of a user is known in this chat")
+}
+
+fn encoder(app: &App) -> Encoder {
+    Encoder::new(app.sessions().setup().frontend_tools.iter().map(|tool| tool.name.to_string()))
+}
+
+/// A turn with all that was answered before it went on.
+fn from_beginning(
+    app: &App,
+    principal: &Principal,
+    encoder: Encoder,
+    mut answers: Vec<Arc<Message>>,
+    feed: Option<&Feed>,
+) -> Response {
+    let Some(feed) = feed else { return stream::response(app, principal, encoder, &answers, None) };
+    // What is being answered now is in the feed.
+    answers.retain(|answer| {
+        let is_complete = matches!(&answer.role, Role::Assistant(said) if said.completed.is_some());
+        is_complete && !stream::has_message(feed, &answer.id)
+    });
+    stream::response(app, principal, encoder.without(stream::over(feed)), &answers, Some(feed))
+}
+
+/// A session of a chat, if there is one that the caller may use.
+async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<Session>>, Problem> {
+    let session = match app.sessions().get(&SessionId::parse(id)?).await {
+        Ok(session) => session,
+        Err(SessionError::Unknown(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    must_own(principal, &session)?;
+    Ok(Some(session))
+}
+
+/// Show a chat with its messages, as a page has them
+#[utoipa::path(get, path = "/api/chat/{id}", tag = "chats",
+    params(("id" = String, Path, description = "The chat")),
+    responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat", body = handback_wire::error::ErrorBody)))]
+async fn show(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(id): PathValue,
+) -> Result<Answer<wire::Chat>, Problem> {
+    let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
+    let messages = encode::messages(&app.sessions().messages(&session.id).await?);
+    Ok(Answer(wire::Chat { id, messages }))
+}
+
+/// Come back to the turn that is under way, from its beginning
+#[utoipa::path(get, path = "/api/chat/{id}/stream", tag = "chats",
+    params(("id" = String, Path, description = "The chat")),
+    responses(
+        (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing is under way"),
+    ))]
+async fn resume(State(app): State<App>, principal: Principal, PathValue(id): PathValue) -> Result<Response, Problem> {
+    let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let Some(feed) = app.sessions().feed(&session.id) else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let answers = answers(app.sessions().messages(&session.id).await?, feed.user());
+    Ok(from_beginning(&app, &principal, encoder(&app), answers, Some(&feed)))
+}
+
+/// Stop the turn that is under way
+#[utoipa::path(post, path = "/api/chat/{id}/abort", tag = "chats",
+    params(("id" = String, Path, description = "The chat")),
+    responses((status = 200, description = "It is over"), (status = 404, description = "No such chat", body = handback_wire::error::ErrorBody)))]
+async fn abort(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(id): PathValue,
+) -> Result<Answer<serde_json::Value>, Problem> {
+    let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
+    app.sessions().abort(&session.id).await;
+    Ok(Answer(json!({ "ok": true })))
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::not_found(format!("there is no chat {id}"))
+}

@@ -1,0 +1,105 @@
+//! A turn on its way to a page: what was stored, what the turn tells, and its end.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use handback_core::event::SessionEvent;
+use handback_core::id::{CallId, MessageId, PermissionId};
+use handback_core::message::{Message, PartBody, ToolState};
+use handback_core::sessions::{Feed, RunEvent};
+
+use super::encode::Encoder;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::transport::sse::{self, Next};
+
+/// A comment, which readers pass over.
+const KEEP_ALIVE: &str = ": keep-alive\n\n";
+
+/// Streams a turn: first these messages, which are complete, then what the turn tells, if one is under way.
+pub(super) fn response(
+    app: &App,
+    principal: &Principal,
+    mut encoder: Encoder,
+    stored: &[Arc<Message>],
+    feed: Option<&Feed>,
+) -> Response {
+    stored.iter().for_each(|message| encoder.stored(message));
+    let events: Pin<Box<dyn Stream<Item = RunEvent> + Send>> = match feed.map(Feed::follow) {
+        Some(follower) => {
+            Box::pin(stream::unfold(follower, async |mut follower| Some((follower.next().await?, follower))))
+        }
+        None => Box::pin(stream::empty()),
+    };
+    let source = Turn { encoder, events, is_over: false };
+    let lifetime: Option<Duration> =
+        principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default());
+    let mut response = sse::response(source, KEEP_ALIVE, app.config().client_tools.keepalive_interval, lifetime);
+    response.headers_mut().insert("x-vercel-ai-ui-message-stream", HeaderValue::from_static("v1"));
+    response
+}
+
+/// The calls of a turn that are over already.
+pub(super) fn over(feed: &Feed) -> HashSet<CallId> {
+    let mut over = HashSet::new();
+    feed.any(|event| {
+        if let RunEvent::Session(SessionEvent::Part { part, .. }) = event
+            && let PartBody::Tool(tool) = &part.body
+            && matches!(tool.state, ToolState::Done { .. })
+        {
+            over.insert(tool.call.clone());
+        }
+        false
+    });
+    over
+}
+
+/// Whether a turn has told of a message.
+pub(super) fn has_message(feed: &Feed, id: &MessageId) -> bool {
+    feed.any(|event| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id))
+}
+
+/// Whether a turn has asked a question.
+pub(super) fn has_asked(feed: &Feed, id: &PermissionId) -> bool {
+    feed.any(|event| matches!(event, RunEvent::Asked(ask) if ask.id == *id))
+}
+
+struct Turn {
+    encoder: Encoder,
+    events: Pin<Box<dyn Stream<Item = RunEvent> + Send>>,
+    is_over: bool,
+}
+
+impl sse::Source for Turn {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if self.is_over {
+            return Poll::Ready(Next::End);
+        }
+        loop {
+            let written = self.encoder.take();
+            if !written.is_empty() {
+                return Poll::Ready(Next::Frame(written));
+            }
+            match self.events.as_mut().poll_next(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(event)) => {
+                    self.encoder.event(&event);
+                    if !self.encoder.waits_for_user() {
+                        continue;
+                    }
+                }
+                Poll::Ready(None) => {}
+            }
+            self.is_over = true;
+            let end: Bytes = self.encoder.end();
+            return Poll::Ready(Next::Frame(end));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Tools that a frontend runs: `POST /api/tools/ack` and `POST /api/tools/claim`.
+
+mod decode;
+mod routes;
+
+pub use routes::routes;

@@ -1,0 +1,98 @@
+//! From the wire to the core.
+
+use handback_core::call::{Ack, AckStatus};
+use handback_core::id::RequestId;
+use handback_wire::frontend_tools as wire;
+
+use crate::problem::Problem;
+
+/// Bytes of a claimant's name.
+const CLAIMANT_BYTES: usize = 256;
+
+/// The call that is meant.
+pub(super) fn call(id: &str) -> Result<RequestId, Problem> {
+    if id.is_empty() {
+        return Err(Problem::invalid("`toolCallId` is missing: it says which call is meant"));
+    }
+    Ok(RequestId::parse(id)?)
+}
+
+/// What a frontend says of a call.
+pub(super) fn ack(ack: &wire::Ack) -> Result<Ack, Problem> {
+    let status = match ack.status.as_str() {
+        "success" => AckStatus::Success,
+        "failed" => AckStatus::Failed,
+        "timeout" => AckStatus::Timeout,
+        "" => return Err(Problem::invalid("`status` is missing: success, failed or timeout")),
+        _ => return Err(Problem::invalid("`status` must be success, failed or timeout")),
+    };
+    if let Some(time) = &ack.requested_at
+        && !is_time(time)
+    {
+        return Err(Problem::invalid("`requestedAt` must be a time as in 2026-02-01T12:34:56.789Z (RFC 3339)"));
+    }
+    Ok(match status {
+        // Whatever else is said, there is nothing to it.
+        AckStatus::Timeout => Ack::timeout(),
+        status => Ack {
+            status,
+            output: ack.output.clone(),
+            error_text: ack.error_text.clone(),
+            requested_at: ack.requested_at.clone(),
+        },
+    })
+}
+
+/// The name of whoever claims a call.
+pub(super) fn claimant(name: &str) -> Result<&str, Problem> {
+    if (1..=CLAIMANT_BYTES).contains(&name.len()) {
+        Ok(name)
+    } else {
+        Err(Problem::invalid(format!("`claimant` must be a name of 1 to {CLAIMANT_BYTES} bytes")))
+    }
+}
+
+/// Whether a text is a time of RFC 3339: in UTC, or with an offset, which is looked at here.
+fn is_time(text: &str) -> bool {
+    let local = text.len().checked_sub(6).and_then(|place| text.split_at_checked(place));
+    let utc = match local.map(|(local, offset)| (local, offset.as_bytes())) {
+        Some((local, &[b'+' | b'-', h1 @ b'0'..=b'2', h2 @ b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9'])) => {
+            if (h1, h2) > (b'2', b'3') {
+                return false;
+            }
+            format!("{local}Z")
+        }
+        _ => text.to_owned(),
+    };
+    humantime::parse_rfc3339(&utc.to_ascii_uppercase()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_rfc_3339() {
+        for good in [
+            "2025-02-01T12:34:56.789Z",
+            "2025-02-01T12:34:56z",
+            "2025-02-01T12:34:56.7+02:00",
+            "2024-02-29T00:00:00-23:59",
+        ] {
+            assert!(is_time(good), "{good}");
+        }
+        for bad in [
+            "",
+            "now",
+            "2025-02-01",
+            "2025-02-01T12:34:56",
+            "2025-13-01T00:00:00Z",
+            "2025-02-01T12:34:56+24:00",
+            "2025-02-01T12:34:56+0200",
+            "1738413296",
+            "é2025-02-01T12:34:56+02:00",
+        ] {
+            assert!(!is_time(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The tools that frontends run: `open-url`, which is built in, those that are configured, and what an embedding program
+//! adds.
+
+use std::sync::Arc;
+
+use handback_core::Hub;
+use handback_core::frontend::timeout_of;
+use handback_core::id::ToolName;
+use handback_core::schema::Schema;
+use handback_core::tool::{Effect, ToolSpec};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::config::{Config, FrontendTool};
+
+/// A tool that cannot be used as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("tools.{name}: {problem}")]
+pub struct InvalidTool {
+    name: String,
+    problem: String,
+}
+
+/// All of them; of two with one name the later counts.
+pub(crate) fn all(hub: &Hub, config: &Config, added: Vec<ToolSpec>) -> Result<Vec<Arc<ToolSpec>>, InvalidTool> {
+    let mut tools = vec![Arc::new(open_url(hub)?)];
+    let configured = config.tools.iter().map(|(name, tool)| spec(hub, name, tool));
+    for tool in configured.chain(added.into_iter().map(Ok)) {
+        let tool = tool?;
+        tools.retain(|known| known.name != tool.name);
+        tools.push(Arc::new(tool));
+    }
+    Ok(tools)
+}
+
+/// A tool from the settings.
+fn spec(hub: &Hub, name: &str, tool: &FrontendTool) -> Result<ToolSpec, InvalidTool> {
+    let invalid = |problem: String| InvalidTool { name: name.to_owned(), problem };
+    let parameters =
+        tool.parameters.as_ref().map(to_raw_value).transpose().map_err(|error| invalid(error.to_string()))?;
+    Ok(ToolSpec {
+        name: ToolName::parse(name).map_err(|error| invalid(error.to_string()))?,
+        description: tool.description.clone(),
+        schema: compile(hub, parameters.as_deref()).map_err(|problem| invalid(format!("parameters: {problem}")))?,
+        timeout: Some(timeout_of(tool.timeout_sec)),
+        effect: Effect::Write,
+        version: None,
+    })
+}
+
+fn compile(hub: &Hub, parameters: Option<&RawValue>) -> Result<Arc<Schema>, String> {
+    hub.schemas().compile(parameters, hub.limits()).map_err(|error| error.to_string())
+}
+
+/// Opens an address where the user can see it.
+fn open_url(hub: &Hub) -> Result<ToolSpec, InvalidTool> {
+    let tool = FrontendTool {
+        description: "Opens a web address in the user's browser, where they can see it. Use it when the user wants to \
+                      open, visit or see a page. Only http and https addresses can be opened."
+            .to_owned(),
+        parameters: Some(json!({
+            "type": "object",
+            "properties": {
+                "url": {
+                    "type": "string",
+                    "description": "The address, with http:// or https://",
+                    "pattern": "^[hH][tT][tT][pP][sS]?://",
+                },
+                "title": { "type": "string", "description": "What to call the page, for the user" },
+                "timeoutSec": { "type": "number", "description": "How many seconds to wait for the user's browser" },
+            },
+            "required": ["url"],
+        })),
+        ..FrontendTool::default()
+    };
+    spec(hub, "open-url", &tool)
+}

@@ -1,0 +1,58 @@
+//! Tools that a frontend runs: what it says of a call, and how it claims one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What a frontend says of a call. Everything is optional to be read, so that an error can say what is wrong.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ack {
+    /// The call.
+    pub tool_call_id: String,
+    /// `success`, `failed` or `timeout`.
+    pub status: String,
+    /// What came of it, any JSON.
+    #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub output: Option<Box<RawValue>>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_text: Option<String>,
+    /// When the frontend began with it, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_at: Option<String>,
+    /// Who has claimed the call, where it was claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimant: Option<String>,
+}
+
+/// A frontend claims a call, so that no other runs it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Claim {
+    /// The call.
+    pub tool_call_id: String,
+    /// A name that is this frontend's own.
+    pub claimant: String,
+    /// Whether it is let go instead.
+    pub release: Option<bool>,
+}
+
+/// What is answered to an ack or a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Acknowledged {
+    /// Whether it counts.
+    pub ok: bool,
+    /// The same was said before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<bool>,
+    /// Why it does not count: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What is wrong with it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

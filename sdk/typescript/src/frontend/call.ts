@@ -1,0 +1,261 @@
+// One call, from the claim to the ack.
+
+import { HandbackError } from "../error.js";
+import { messageOf } from "../tools/result.js";
+import type { Deadline } from "../tools/time.js";
+import type { Ack, Acks, Attempt } from "./acks.js";
+import { deadlineOf, type Ending, failed, freshDeadline, run } from "./ending.js";
+import type { Notes } from "./notes.js";
+import { whenHidden } from "./page.js";
+import { LAST_TRY, persist } from "./retry.js";
+import type {
+  FrontendCallPhase,
+  FrontendCallState,
+  FrontendToolHandler,
+  FrontendToolOptions,
+  FrontendToolRequest,
+} from "./state.js";
+
+const RELOADED = "outcome unknown: the page was reloaded while it ran";
+const NOT_KEPT = "outcome unknown: it ran before the page was reloaded, and its output was too large to be kept";
+
+export interface RegisteredTool extends FrontendToolOptions {
+  readonly handler: FrontendToolHandler<never>;
+}
+
+/** What a call needs from its executor. */
+export interface Surroundings {
+  readonly acks: Acks;
+  readonly notes: Notes;
+  /** The name under which calls are claimed. */
+  claimant(): Promise<string>;
+  find(toolName: string): RegisteredTool | undefined;
+  /** The state of a call is another one. */
+  changed(): void;
+}
+
+/** What a state says beside its phase. */
+type Facts = Partial<Omit<FrontendCallState, keyof FrontendToolRequest | "phase">>;
+
+export class Call {
+  state: FrontendCallState;
+  #request: FrontendToolRequest;
+  readonly #around: Surroundings;
+  #deadline: Deadline;
+  /** What the server was told last, or is to be. */
+  #ack: Ack | undefined;
+  /** Whether this tab has claimed it, now or before a reload. */
+  #isOurs: boolean;
+  #isNew = true;
+  /** Stops telling the server an outcome. */
+  #delivery = new AbortController();
+  /** What is under way, or was. */
+  #work: Promise<void> | undefined;
+
+  constructor(request: FrontendToolRequest, surroundings: Surroundings) {
+    this.#request = request;
+    this.#around = surroundings;
+    const note = surroundings.notes.read(request.toolCallId);
+    this.#ack = note?.ack ?? undefined;
+    this.#isOurs = note !== undefined;
+    this.#deadline = deadlineOf(request, surroundings.acks);
+    this.state = this.#newState("claiming");
+  }
+
+  /** Whether something is still to come by itself. */
+  get isUnderWay(): boolean {
+    return ["claiming", "running", "acking"].includes(this.state.phase);
+  }
+
+  /** Executes it as it is given now, unless that was done before. Resolves when nothing more comes by itself. */
+  execute(request: FrontendToolRequest): Promise<FrontendCallState> {
+    const { phase, outcome } = this.state;
+    const mayBegin = this.#isNew || phase === "waiting" || (phase === "failed" && outcome === undefined);
+    if (mayBegin) {
+      this.#isNew = false;
+      this.#request = request;
+      this.#work = this.#execute();
+    }
+    return this.#settled();
+  }
+
+  /**
+   * Runs its handler once more because a person wants it, before this returns if no other page can have the call.
+   * Resolves when nothing more comes by itself.
+   */
+  retry(): Promise<FrontendCallState> {
+    const { phase } = this.state;
+    if (!this.#isNew && (phase === "claiming" || phase === "running")) return this.#settled();
+    this.#isNew = false;
+    this.#work = this.#isOurs || isOver(phase) ? this.#runAgain() : this.#claimAndRunAgain();
+    return this.#settled();
+  }
+
+  async #settled(): Promise<FrontendCallState> {
+    for (;;) {
+      const work = this.#work;
+      await work;
+      if (work === this.#work) return this.state;
+    }
+  }
+
+  async #execute(): Promise<void> {
+    const { notes, find } = this.#around;
+    const { toolCallId, toolName } = this.#request;
+    if (this.#ack) return this.#deliver(this.#ack);
+    if (!(await this.#claim())) return;
+    // Read only now: another executor of this page may have the same name, and be quicker.
+    const note = notes.read(toolCallId);
+    if (note?.ack) return this.#deliver(note.ack);
+    if (note && note.ack === undefined && notes.isOfThisLoad(note)) return this.#show("elsewhere");
+    if (note && find(toolName)?.again !== true) {
+      return this.#end(failed(note.ack === null ? NOT_KEPT : RELOADED), note.requestedAt);
+    }
+    const requestedAt = new Date().toISOString();
+    notes.begin(toolCallId, requestedAt);
+    this.#show("running");
+    await this.#end(await this.#run(this.#deadline), requestedAt);
+  }
+
+  /** Asks the server whether this tab may execute it. If not, the state says why. */
+  async #claim(): Promise<boolean> {
+    const { acks } = this.#around;
+    const { toolCallId, deadline } = this.#request;
+    this.#show("claiming");
+    this.#deadline = deadlineOf(this.#request, acks);
+    try {
+      const claimant = await this.#around.claimant();
+      await persist({
+        send: (attempt) => acks.claim(toolCallId, claimant, attempt),
+        onFailure: (error) => this.#show("claiming", { error: messageOf(error) }),
+        deadline: this.#deadline,
+        signal: new AbortController().signal,
+      });
+    } catch (error) {
+      this.#show(phaseAfter(error), { error: messageOf(error) });
+      return false;
+    }
+    this.#isOurs = true;
+    // What the server's clock shows may be known only now.
+    if (typeof deadline === "string") this.#deadline = deadlineOf(this.#request, acks);
+    return true;
+  }
+
+  #run(deadline: Deadline): Promise<Ending> {
+    const tool = this.#around.find(this.#request.toolName);
+    if (!tool) return Promise.resolve(failed(`this page has no tool "${this.#request.toolName}"`));
+    return run(tool.handler, this.#request, deadline);
+  }
+
+  async #claimAndRunAgain(): Promise<void> {
+    // What is over does no harm here: nobody else runs it any more.
+    if ((await this.#claim()) || isOver(this.state.phase)) await this.#runAgain();
+  }
+
+  async #runAgain(): Promise<void> {
+    const [before, earlier] = [this.state, this.#ack];
+    const { toolCallId, input } = this.#request;
+    const requestedAt = new Date().toISOString();
+    if (!earlier) this.#around.notes.begin(toolCallId, requestedAt);
+    // A success would replace what the server has not taken yet.
+    this.#delivery.abort();
+    this.#show("running");
+    // A call that has expired is run for the person alone, who has as much time as the call had.
+    const ending = await this.#run(this.#deadline.remaining() > 0 ? this.#deadline : freshDeadline(input));
+    if (ending.status === "success") {
+      // The server knows already that it succeeded.
+      if (before.counted && before.outcome === "success") return this.#become(withoutErrorText(before));
+      // What the server has taken is what a reload is to know of.
+      return before.counted ? this.#deliver(await this.#newAck(ending, requestedAt)) : this.#end(ending, requestedAt);
+    }
+    if (!earlier && !isOver(before.phase)) return this.#end(ending, requestedAt);
+    // Nothing has changed: what was said stands, and goes on being said.
+    if (earlier && (before.phase === "acking" || before.phase === "claiming")) return this.#deliver(earlier);
+    this.#become({ ...before, errorText: ending.status === "failed" ? ending.errorText : "it did not end in time" });
+  }
+
+  /** Tells the server, now and again after a reload. */
+  async #end(ending: Ending, requestedAt: string): Promise<void> {
+    const ack = await this.#newAck(ending, requestedAt);
+    this.#around.notes.finish(ack);
+    await this.#deliver(ack);
+  }
+
+  async #newAck(ending: Ending, requestedAt: string): Promise<Ack> {
+    return { toolCallId: this.#request.toolCallId, ...ending, requestedAt, claimant: await this.#around.claimant() };
+  }
+
+  async #deliver(ack: Ack): Promise<void> {
+    const { acks } = this.#around;
+    this.#delivery = new AbortController();
+    const { signal } = this.#delivery;
+    const { status: outcome, output, errorText } = ack;
+    const facts = { outcome, ...(output !== undefined && { output }), ...(errorText !== undefined && { errorText }) };
+    this.#ack = ack;
+    let attempts = 0;
+    this.#show("acking", facts);
+    const send = (attempt: Attempt) => {
+      attempts += 1;
+      return acks.ack(ack, attempt);
+    };
+    // The page may not come back: what the answer is does not matter then, and the same is sent again if it does.
+    const stopListening = whenHidden(() => void acks.ack(ack, { signal, timeout: LAST_TRY }).catch(() => undefined));
+    try {
+      const onFailure = (error: unknown) => this.#show("acking", { ...facts, attempts, ...failureFacts(error) });
+      await persist({ send, onFailure, deadline: this.#deadline, signal });
+      // A person has tried again meanwhile; what comes of that is told.
+      if (signal.aborted) return;
+      this.#show("done", { ...facts, attempts, ackStatus: 200, counted: true });
+    } catch (error) {
+      if (signal.aborted) return;
+      if (outcome === "success" && isUnacceptable(error)) {
+        await this.#end(failed(`the tool ran, but its output was not accepted: ${error.message}`), ack.requestedAt);
+      } else {
+        this.#show("failed", { ...facts, attempts, ...failureFacts(error) });
+      }
+    } finally {
+      stopListening();
+    }
+  }
+
+  #show(phase: FrontendCallPhase, facts: Facts = {}): void {
+    this.#become(this.#newState(phase, facts));
+  }
+
+  #newState(phase: FrontendCallPhase, facts: Facts = {}): FrontendCallState {
+    const { toolCallId, toolName, input } = this.#request;
+    return { toolCallId, toolName, input, counted: false, attempts: 0, ...facts, phase };
+  }
+
+  #become(state: FrontendCallState): void {
+    this.state = state;
+    this.#around.changed();
+  }
+}
+
+function isOver(phase: FrontendCallPhase): boolean {
+  return phase === "expired" || phase === "unknown";
+}
+
+function withoutErrorText({ errorText: _, ...state }: FrontendCallState): FrontendCallState {
+  return state;
+}
+
+/** What a claim that failed says of the call. */
+function phaseAfter(error: unknown): FrontendCallPhase {
+  if (!(error instanceof HandbackError)) return "failed";
+  if (error.status === 404) return "unknown";
+  if (error.status === 410) return "expired";
+  if (error.status !== 409) return "failed";
+  if (error.code === "awaiting-approval") return "waiting";
+  return error.code === "conflict" ? "expired" : "elsewhere";
+}
+
+function failureFacts(error: unknown): Facts {
+  const status = error instanceof HandbackError ? error.status : undefined;
+  return { error: messageOf(error), ...(status !== undefined && { ackStatus: status }) };
+}
+
+function isUnacceptable(error: unknown): error is HandbackError {
+  return error instanceof HandbackError && (error.status === 400 || error.status === 413);
+}
