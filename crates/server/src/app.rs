@@ -27,11 +27,8 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::api;
 use crate::auth::{Auth, BadPublicKey};
 use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
-<<<<<<< HEAD
 use crate::console;
-=======
 use crate::frontend_tools::{self, InvalidTool};
->>>>>>> main
 use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
