@@ -136,9 +136,9 @@ function highestStack(series: Series[], count: number): number {
   return Math.max(0, ...Array.from({ length: count }, (_, index) => stack(index)));
 }
 
-/** The next of 1, 2 and 5, times a power of ten. */
+/** The next number that is easily halved and read. */
 function roundUp(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
+  return ([1, 2, 3, 4, 6, 8, 10].find((step) => step * power >= value) ?? 10) * power;
 }

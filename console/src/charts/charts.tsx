@@ -50,7 +50,7 @@ export function Charts() {
 function All({ measures }: { measures: Measures }) {
   const points = measures.starts.map(timeOfDay);
   const outcomes = (Object.entries(measures.outcomes) as [OutcomeStatus, number[]][]).sort(([one], [other]) => rank(one) - rank(other));
-  const series = outcomes.map(([status, values]): Series => ({ name: `${OUTCOMES[status]} ${sum(values)}`, look: status, values }));
+  const series = outcomes.map(([status, values]): Series => ({ name: `${OUTCOMES[status]} ${sum(values).toLocaleString("en")}`, look: status, values }));
   const ended = sum(outcomes.flatMap(([, values]) => values));
   const succeeded = sum(measures.outcomes.success ?? []);
   return (

@@ -7,14 +7,18 @@ import { Button } from "./button";
 /** How much is shown at once, in characters. The rest comes when asked for. */
 const SHOWN = 20_000;
 
-/** A text as it is. */
+/** Marks that turn the text around them: one could make it read as something else. */
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text as it is, but for marks that would hide what it is; those are written out. */
 export function Text({ text, label }: { text: string; label: string }) {
   const [isWhole, setWhole] = useState(false);
   const isLong = text.length > SHOWN && !isWhole;
+  const shown = isLong ? text.slice(0, SHOWN) : text;
   return (
     <>
       <pre class="text" tabIndex={0} aria-label={label}>
-        {isLong ? text.slice(0, SHOWN) : text}
+        {shown.replace(TURNING, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`)}
       </pre>
       {isLong && <Button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString()} characters</Button>}
     </>

@@ -40,7 +40,7 @@ export function shortName(tool: string, clientID: string): string {
 export function duration(time: number): string {
   if (time < 10) return `${Number(time.toPrecision(time < 1 ? 1 : 2))} ms`;
   if (time < 1000) return `${Math.round(time)} ms`;
-  if (time < 60_000) return `${(time / 1000).toFixed(time < 10_000 ? 2 : 1)} s`;
+  if (time < 60_000) return `${Number((time / 1000).toFixed(time < 10_000 ? 2 : 1))} s`;
   return `${Math.floor(time / 60_000)} min ${Math.round((time % 60_000) / 1000)} s`;
 }
 

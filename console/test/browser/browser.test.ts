@@ -1,4 +1,4 @@
-// All tests that need a browser, in one process, so that there is one browser.
+// Tests that need a browser, in one process, so that there is one browser.
 
 import "./live.js";
 import "./try.js";
@@ -7,4 +7,3 @@ import "./hostile.js";
 import "./keyboard.js";
 import "./charts.js";
 import "./looks.js";
-import "./many.js";

@@ -1,9 +1,9 @@
-// Ten thousand calls.
+// Ten thousand calls: a file of its own, as it takes as long as the others together.
 
 import { assert, callRows, connect, go, openConsole, picture, see, Server, test, until } from "./support.js";
 
 const CALLS = 10_000;
-const AT_ONCE = 20;
+const AT_ONCE = 40;
 /** How many rows may be in the document. */
 const MOST_ROWS = 200;
 
@@ -60,5 +60,5 @@ test(
     await see(page.getByText("100 % succeeded"));
     await picture(page, "many-charts");
   },
-  240_000,
+  500_000,
 );
