@@ -40,12 +40,16 @@ export function reconnect(): void {
   stop = new EventFeed(http.value).subscribe(hear);
 }
 
-/** Opens the stream, and opens it again when the key is another. */
-export function start(): void {
-  effect(() => {
+/** Opens the stream, and opens it again when the key is another, until the returned function is called. */
+export function start(): () => void {
+  const stopFollowing = effect(() => {
     void key.value;
     reconnect();
   });
+  return () => {
+    stopFollowing();
+    stop?.();
+  };
 }
 
 function hear(notice: Notice): void {

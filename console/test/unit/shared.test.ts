@@ -23,7 +23,7 @@ test("clients of the SDK share the one stream of events", async (test) => {
   const client = createHandbackClient({ baseUrl: server.url, clientID: "tab", fetch: sharedFetch, useWebSocket: false });
   server.guest({ disconnect: () => client.close() });
   await client.clientTools.register("hello", { description: "" }, () => "It was heard.");
-  start();
+  test.after(start());
   await until("the page is connected", () => connection.value.state === "open");
   const [one, other] = [await client.startSession(), await client.startSession()];
   const answers = await Promise.all([one, other].map((session) => session.prompt("call hello {}")));

@@ -1,0 +1,3 @@
+// All tests of the playground that need a browser, in one process, so that there is one browser.
+
+import "./looks.js";
