@@ -10,10 +10,13 @@ const PATIENCE = 5 * 60_000;
 
 const NOTHING: JsonSchema = { type: "object", properties: {}, additionalProperties: false };
 
-interface PageTool {
+interface About {
   title: string;
   /** What it is for, in the user's words. */
   purpose: string;
+}
+
+interface PageTool extends About {
   definition: ToolDefinition<JsonSchema>;
 }
 
@@ -88,6 +91,15 @@ export const TOOLS: Record<ToolName, PageTool> = {
   },
 };
 
+/** The tool of the server that pages execute, this one too. */
+export const OPEN_URL = "open-url";
+
+/** What the user is told of a tool; of one that is not of this page, its name. */
+export function aboutTool(name: string): About {
+  if (name === OPEN_URL) return { title: "Open a page", purpose: "a web address, in a new tab" };
+  return Object.hasOwn(TOOLS, name) ? TOOLS[name as ToolName] : { title: name, purpose: "" };
+}
+
 /** Prompts that show what this is about. The model that is there without a key picks the right tool for each. */
 export const SUGGESTIONS = [
   { text: "What time is it here?", shows: "local_time" },
@@ -95,5 +107,5 @@ export const SUGGESTIONS = [
   { text: 'Ask me "What is your favourite colour?"', shows: "ask_user" },
   { text: "What is in my clipboard?", shows: "read_clipboard" },
   { text: "Draw a red circle", shows: "draw" },
-  { text: "Open https://example.com", shows: "open-url" },
+  { text: "Open https://example.com", shows: OPEN_URL },
 ] as const;

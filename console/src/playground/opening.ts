@@ -5,8 +5,7 @@ import { signal } from "@preact/signals";
 
 import { baseUrl, key } from "../api";
 import { readCall } from "../world/reader";
-
-export const OPEN_URL = "open-url";
+import { OPEN_URL } from "./offer";
 
 /** How long a tab in which nobody has just done something lets another go first, in ms: a window opens only in the latter. */
 const COURTESY = 400;

@@ -8,8 +8,8 @@ import { AskForm } from "./ask";
 import { Canvas } from "./canvas";
 import type { Conversation } from "./conversation";
 import type { Shape } from "./drawing";
-import { TOOLS } from "./offer";
-import { OPEN_URL, openAgain, openings } from "./opening";
+import { aboutTool, OPEN_URL } from "./offer";
+import { openAgain, openings } from "./opening";
 import { QuestionForm } from "./question";
 import { questions } from "./questions";
 import { opening, standing } from "./standing";
@@ -30,11 +30,11 @@ interface ToolCardProps {
 /** A tool call: what the model wants, where it stands, and what came of it. */
 export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
   const name = shortName(part.tool);
-  const title = titleOf(name);
+  const { title } = aboutTool(name);
   const ask = asks.value.find(({ callID }) => callID === part.callID);
   const { tone, word, isOver } = standing(part, conversation.outcomes.value.get(part.callID), ask !== undefined);
   return (
-    <article class={`tool ${tone}`} aria-label={`${title}: ${word}`}>
+    <article class="tool" aria-label={`${title}: ${word}`}>
       <header class="tool-head">
         <strong>{title}</strong>
         {title !== name && <code class="note">{name}</code>}
@@ -93,7 +93,7 @@ function Details({ part, title }: { part: ToolPart; title: string }) {
   return (
     <details class="tool-details">
       <summary>
-        What was said<span class="hidden"> to and by {title}</span>
+        Details<span class="hidden"> of {title}</span>
       </summary>
       <h3>Arguments</h3>
       <Json value={input ?? {}} label={`Arguments of ${title}`} />
@@ -109,11 +109,6 @@ function Details({ part, title }: { part: ToolPart; title: string }) {
 /** The tool's own name: a playground's client has no underscore in it. */
 export function shortName(tool: string): string {
   return tool.replace(/^client_[^_]+_/, "");
-}
-
-function titleOf(name: string): string {
-  if (name === OPEN_URL) return "Open a page";
-  return Object.hasOwn(TOOLS, name) ? TOOLS[name as keyof typeof TOOLS].title : name;
 }
 
 function isEmpty(input: Record<string, unknown> | null | undefined): boolean {

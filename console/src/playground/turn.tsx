@@ -50,7 +50,8 @@ function PartView({ part, conversation, drawings }: { part: Part; conversation: 
 
 /** Which model it was, and what went wrong. */
 function Ending({ message: { info } }: { message: MessageWithParts }) {
-  const { error, providerID, modelID } = info;
+  const { error, providerID, modelID, time } = info;
+  if (!error && time.completed == null) return null;
   return (
     <>
       {error && error.name !== "MessageAbortedError" && (

@@ -1,7 +1,7 @@
+import { baseUrl } from "../api";
 import { Button } from "../components/button";
 import { CopyLine } from "../components/copy";
-import { baseUrl } from "../api";
-import { SUGGESTIONS, TOOLS } from "./offer";
+import { aboutTool, SUGGESTIONS } from "./offer";
 
 /** What this is, for whoever sees it for the first time. */
 export function Welcome({ onSay }: { onSay: (text: string) => void }) {
@@ -9,23 +9,25 @@ export function Welcome({ onSay }: { onSay: (text: string) => void }) {
     <div class="welcome">
       <h1>Let a model use this browser</h1>
       <p class="lead">
-        Handback is a server for AI tools that run where the user is. This page is such a place: it offers tools of the browser,
-        the model asks the server for one, and the call is handed back to this tab. Say something, and watch it happen. The model
-        that is built in needs no key: it picks a tool by your words.
+        Handback lets an AI model use tools that run where the user is: in a tab, an editor, a laptop behind a firewall. This tab is
+        such a place. Say something: the model picks a tool, the server hands the call to this tab, and the tab hands back what came
+        of it. The model that is built in needs no key; it goes by your words.
       </p>
       <section aria-labelledby="try-it">
-        <h2 id="try-it">Try one of these</h2>
+        <h2 id="try-it">Try the tools that this page offers</h2>
         <ul class="suggestions">
           {SUGGESTIONS.map(({ text, shows }) => (
             <li key={shows}>
-              <Button class="suggestion" onClick={() => onSay(text)}>
+              <Button class="suggestion" onClick={() => onSay(text)} aria-describedby={`shows-${shows}`}>
                 {text}
               </Button>
+              <p class="note" id={`shows-${shows}`}>
+                <strong>{aboutTool(shows).title}</strong>: {aboutTool(shows).purpose}
+              </p>
             </li>
           ))}
         </ul>
       </section>
-      <OfferedTools />
       <section aria-labelledby="go-on">
         <h2 id="go-on">Where to go next</h2>
         <p>
@@ -35,27 +37,6 @@ export function Welcome({ onSay }: { onSay: (text: string) => void }) {
         <CopyLine line={example()} label="A tool of your own, in TypeScript" />
       </section>
     </div>
-  );
-}
-
-/** What the page offers to the model. */
-function OfferedTools() {
-  return (
-    <section aria-labelledby="offered">
-      <h2 id="offered">What this page offers to the model</h2>
-      <dl class="offered">
-        {Object.entries(TOOLS).map(([name, { title, purpose }]) => (
-          <div key={name}>
-            <dt>{title}</dt>
-            <dd>{purpose}</dd>
-          </div>
-        ))}
-        <div>
-          <dt>Open a page</dt>
-          <dd>a web address, in a new tab</dd>
-        </div>
-      </dl>
-    </section>
   );
 }
 

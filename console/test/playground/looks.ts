@@ -42,7 +42,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("button", { name: "Back" }).click();
       await page.getByRole("button", { name: "Always" }).click();
       await see(log(page).getByText("in the time zone Europe/Berlin").last());
-      await page.getByText("What was said").last().click();
+      await page.getByText("Details of").last().click();
       await look("details");
     });
   }

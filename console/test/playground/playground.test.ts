@@ -1,3 +1,4 @@
 // All tests of the playground that need a browser, in one process, so that there is one browser.
 
+import "./talk.js";
 import "./looks.js";

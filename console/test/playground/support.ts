@@ -12,8 +12,13 @@ export async function openPlayground(
   test: TestContext,
   server: Server,
   options: Parameters<typeof openConsole>[2] = {},
+  key?: string,
 ): Promise<Page> {
   const page = await openConsole(test, server, { page: "", ...options });
+  if (key !== undefined) {
+    await page.getByLabel("Application key").fill(key);
+    await page.keyboard.press("Enter");
+  }
   await see(page.getByText("Connected", { exact: true }));
   return page;
 }
