@@ -3,12 +3,14 @@ import "./playground/playground.css";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 import { Button } from "./components/button";
-import { asks } from "./world/asks";
 import { Composer } from "./playground/composer";
 import { type Conversation, conversation, followConversation, startAnew } from "./playground/conversation";
+import { openings } from "./playground/opening";
+import { questions } from "./playground/questions";
 import { offeredAs, offerTrouble } from "./playground/tools";
 import { drawingsOf, Said, TurnView } from "./playground/turn";
 import { Welcome } from "./playground/welcome";
+import { asks } from "./world/asks";
 
 /** How near to the end somebody must be to be taken along when something is added, in px. */
 const NEAR = 160;
@@ -48,8 +50,8 @@ function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
     window.addEventListener("scroll", onScroll, { passive: true });
     return () => window.removeEventListener("scroll", onScroll);
   }, []);
-  // Cards grow for other reasons, too: asks and questions.
-  void asks.value;
+  // What makes cards grow.
+  void [asks.value, questions.value, openings.value];
   useLayoutEffect(() => {
     if (isNear.current) window.scrollTo({ top: document.documentElement.scrollHeight });
   });
@@ -66,6 +68,7 @@ function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
         </Button>
       </div>
       <div class="log" role="log" aria-live="polite" aria-label="Conversation" aria-busy={shown.isBusy.value}>
+        {shown.isLong && <p class="note">What was said before is not shown any more.</p>}
         {turns.map((turn) => (
           <TurnView key={turn.id} turn={turn} conversation={shown} drawings={drawings} />
         ))}

@@ -23,6 +23,8 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
       setBusy(false);
     }
   };
+  const approve = (input: Record<string, unknown>) => void reply("once", "approved", { input });
+  const deny = (message: string) => void reply("reject", "denied", message === "" ? {} : { message });
   const back = () => {
     setView("ask");
     setTrouble(undefined);
@@ -30,13 +32,17 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
   return (
     <div class="allow">
       <p>The model wants to use this tool. Nothing happens until you allow it.</p>
-      {view !== "edit" && <Json value={ask.input} label={`Arguments of ${title}`} />}
+      {view !== "edit" && <Arguments input={ask.input} title={title} />}
       {view === "ask" && (
         <div class="form-actions">
           <Button kind="primary" disabled={isBusy} onClick={() => void reply("once", "approved")}>
             Approve
           </Button>
-          <Button disabled={isBusy} onClick={() => void reply("always", "always approved in this conversation")} title="In this conversation">
+          <Button
+            disabled={isBusy}
+            title="In this conversation"
+            onClick={() => void reply("always", "always approved in this conversation")}
+          >
             Always
           </Button>
           <Button disabled={isBusy} onClick={() => setView("edit")}>
@@ -47,8 +53,8 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
           </Button>
         </div>
       )}
-      {view === "edit" && <Edit ask={ask} isBusy={isBusy} onDone={(input) => void reply("once", "approved", { input })} onTrouble={setTrouble} onBack={back} />}
-      {view === "deny" && <Deny isBusy={isBusy} onDone={(message) => void reply("reject", "denied", message === "" ? {} : { message })} onBack={back} />}
+      {view === "edit" && <Edit ask={ask} isBusy={isBusy} onDone={approve} onTrouble={setTrouble} onBack={back} />}
+      {view === "deny" && <Deny isBusy={isBusy} onDone={deny} onBack={back} />}
       {trouble !== undefined && (
         <p class="alert" role="alert">
           {trouble}
@@ -56,6 +62,11 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
       )}
     </div>
   );
+}
+
+function Arguments({ input, title }: { input: Permission["input"]; title: string }) {
+  if (Object.keys(input).length === 0) return <p class="note">Without arguments.</p>;
+  return <Json value={input} label={`Arguments of ${title}`} />;
 }
 
 interface EditProps {
@@ -81,7 +92,14 @@ function Edit({ ask, isBusy, onDone, onTrouble, onBack }: EditProps) {
         <label class="field-name" for={id}>
           Arguments, as JSON
         </label>
-        <textarea id={id} rows={Math.min(12, typed.split("\n").length + 1)} spellcheck={false} value={typed} autofocus onInput={(event) => setTyped(event.currentTarget.value)} />
+        <textarea
+          id={id}
+          rows={Math.min(12, typed.split("\n").length + 1)}
+          spellcheck={false}
+          autofocus
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
       </div>
       <div class="form-actions">
         <Button kind="primary" type="submit" disabled={isBusy}>

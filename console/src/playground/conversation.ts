@@ -12,7 +12,7 @@ import { OPEN_URL } from "./offer";
 import { takeUp, watch } from "./opening";
 import { followAddress, goTo, sessionID } from "./place";
 import { offeredAs, offerTools, whenOffered } from "./tools";
-import { Transcript, type Turn } from "./transcript";
+import { MOST_MESSAGES, Transcript, type Turn } from "./transcript";
 
 /** How long a prompt waits for the tools of this page, in ms. */
 const TOOLS_PATIENCE = 3000;
@@ -62,6 +62,11 @@ export class Conversation {
   turns(): Turn[] {
     void this.#beat.signal.value;
     return this.#transcript.turns();
+  }
+
+  /** Whether there may be more of it than `turns` gives. */
+  get isLong(): boolean {
+    return this.#transcript.isFull;
   }
 
   /** Says something. Whether the server has it; if not, `trouble` says why. */
@@ -121,7 +126,9 @@ export class Conversation {
     try {
       const session = await request<Session>("GET", ["session", id]);
       this.#become(session.clientID ?? undefined);
-      const messages = await request<MessageWithParts[]>("GET", ["session", id, "message"]);
+      const messages = await request<MessageWithParts[]>("GET", ["session", id, "message"], {
+        query: { limit: String(MOST_MESSAGES) },
+      });
       const statuses = await request<Record<string, Status>>("GET", ["session", "status"]);
       this.#transcript.read(messages, meanwhile);
       const told = meanwhile.flatMap((event) => (event.type === "session.status" ? [event.properties.status] : [])).at(-1);

@@ -73,7 +73,8 @@ export const TOOLS: Record<ToolName, PageTool> = {
     purpose: "circles, rectangles, lines and words on a canvas",
     definition: {
       description:
-        "Draws one shape on the canvas that the user sees; what was drawn before stays. The canvas is 100 wide and 60 high, 0,0 is at the top left.",
+        "Draws one shape on the canvas that the user sees; what was drawn before stays. " +
+        "The canvas is 100 wide and 60 high, 0,0 is at the top left.",
       parameters: {
         type: "object",
         properties: {

@@ -15,7 +15,13 @@ export function QuestionForm({ question }: { question: Question }) {
     <form class="question" onSubmit={onSubmit}>
       <label for={id}>{question.text}</label>
       <div class="question-answer">
-        <input id={id} value={typed} placeholder="Your answer" autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+        <input
+          id={id}
+          placeholder="Your answer"
+          autocomplete="off"
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
         <Button kind="primary" type="submit" disabled={typed.trim() === ""}>
           Answer
         </Button>

@@ -56,11 +56,11 @@ export function opening(part: ToolPart, call: FrontendCallState | undefined): st
   if (phase === "elsewhere") return elsewhere(part);
   if (phase === "unknown" || phase === "expired") return "The call was already over";
   if (phase === "failed" && outcome === undefined) return `The server could not be asked: ${error ?? "it did not say why"}`;
-  if (outcome !== "success") return `${notOpened(outcome, errorText)}${phase === "acking" && error !== undefined ? ". The server could not be told: trying again" : ""}`;
+  const untold = phase === "acking" && error !== undefined ? ". The server could not be told: trying again" : "";
+  if (outcome !== "success") return notOpened(outcome, errorText) + untold;
   // A person has tried it again, without success.
   if (errorText !== undefined) return notOpened("failed", errorText);
-  if (phase === "done") return "Opened";
-  if (phase === "acking") return error === undefined ? "Opened" : "Opened. The server could not be told: trying again";
+  if (phase === "done" || phase === "acking") return `Opened${untold}`;
   const isRefused = call.ackStatus !== undefined && call.ackStatus < 500 && call.ackStatus !== 429;
   return isRefused ? "Opened, but the call was already over" : "Opened, but the server could not be told";
 }

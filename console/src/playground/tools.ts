@@ -4,6 +4,7 @@ import { ClientToolsManager, type ToolHandler } from "@handback/client";
 import { effect, signal } from "@preact/signals";
 
 import { baseUrl, key, messageOf } from "../api";
+import { subscribe } from "../events";
 import { describe, shapeOf } from "./drawing";
 import { type ToolName, TOOLS } from "./offer";
 import { ask } from "./questions";
@@ -14,24 +15,46 @@ export const offeredAs = signal<string | undefined>(undefined);
 /** Why the tools cannot be called. */
 export const offerTrouble = signal<string | undefined>(undefined);
 
-/** Settles when the tools can be called, or cannot be at all. */
-let offered: Promise<void> = Promise.resolve();
+/** Whether the tools can be called. */
+const isOffered = signal(false);
 
-/** Offers the tools from now on, as whoever this page is at the time. */
+/** Offers the tools from now on, as whoever this page is at the time, once the server has let it in. */
 export function offerTools(): void {
+  const isLetIn = signal(false);
+  subscribe(({ type }) => {
+    if (type === "connected" || type === "failed") isLetIn.value = type === "connected";
+  });
   effect(() => {
     const clientID = offeredAs.value;
-    if (clientID === undefined) return;
+    if (clientID === undefined || !isLetIn.value) return;
     const manager = new ClientToolsManager(clientID, baseUrl, { token: key.value });
-    manager.on("state", ({ error }) => (offerTrouble.value = error && messageOf(error)));
-    offered = connect(manager);
-    return () => void manager.disconnect();
+    const stopListening = manager.on("state", ({ state, error }) => {
+      isOffered.value = state === "open";
+      offerTrouble.value = error && messageOf(error);
+    });
+    void connect(manager);
+    return () => {
+      stopListening();
+      isOffered.value = false;
+      void manager.disconnect();
+    };
   });
 }
 
 /** Waits until the tools can be called, but not for ever, in ms: the model can be spoken to without them. */
-export function whenOffered(patience: number): Promise<void> {
-  return Promise.race([offered, new Promise<void>((resolve) => setTimeout(resolve, patience))]);
+export async function whenOffered(patience: number): Promise<void> {
+  let stopWaiting = () => {};
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, patience);
+    const stopLooking = effect(() => {
+      if (offeredAs.value === undefined || isOffered.value) resolve();
+    });
+    stopWaiting = () => {
+      clearTimeout(timer);
+      stopLooking();
+    };
+  });
+  stopWaiting();
 }
 
 async function connect(manager: ClientToolsManager): Promise<void> {

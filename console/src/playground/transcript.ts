@@ -9,14 +9,18 @@ export interface Turn {
   answers: MessageWithParts[];
 }
 
+/** How many messages are kept: the newest. Older ones are on the server. */
+export const MOST_MESSAGES = 500;
+
 export class Transcript {
   /** In order. */
   #messages = new Map<string, MessageWithParts>();
   /** Texts that were told as a whole since the messages were read: only onto those does growth fit. */
   readonly #whole = new Set<string>();
 
-  get isEmpty(): boolean {
-    return this.#messages.size === 0;
+  /** Whether there may be older messages than those that are here. */
+  get isFull(): boolean {
+    return this.#messages.size >= MOST_MESSAGES;
   }
 
   /** Takes the messages as they were read, and what was told while they were: it may be older, but newer follows. */
@@ -54,12 +58,14 @@ export class Transcript {
   #takeMessage(info: Message): boolean {
     const parts = this.#messages.get(info.id)?.parts ?? [];
     this.#messages.set(info.id, { info, parts });
+    const [oldest] = this.#messages.keys();
+    if (this.#messages.size > MOST_MESSAGES && oldest !== undefined) this.#messages.delete(oldest);
     return true;
   }
 
   #takePart(part: Part): boolean {
     const message = this.#messages.get(part.messageID);
-    // A message is told before its parts: this one was deleted meanwhile.
+    // A message is told before its parts: this one is too old to be kept.
     if (!message) return false;
     const isKnown = message.parts.some(({ id }) => id === part.id);
     const parts = isKnown ? message.parts.map((known) => (known.id === part.id ? part : known)) : [...message.parts, part];

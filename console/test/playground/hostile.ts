@@ -50,7 +50,13 @@ test("only addresses of the web are opened, or can be", async (test) => {
   const tool = `[tools.open-url]\nexecutionMode = "frontend"\ndescription = "Opens"\nparameters = { type = "object" }\n`;
   const server = await Server.start(test, { config: tool });
   const page = await openPlayground(test, server);
-  const urls = ["javascript:document.title='broken'", " JavaScript:alert(1)", "blob:https://example.com/1", "//example.com", "file:///etc/passwd"];
+  const urls = [
+    "javascript:document.title='broken'",
+    " JavaScript:alert(1)",
+    "blob:https://example.com/1",
+    "//example.com",
+    "file:///etc/passwd",
+  ];
   for (const url of [...urls, IMAGE]) {
     await say(page, `call open-url ${JSON.stringify({ url })}`);
     const last = card(page, "Open a page", "Failed").last();

@@ -4,11 +4,15 @@ import { faint } from "../browser/contrast.js";
 import { assert, picture, see, Server, test } from "../browser/support.js";
 import { ASK, card, log, openPlayground, say, Site } from "./support.js";
 
+/** Some need no approval. */
+const ALLOWED = ["client_*_draw", "client_*_ask_user", "open-url"].map((tool) => `"${tool}" = "allow"\n`);
+const CONFIG = `${ASK}[agents.default.permission.tools]\n${ALLOWED.join("")}`;
+
 for (const colorScheme of ["light", "dark"] as const) {
   for (const width of [1280, 390]) {
     test(`the playground fits ${width} px and can be read, ${colorScheme}`, async (test) => {
       const site = await Site.start(test);
-      const server = await Server.start(test, { config: `${ASK}[agents.default.permission.tools]\n"client_*_draw" = "allow"\n"client_*_ask_user" = "allow"\n"open-url" = "allow"\n` });
+      const server = await Server.start(test, { config: CONFIG });
       const viewport = { width, height: 860 };
       const page = await openPlayground(test, server, { colorScheme, viewport, timezoneId: "Europe/Berlin" });
       const look = async (name: string) => {

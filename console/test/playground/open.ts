@@ -1,6 +1,7 @@
 // `open-url`: addresses that the page opens because the model wants it.
 
-import { assert, miss, openConsole, type Page, REFUSED, see, Server, test, type TestContext, UNREACHABLE, until } from "../browser/support.js";
+import { assert, miss, openConsole, type Page, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import type { TestContext } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, Site } from "./support.js";
 
 const CLIENT = "playground-test-1";
