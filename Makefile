@@ -1,5 +1,5 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20 (the TypeScript SDK, and clients of
-# others in the tests) and Chromium (the SDK in a page). What is missing is installed or named.
+# others in the tests) and Chromium (both in a page). What is missing is installed or named.
 .PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-chromium
 
 CARGO ?= cargo
@@ -29,9 +29,10 @@ soak: need sdk/typescript/node_modules/.installed
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
 	  node --import tsx --test --test-reporter=spec test/storm.test.ts
 
-## Clients of others against a real server, in Node.
-foreign: need foreign/node_modules/.installed
+## Clients of others against a real server, in Node and in a page. Some use the TypeScript SDK, too.
+foreign: need need-chromium foreign/node_modules/.installed sdk/typescript/node_modules/.installed
 	$(CARGO) build --workspace --locked
+	cd sdk/typescript && npm run --silent build
 	cd foreign && HANDBACK_BINARY=$(BINARY) npm test
 
 foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json | need-node

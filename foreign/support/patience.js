@@ -37,6 +37,20 @@ export async function within(what, promised) {
 }
 
 /**
+ * Asks again and again, until it is so. For what nobody tells of.
+ *
+ * @param {string} what
+ * @param {() => Promise<boolean>} isSo
+ */
+export async function until(what, isSo) {
+  const end = Date.now() + PATIENCE;
+  while (!(await within(what, isSo()))) {
+    if (Date.now() > end) throw new Error(`it did not happen in time: ${what}`);
+    await new Promise((next) => setTimeout(next, 10));
+  }
+}
+
+/**
  * Things as they come, and a way to wait for one.
  *
  * @template T

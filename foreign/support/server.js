@@ -17,6 +17,7 @@ const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname, "../.
  * @property {string} [config] the text of its handback.toml
  * @property {Record<string, string>} [env] its environment: nothing of ours reaches it
  * @property {number} [port] where it listens; by default wherever there is room
+ * @property {string} [data] the directory where it keeps what it knows; by default it forgets all
  */
 
 export class Server {
@@ -26,10 +27,10 @@ export class Server {
    * @param {import("node:test").TestContext} test
    * @param {Settings} [settings]
    */
-  static async start(test, { config = "", env = {}, port = 0 } = {}) {
+  static async start(test, { config = "", env = {}, port = 0, data } = {}) {
     const home = await mkdtemp(join(tmpdir(), "handback-foreign-"));
     await writeFile(join(home, "handback.toml"), config);
-    const server = new Server(home, env, port);
+    const server = new Server(home, env, port, data);
     // Should this process end without its hooks, nothing stays behind.
     const kill = () => server.#child.kill("SIGKILL");
     process.once("exit", kill);
@@ -58,9 +59,11 @@ export class Server {
    * @param {string} home
    * @param {Record<string, string>} env
    * @param {number} port
+   * @param {string} [data]
    */
-  constructor(home, env, port) {
-    this.#child = spawn(BINARY, ["serve", "--ephemeral", "--listen", `127.0.0.1:${port}`], {
+  constructor(home, env, port, data) {
+    const memory = data === undefined ? ["--ephemeral"] : ["--data", data];
+    this.#child = spawn(BINARY, ["serve", ...memory, "--listen", `127.0.0.1:${port}`], {
       cwd: home,
       env: { HOME: home, ...env },
       stdio: ["ignore", "pipe", "pipe"],

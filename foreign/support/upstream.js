@@ -43,6 +43,17 @@ export class Upstream {
 
   /** Where it is. */
   url = "";
+
+  /** What a server's handback.toml says to use its models as `mock/…`, over the wire of OpenAI. */
+  get config() {
+    return `
+      [providers.mock]
+      kind = "openai"
+      baseURL = "${this.url}/v1"
+      apiKey = "sk"
+    `;
+  }
+
   /**
    * What it was asked.
    * @type {Log<Asked>}

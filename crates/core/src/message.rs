@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use crate::call::Attachment;
 use crate::clock::Time;
-use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, RequestId, SessionId};
+use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
 
 /// A conversation with a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -360,6 +360,13 @@ pub enum ToolResult {
         /// What went wrong, if it says that something did.
         error: Option<String>,
     },
+    /// It was not allowed.
+    Denied {
+        /// Why, for people and the model.
+        reason: String,
+        /// The question that was answered with no, or by nobody; `None` if nobody was asked.
+        ask: Option<PermissionId>,
+    },
     /// It failed, was refused, or never ran; this says what happened, to people and to the model.
     Failed(String),
 }
@@ -384,7 +391,9 @@ impl ToolPart {
             ToolState::Yielded { .. } => {
                 ("The page did not answer this call; its outcome is unknown.".to_owned(), true)
             }
-            ToolState::Done { result: ToolResult::Failed(error), .. } => (cut(error, most), true),
+            ToolState::Done {
+                result: ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. }, ..
+            } => (cut(error, most), true),
             ToolState::Done { result: ToolResult::Given { output, error }, .. } => {
                 let said = serde_json::from_str::<String>(output.get());
                 (cut(said.as_deref().unwrap_or(output.get()), most), error.is_some())

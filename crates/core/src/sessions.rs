@@ -1,5 +1,5 @@
-//! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`; what a turn does is
-//! in [`run`](crate::run).
+//! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`; what pages need
+//! besides is in `page`; what a turn does is in [`run`](crate::run).
 //!
 //! The store has the sessions; what is here is what goes on in them. A session is live while it has turns to run: one
 //! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
@@ -7,6 +7,7 @@
 
 mod claims;
 mod live;
+mod page;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +26,8 @@ use self::live::{Enqueued, Live, UNTITLED};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
 use crate::event::{Event, SessionEvent};
 use crate::hub::Hub;
-use crate::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
-use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
+use crate::id::{ClientId, MessageId, PermissionId, SessionId};
+use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, TurnError, UserMessage};
 use crate::model::Models;
 use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
@@ -121,6 +122,8 @@ pub struct Prompt {
 pub struct Audience {
     /// Whether the turn is to have a feed of its own.
     pub follows: bool,
+    /// Whether whoever follows leaves when there is nothing but questions to the user, and comes back with the answers.
+    pub yields_asks: bool,
     /// Whether a frontend shows the session, from now on.
     pub has_frontend: bool,
     /// Tools of the page that prompts; a call of one ends the turn.
@@ -214,18 +217,24 @@ impl Sessions {
 
     /// Makes a session.
     pub async fn create(&self, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        self.agent(new.agent.as_deref())?;
-        if let Some(model) = &new.model {
-            self.must_know(model)?;
-        }
         if let Some(parent) = &new.parent {
             self.get(parent).await?;
         }
+        let session = Arc::new(self.draft(new)?);
+        self.store().save_session(&session).await?;
+        self.tell(&session, SessionEvent::Created);
+        self.tell(&session, SessionEvent::Updated);
+        Ok(session)
+    }
+
+    /// A session as it would be made; nobody knows of it yet.
+    pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        self.must_know(new.agent.as_deref(), new.model.as_ref())?;
         let now = self.clock().time();
-        let session = Arc::new(Session {
+        Ok(Session {
             id: new.id.unwrap_or_else(|| self.clock().session_id()),
             client: new.client,
             title: new.title.unwrap_or_else(|| UNTITLED.to_owned()),
@@ -237,20 +246,7 @@ impl Sessions {
             approved: Default::default(),
             created: now,
             updated: now,
-        });
-        self.store().save_session(&session).await?;
-        self.tell(&session, SessionEvent::Created);
-        self.tell(&session, SessionEvent::Updated);
-        Ok(session)
-    }
-
-    /// The session of an id that somebody else chose; made when there is none.
-    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        let _naming = self.0.naming.lock().await;
-        match self.store().session(&id).await? {
-            Some(session) => Ok(session),
-            None => self.create(NewSession { id: Some(id), ..new }).await,
-        }
+        })
     }
 
     /// A session.
@@ -316,8 +312,10 @@ impl Sessions {
         })
     }
 
-    fn must_know(&self, model: &ModelRef) -> Result<(), SessionError> {
-        let models = &self.setup().models;
+    /// Whether there is such an agent, and such a model.
+    pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<(), SessionError> {
+        self.agent(agent)?;
+        let (models, Some(model)) = (&self.setup().models, model) else { return Ok(()) };
         models.find(model).map(|_| ()).ok_or_else(|| SessionError::UnknownModel {
             found: model.to_string(),
             known: models.names().collect::<Vec<_>>().join(", "),
@@ -347,72 +345,6 @@ impl Sessions {
         Ok(Prompted { user, answer, feed })
     }
 
-    /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
-    /// stay as they are; a page that says nothing of one of its calls has not run it.
-    pub async fn go_on(
-        &self,
-        session: &Arc<Session>,
-        user: &Arc<Message>,
-        client: Option<ClientId>,
-        audience: Audience,
-        results: Vec<(CallId, ToolResult)>,
-    ) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, client, audience, kept)?;
-        self.hub().finish(self.clone().keep_results(session.clone(), user.id.clone(), results, tell_kept)).await?;
-        Ok(Prompted { user: user.clone(), answer, feed })
-    }
-
-    /// Keeps what a page says of its calls, tells of it, and lets the turn go on.
-    async fn keep_results(
-        self,
-        session: Arc<Session>,
-        user: MessageId,
-        results: Vec<(CallId, ToolResult)>,
-        tell_kept: oneshot::Sender<bool>,
-    ) -> Result<(), StoreError> {
-        let now = self.clock().time();
-        for message in self.store().messages(&session.id).await? {
-            if !matches!(&message.role, Role::Assistant(said) if said.parent == user) {
-                continue;
-            }
-            let mut changed = Message::clone(&message);
-            let is_changed = |part: &mut Arc<Part>| part.answer(&results, now).then(|| part.clone());
-            let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
-            if !answered.is_empty() {
-                self.store().save_message(&Arc::new(changed)).await?;
-            }
-            for part in answered {
-                self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
-            }
-        }
-        // Nobody waits for it if the session was deleted meanwhile.
-        _ = tell_kept.send(true);
-        Ok(())
-    }
-
-    /// What the turn that is under way tells, if somebody followed it from its beginning.
-    pub fn feed(&self, id: &SessionId) -> Option<Feed> {
-        self.lock().get(id)?.feed.clone()
-    }
-
-    /// Forgets a message and all after it, so that the conversation goes on from before. What is under way is stopped.
-    pub async fn rewind(&self, id: &SessionId, to: &MessageId) -> Result<(), SessionError> {
-        self.abort(id).await;
-        Ok(self.store().delete_messages_from(id, to).await?)
-    }
-
-    /// Keeps messages of an earlier conversation in a session that has none.
-    pub async fn import(&self, messages: Vec<Message>) -> Result<(), SessionError> {
-        for message in messages {
-            self.store().save_message(&Arc::new(message)).await?;
-        }
-        Ok(())
-    }
-
     /// Keeps a prompt, tells of it, and lets its turn begin.
     async fn keep(
         self,
@@ -437,10 +369,9 @@ impl Sessions {
 
     /// Claims an id for a message; nobody else may have it, or had it before.
     async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
-        let taken = || SessionError::DuplicateMessage(message.clone());
-        let claim = self.0.claims.claim(session, message).ok_or_else(taken)?;
+        let claim = self.0.claims.claim(session, message).await;
         if self.store().has_message(session, message).await? {
-            return Err(taken());
+            return Err(SessionError::DuplicateMessage(message.clone()));
         }
         Ok(claim)
     }
@@ -450,7 +381,7 @@ impl Sessions {
         let agent = self.agent(name.as_deref())?;
         let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
         let model = model.unwrap_or(&self.setup().default_model);
-        self.must_know(model)?;
+        self.must_know(None, Some(model))?;
         let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
         Ok(Message {
             id: prompt.message.unwrap_or_else(|| self.clock().message_id()),

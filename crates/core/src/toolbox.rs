@@ -191,9 +191,8 @@ pub fn offer(places: impl IntoIterator<Item = Place>) -> Vec<Offered> {
     let mut offered: Vec<Offered> = Vec::with_capacity(places.size_hint().0);
     for place in places {
         let tool = Offered { alias: SmolStr::default(), place };
-        let alias = (0..).map(|salt| alias(tool.id(), tool.name(), salt));
-        let free = alias.filter(|alias| !offered.iter().any(|known| known.alias == *alias)).next();
-        if let Some(alias) = free {
+        let mut aliases = (0..).map(|salt| alias(tool.id(), tool.name(), salt));
+        if let Some(alias) = aliases.find(|alias| !offered.iter().any(|known| known.alias == *alias)) {
             offered.push(Offered { alias, ..tool });
         }
     }

@@ -209,6 +209,8 @@ pub enum Chunk<'a> {
     ToolApprovalResponse {
         approval_id: &'a str,
         approved: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
     },
     /// What came of the call.
     ToolOutputAvailable {

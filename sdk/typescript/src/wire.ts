@@ -9,6 +9,52 @@ export interface components {
             /** @description The call's id; its outcome is at `GET /client-tools/calls/{requestID}`. */
             requestID: string;
         };
+        /** @description What a frontend says of a call. Everything is optional to be read, so that an error can say what is wrong. */
+        Ack: {
+            /**
+             * @description Who has claimed the call, where it was claimed.
+             * @default null
+             */
+            claimant: string | null;
+            /**
+             * @description What went wrong.
+             * @default null
+             */
+            errorText: string | null;
+            /** @description What came of it, any JSON. */
+            output?: Record<string, unknown> | null;
+            /**
+             * @description When the frontend began with it, RFC 3339.
+             * @default null
+             */
+            requestedAt: string | null;
+            /**
+             * @description `success`, `failed` or `timeout`.
+             * @default
+             */
+            status: string;
+            /**
+             * @description The call.
+             * @default
+             */
+            toolCallId: string;
+        };
+        /** @description What is answered to an ack or a claim. */
+        Acknowledged: {
+            /** @description What is wrong with it, for people. */
+            error?: string | null;
+            /** @description The same was said before. */
+            ignored?: boolean | null;
+            /** @description Whether it counts. */
+            ok: boolean;
+            /** @description Why it does not count: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`. */
+            reason?: string | null;
+        };
+        /**
+         * @description What becomes of the stream when a call has to be allowed.
+         * @enum {string}
+         */
+        Approvals: "hold" | "yield";
         /** @description When something was asked, in milliseconds since 1970. */
         Asked: {
             /**
@@ -56,6 +102,7 @@ export interface components {
             deadline: string;
             /** @description What running the tool does. */
             effect: components["schemas"]["Effect"];
+            executionMode?: components["schemas"]["ExecutionMode"] | null;
             /** @description The input; only where one call is asked for. */
             input?: Record<string, unknown> | null;
             /** @description The message that the call belongs to, or "". */
@@ -96,6 +143,76 @@ export interface components {
             reason?: string | null;
             /** @description The call to cancel. */
             requestID: string;
+        };
+        /** @description A chat with its messages. */
+        Chat: {
+            /** @description The chat. */
+            id: string;
+            /** @description Its messages, in order. */
+            messages: components["schemas"]["UiMessage"][];
+        };
+        /** @description What a page sends: the whole conversation, the last message being what is new. */
+        ChatRequest: {
+            /**
+             * @description The agent.
+             * @default null
+             */
+            agent: string | null;
+            /** @default null */
+            approvals: components["schemas"]["Approvals"] | null;
+            /**
+             * @description The client whose tools the chat has.
+             * @default null
+             */
+            clientID: string | null;
+            /**
+             * @description The chat, which is a session.
+             * @default
+             */
+            id: string;
+            /**
+             * @description The message that is edited, regenerated or continued.
+             * @default null
+             */
+            messageId: string | null;
+            /**
+             * @description The conversation as the page knows it.
+             * @default []
+             */
+            messages: components["schemas"]["UiMessage"][];
+            /**
+             * @description The model, as `providerID/modelID`.
+             * @default null
+             */
+            model: string | null;
+            /**
+             * @description Tools of the page itself.
+             * @default null
+             */
+            tools: components["schemas"]["PageTool"][] | null;
+            /**
+             * @description `submit-message` (also when absent) or `regenerate-message`.
+             * @default null
+             */
+            trigger: string | null;
+        };
+        /** @description A frontend claims a call, so that no other runs it. */
+        Claim: {
+            /**
+             * @description A name that is this frontend's own.
+             * @default
+             */
+            claimant: string;
+            /**
+             * @description Whether it is let go instead.
+             * @default null
+             */
+            release: boolean | null;
+            /**
+             * @description The call.
+             * @default
+             */
+            toolCallId: string;
         };
         /** @description A row of `GET /client-tools/clients`. */
         Client: {
@@ -353,6 +470,11 @@ export interface components {
             /** @description False: answer 202 at once and let the caller fetch the outcome. */
             wait?: boolean | null;
         };
+        /**
+         * @description Who runs a call, where it is not a client.
+         * @enum {string}
+         */
+        ExecutionMode: "frontend";
         /** @description A message. */
         Message: {
             /** @description The agent. */
@@ -473,6 +595,21 @@ export interface components {
             error: string;
             /** @enum {string} */
             status: "disconnected";
+        };
+        /** @description A tool that the page brings along and runs itself. */
+        PageTool: {
+            /**
+             * @description What it does, for the model.
+             * @default null
+             */
+            description: string | null;
+            /**
+             * @description Its name.
+             * @default
+             */
+            name: string;
+            /** @description What its input looks like: a JSON Schema. */
+            parameters?: Record<string, unknown> | null;
         };
         /** @description A part of a message. */
         Part: {
@@ -657,7 +794,7 @@ export interface components {
          * @description Where a tool runs.
          * @enum {string}
          */
-        Runs: "client" | "server";
+        Runs: "client" | "frontend" | "server";
         /** @description A session. */
         Session: {
             /** @description The agent. */
@@ -786,6 +923,7 @@ export interface components {
             deadline?: string;
             /** @description What running the tool does. */
             effect?: components["schemas"]["Effect"];
+            executionMode?: components["schemas"]["ExecutionMode"] | null;
             /** @description The input; it fits the tool's schema. */
             input: Record<string, unknown>;
             /** @description The message that the call belongs to, or "". */
@@ -860,6 +998,102 @@ export interface components {
              */
             statusCode?: number | null;
         };
+        /** @description A question to the user, and the answer. */
+        UiApproval: {
+            /**
+             * @description The answer, once there is one.
+             * @default null
+             */
+            approved: boolean | null;
+            /**
+             * @description The question.
+             * @default
+             */
+            id: string;
+            /**
+             * @description Why not.
+             * @default null
+             */
+            reason: string | null;
+        };
+        /** @description A message as pages have it: an assistant's has all steps of a turn. */
+        UiMessage: {
+            /**
+             * @description Its id.
+             * @default
+             */
+            id: string;
+            /**
+             * @description What it is made of.
+             * @default []
+             */
+            parts: components["schemas"]["UiPart"][];
+            /**
+             * @description `user`, `assistant` or `system`.
+             * @default
+             */
+            role: string;
+        };
+        /** @description A part of a message; which fields there are depends on its type and state. */
+        UiPart: {
+            /** @default null */
+            approval: components["schemas"]["UiApproval"] | null;
+            /**
+             * @description What went wrong.
+             * @default null
+             */
+            errorText: string | null;
+            /**
+             * @description The name of a file.
+             * @default null
+             */
+            filename: string | null;
+            /** @description The input. */
+            input?: Record<string, unknown> | null;
+            /**
+             * @description The media type of a file.
+             * @default null
+             */
+            mediaType: string | null;
+            /** @description The output. */
+            output?: Record<string, unknown> | null;
+            /**
+             * @description Whether somebody else than the page runs the call.
+             * @default null
+             */
+            providerExecuted: boolean | null;
+            /**
+             * @description Of a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
+             *     `output-available`, `output-error`, `output-denied`; of a text: `streaming`, `done`.
+             * @default null
+             */
+            state: string | null;
+            /**
+             * @description The text.
+             * @default null
+             */
+            text: string | null;
+            /**
+             * @description The call.
+             * @default null
+             */
+            toolCallId: string | null;
+            /**
+             * @description The tool, of a `dynamic-tool`.
+             * @default null
+             */
+            toolName: string | null;
+            /**
+             * @description `text`, `reasoning`, `file`, `step-start`, `tool-<name>`, `dynamic-tool`, …
+             * @default
+             */
+            type: string;
+            /**
+             * @description Where a file is.
+             * @default null
+             */
+            url: string | null;
+        };
         /** @description The answer to [`UnregisterRequest`]. */
         Unregistered: {
             /** @description Always true. */
@@ -884,6 +1118,9 @@ export interface components {
     pathItems: never;
 }
 export type Accepted = components['schemas']['Accepted'];
+export type Ack = components['schemas']['Ack'];
+export type Acknowledged = components['schemas']['Acknowledged'];
+export type Approvals = components['schemas']['Approvals'];
 export type Asked = components['schemas']['Asked'];
 export type Attachment = components['schemas']['Attachment'];
 export type CacheTokens = components['schemas']['CacheTokens'];
@@ -891,6 +1128,9 @@ export type Call = components['schemas']['Call'];
 export type CallRef = components['schemas']['CallRef'];
 export type CallState = components['schemas']['CallState'];
 export type CancelRequest = components['schemas']['CancelRequest'];
+export type Chat = components['schemas']['Chat'];
+export type ChatRequest = components['schemas']['ChatRequest'];
+export type Claim = components['schemas']['Claim'];
 export type Client = components['schemas']['Client'];
 export type ClientToken = components['schemas']['ClientToken'];
 export type ClientTokenRequest = components['schemas']['ClientTokenRequest'];
@@ -902,6 +1142,7 @@ export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
 export type ExecuteRequest = components['schemas']['ExecuteRequest'];
+export type ExecutionMode = components['schemas']['ExecutionMode'];
 export type Message = components['schemas']['Message'];
 export type MessagePath = components['schemas']['MessagePath'];
 export type MessageTime = components['schemas']['MessageTime'];
@@ -909,6 +1150,7 @@ export type MessageWithParts = components['schemas']['MessageWithParts'];
 export type Model = components['schemas']['Model'];
 export type OfferedTool = components['schemas']['OfferedTool'];
 export type Outcome = components['schemas']['Outcome'];
+export type PageTool = components['schemas']['PageTool'];
 export type Part = components['schemas']['Part'];
 export type Permission = components['schemas']['Permission'];
 export type PermissionMetadata = components['schemas']['PermissionMetadata'];
@@ -937,6 +1179,9 @@ export type ToolsChanged = components['schemas']['ToolsChanged'];
 export type ToolState = components['schemas']['ToolState'];
 export type TurnError = components['schemas']['TurnError'];
 export type TurnErrorData = components['schemas']['TurnErrorData'];
+export type UiApproval = components['schemas']['UiApproval'];
+export type UiMessage = components['schemas']['UiMessage'];
+export type UiPart = components['schemas']['UiPart'];
 export type Unregistered = components['schemas']['Unregistered'];
 export type UnregisterRequest = components['schemas']['UnregisterRequest'];
 export type $defs = Record<string, never>;

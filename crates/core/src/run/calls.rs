@@ -17,7 +17,7 @@ use crate::call::{Ack, AckStatus, FinishedCall, Outcome, Success};
 use crate::clock::Time;
 use crate::delegate::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal};
 use crate::frontend::timeout_for;
-use crate::id::{CallId, ClientId, MessageId, RequestId};
+use crate::id::{CallId, ClientId, MessageId, PermissionId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
 use crate::permission::Reply;
 use crate::policy::Permission;
@@ -58,8 +58,8 @@ struct Prepared<'a> {
     start: Time,
     /// The input, as far as it can be shown.
     input: Box<RawValue>,
-    /// The tool, or what the model is told.
-    tool: Result<&'a Offered, String>,
+    /// The tool, or what came of the call without it.
+    tool: Result<&'a Offered, ToolResult>,
 }
 
 /// What calls are made with.
@@ -92,8 +92,8 @@ impl CallContext<'_> {
         for Prepared { place, call, start, input, tool } in join_all(prepared).await {
             let tool = match tool {
                 Ok(tool) => tool,
-                Err(reason) => {
-                    draft.over(Over { place, input, start, result: ToolResult::Failed(reason) });
+                Err(result) => {
+                    draft.over(Over { place, input, start, result });
                     continue;
                 }
             };
@@ -148,32 +148,32 @@ impl CallContext<'_> {
         let ReadyCall { place, call, alias, tool, arguments } = ready;
         let start = self.sessions.clock().time();
         let prepared = |input, tool| Prepared { place, call: call.clone(), start, input, tool };
+        let failed = |input, reason| prepared(input, Err(ToolResult::Failed(reason)));
         let mut input = match self.read(arguments) {
             Ok(input) => input,
-            Err(reason) => return prepared(empty_object(), Err(reason)),
+            Err(reason) => return failed(empty_object(), reason),
         };
         if refused {
             let reason = "This call was made several times in a row with the same input, and was not made again. \
                           Do something else, or answer with what you have.";
-            return prepared(input, Err(reason.to_owned()));
+            return failed(input, reason.to_owned());
         }
         let Some(tool) = tool.and_then(|tool| self.offered.get(tool)) else {
             let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
-            let reason = format!("There is no tool {}. There is: {}", short(&alias), known.join(", "));
-            return prepared(input, Err(reason));
+            return failed(input, format!("There is no tool {}. There is: {}", short(&alias), known.join(", ")));
         };
         for hook in &self.sessions.setup().hooks {
             match guarded(TOOL, async { hook.before(self.hooked(&call, tool, &input)).await }).await {
                 Ok(Before::Go) => {}
                 Ok(Before::Change(changed)) => input = one_line(changed),
-                Ok(Before::Refuse(reason)) | Err(reason) => return prepared(input, Err(reason)),
+                Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, reason),
             }
         }
         if let Err(error) = tool.schema().check(&input, self.sessions.hub().limits()) {
-            return prepared(input, Err(format!("Invalid input: {error}")));
+            return failed(input, format!("Invalid input: {error}"));
         }
         if matches!(tool.place, Place::Page(_)) && self.permission(tool) == Permission::Deny {
-            return prepared(input, Err(NOT_ALLOWED.to_owned()));
+            return prepared(input, Err(ToolResult::Denied { reason: NOT_ALLOWED.to_owned(), ask: None }));
         }
         prepared(input, Ok(tool))
     }
@@ -268,13 +268,13 @@ impl Call<'_> {
         self.tell(ask.as_ref().map(|ask| RunEvent::Asked(ask.clone())));
         let is_allowed = open.allowed().await;
         let reply = if is_allowed { Reply::Once } else { Reply::Reject };
-        self.tell(ask.map(|ask| RunEvent::Answered(ask, reply)));
+        self.tell(ask.as_ref().map(|ask| RunEvent::Answered(ask.clone(), reply)));
         if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
             // Whoever makes the calls is gone only when this is.
             _ = self.shown.send((self.place, open.head().input.clone()));
         }
         let finished = open.outcome().await;
-        (finished.head.input.clone(), told(&finished))
+        (finished.head.input.clone(), told(&finished, ask.map(|ask| ask.id.clone())))
     }
 
     fn tell(&self, event: Option<RunEvent>) {
@@ -303,10 +303,11 @@ impl Call<'_> {
 }
 
 /// What a model is told of a call that is over.
-fn told(finished: &FinishedCall) -> ToolResult {
+fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
         Outcome::Acknowledged(ack) => acknowledged(ack),
+        Outcome::Denied(reason) => ToolResult::Denied { reason: reason.clone(), ask },
         // As if the frontend had said so itself.
         Outcome::Timeout(_) if finished.head.tool.executor == Executor::Frontend => acknowledged(&Ack::timeout()),
         other => ToolResult::Failed(other.failure().unwrap_or_default()),

@@ -60,6 +60,8 @@ pub struct Feed(Arc<Shared>);
 struct Shared {
     /// The user's message that the turn answers.
     user: MessageId,
+    /// Whether whoever follows it leaves when there is nothing but questions to the user.
+    yields_asks: bool,
     // std's mutex: nothing is awaited inside.
     told: Mutex<Told>,
     /// Something was told, or the turn is over.
@@ -81,7 +83,8 @@ impl Told {
     fn put_together(&mut self) {
         let got = self.followers.iter().flatten().copied().min().unwrap_or(self.events.len());
         let later = self.events.split_off(got);
-        let pieces = self.events.split_off(self.compact.min(got));
+        // The last one of before may go on.
+        let pieces = self.events.split_off(self.compact.min(got).saturating_sub(1));
         self.events.extend(pieces.chunk_by(RunEvent::grows_on_as).map(RunEvent::joined));
         let removed = got - self.events.len();
         self.compact = self.events.len();
@@ -94,14 +97,19 @@ impl Told {
 
 impl Feed {
     /// A feed of a turn that answers this message, and the right to end it.
-    pub(crate) fn new(user: MessageId) -> (Self, EndOfFeed) {
-        let feed = Self(Arc::new(Shared { user, told: Mutex::default(), more: Notify::new() }));
+    pub(crate) fn new(user: MessageId, yields_asks: bool) -> (Self, EndOfFeed) {
+        let feed = Self(Arc::new(Shared { user, yields_asks, told: Mutex::default(), more: Notify::new() }));
         (feed.clone(), EndOfFeed(feed))
     }
 
     /// The user's message that the turn answers.
     pub fn user(&self) -> &MessageId {
         &self.0.user
+    }
+
+    /// Whether whoever follows it leaves when there is nothing but questions to the user.
+    pub fn yields_asks(&self) -> bool {
+        self.0.yields_asks
     }
 
     /// Follows the turn from its beginning.
@@ -167,11 +175,11 @@ impl Follower {
             {
                 let mut told = self.feed.lock();
                 let told = &mut *told;
-                if let Some(Some(next)) = told.followers.get_mut(self.place) {
-                    if let Some(event) = told.events.get(*next) {
-                        *next += 1;
-                        return Some(event.clone());
-                    }
+                if let Some(Some(next)) = told.followers.get_mut(self.place)
+                    && let Some(event) = told.events.get(*next)
+                {
+                    *next += 1;
+                    return Some(event.clone());
                 }
                 if told.is_over {
                     return None;

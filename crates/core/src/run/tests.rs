@@ -4,6 +4,7 @@ mod bounds;
 mod events;
 mod extensions;
 mod faults;
+mod frontends;
 mod keeping;
 mod permissions;
 mod turns;
@@ -256,7 +257,11 @@ fn brief(message: &Message) -> Vec<String> {
             ToolState::Done { input, result: ToolResult::Completed { output, .. }, .. } => {
                 format!("{} {input} → {output}", tool.tool)
             }
-            ToolState::Done { input, result: ToolResult::Failed(error), .. } => {
+            ToolState::Done {
+                input,
+                result: ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. },
+                ..
+            } => {
                 format!("{} {input} ✗ {error}", tool.tool)
             }
         },

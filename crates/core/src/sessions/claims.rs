@@ -1,9 +1,10 @@
 //! Ids that prompts bring along, from when one is looked up until its message is kept: of two prompts at once with the
-//! same id, one is taken.
+//! same id, one waits until it is known what became of the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashSet;
+use tokio::sync::Notify;
 
 use crate::id::{MessageId, SessionId};
 
@@ -11,7 +12,14 @@ type Id = (SessionId, MessageId);
 
 /// The ids that are claimed. There are never more than requests under way.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Claims(Arc<Mutex<HashSet<Id>>>);
+pub(super) struct Claims(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    ids: Mutex<HashSet<Id>>,
+    /// An id is free again.
+    free: Notify,
+}
 
 /// A claim; dropping it gives the id free.
 #[derive(Debug)]
@@ -22,18 +30,28 @@ pub(super) struct Claim {
 
 impl Claims {
     fn lock(&self) -> MutexGuard<'_, HashSet<Id>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the id of a message; `None` if somebody else does.
-    pub(super) fn claim(&self, session: &SessionId, message: &MessageId) -> Option<Claim> {
+    /// Claims the id of a message; waits while somebody else does.
+    pub(super) async fn claim(&self, session: &SessionId, message: &MessageId) -> Claim {
         let id = (session.clone(), message.clone());
-        self.lock().insert(id.clone()).then(|| Claim { claims: self.clone(), id })
+        loop {
+            let free = self.0.free.notified();
+            tokio::pin!(free);
+            // Listens before it looks, so that no change is missed in between.
+            free.as_mut().enable();
+            if self.lock().insert(id.clone()) {
+                return Claim { claims: self.clone(), id };
+            }
+            free.await;
+        }
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         self.claims.lock().remove(&self.id);
+        self.claims.0.free.notify_waiters();
     }
 }

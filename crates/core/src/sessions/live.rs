@@ -33,6 +33,14 @@ pub(super) struct Live {
     queue: VecDeque<Queued>,
 }
 
+impl Live {
+    /// What the turn that answers a message tells.
+    pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
+        let waiting = self.queue.iter().filter_map(|queued| queued.feed.as_ref());
+        self.feed.iter().chain(waiting).find(|feed| feed.user() == user).cloned()
+    }
+}
+
 /// A prompt that has found its place.
 pub(super) struct Enqueued {
     /// Where the answer comes out, if one is wanted.
@@ -87,7 +95,7 @@ impl Sessions {
         }
         let (done, answer) = oneshot::channel();
         let owner = owner.or(client.as_ref()).cloned();
-        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone())).unzip();
+        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone(), audience.yields_asks)).unzip();
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
         let queued = Queued {
             session: session.clone(),

@@ -66,7 +66,9 @@ fn of_result(state: &ToolState) -> usize {
         ToolState::Done { result: ToolResult::Given { output, error }, .. } => {
             output.get().len() + error.as_ref().map_or(0, String::len)
         }
-        ToolState::Done { result: ToolResult::Failed(error), .. } => error.len(),
+        ToolState::Done { result: ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. }, .. } => {
+            error.len()
+        }
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Yielded { .. } => 0,
     }
 }

@@ -7,17 +7,18 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::call::{CallState, OutcomeKind, Success};
+use crate::call::{Ack, AckStatus, CallState, OutcomeKind, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::{Callee, Caller, NewCall, NotTaken, Origin, Taken};
+use crate::frontend::Claim;
 use crate::hub::{Counts, Hub};
 use crate::id::{CallId, EventId, MessageId, ToolName};
 use crate::permission::{Answer, Reply};
 use crate::policy::Permission;
 use crate::schema::Schema;
 use crate::store::MemoryStore;
-use crate::tool::Effect;
+use crate::tool::{Effect, Tool};
 
 impl Table {
     /// The invariants that the module's documentation names.
@@ -54,7 +55,9 @@ impl Table {
             assert!(alive || client.expires.is_some(), "{id} is kept for nothing");
             assert!(client.links.is_empty() || client.expires.is_none(), "{id} expires while it is connected");
         }
-        assert_eq!(open, self.calls.len());
+        let of_frontends = self.calls.values().filter(|call| call.head.tool.executor == Executor::Frontend);
+        assert!(of_frontends.clone().all(|call| matches!(call.stage, Stage::AwaitingApproval | Stage::Shown)));
+        assert_eq!(open + of_frontends.count(), self.calls.len());
         let asking = self.calls.values().filter(|call| call.ask.is_some());
         assert!(asking.clone().all(|call| call.stage == Stage::AwaitingApproval), "it is on its way without a yes");
         assert_eq!(asking.count(), self.asks.len());
@@ -75,6 +78,13 @@ enum Step {
         session: usize,
         timeout: u64,
         permission: Permission,
+        executor: Executor,
+    },
+    /// One of two frontends claims the nth call, or lets go of it.
+    Claim {
+        nth: usize,
+        claimant: usize,
+        claim: Claim,
     },
     /// Somebody answers the nth call's ask.
     Reply {
@@ -119,8 +129,11 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => client.clone().prop_map(|client| Step::Register { client }),
         1 => client.clone().prop_map(|client| Step::Unregister { client }),
-        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)], permission())
-            .prop_map(|(client, session, timeout, permission)| Step::Call { client, session, timeout, permission }),
+        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)], permission(), executor()).prop_map(
+            |(client, session, timeout, permission, executor)| Step::Call { client, session, timeout, permission, executor }
+        ),
+        3 => (0..6usize, 0..2usize, prop_oneof![2 => Just(Claim::Take), 1 => Just(Claim::Release)])
+            .prop_map(|(nth, claimant, claim)| Step::Claim { nth, claimant, claim }),
         3 => (0..6usize, prop_oneof![Just(Reply::Once), Just(Reply::Reject)])
             .prop_map(|(nth, reply)| Step::Reply { nth, reply }),
         4 => (client, prop::option::of(0..2usize), prop_oneof![Just(0u64), Just(200)], prop::option::weighted(0.2, 0..2usize), any::<bool>())
@@ -135,6 +148,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn executor() -> impl Strategy<Value = Executor> {
+    prop_oneof![3 => Just(Executor::Client), 1 => Just(Executor::Frontend)]
+}
+
 fn permission() -> impl Strategy<Value = Permission> {
     prop_oneof![6 => Just(Permission::Allow), 3 => Just(Permission::Ask), 1 => Just(Permission::Deny)]
 }
@@ -146,6 +163,10 @@ struct World {
     connections: Vec<Connection>,
     /// Every call ever made, with its waiter.
     calls: Vec<(RequestId, usize, Option<Waiter>)>,
+    /// Those of them that frontends run.
+    of_frontends: HashSet<RequestId>,
+    /// Who has claimed which of those.
+    claims: StdHashMap<RequestId, usize>,
     /// Calls that must not be given out: nobody has said yes.
     not_allowed: HashSet<RequestId>,
     /// How each call ended, as everybody was told.
@@ -163,6 +184,17 @@ fn session(number: usize) -> SessionId {
     SessionId::parse(&format!("s{number}")).unwrap()
 }
 
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: ToolName::parse("t").unwrap(),
+        description: String::new(),
+        schema: Arc::new(Schema::any_object()),
+        timeout: None,
+        effect: Effect::Write,
+        version: None,
+    }
+}
+
 impl World {
     fn new() -> Self {
         let limits = Limits {
@@ -175,6 +207,8 @@ impl World {
             hub,
             connections: Vec::new(),
             calls: Vec::new(),
+            of_frontends: HashSet::new(),
+            claims: StdHashMap::new(),
             not_allowed: HashSet::new(),
             ended: StdHashMap::new(),
             given: StdHashMap::new(),
@@ -183,24 +217,22 @@ impl World {
     }
 
     fn register(&self, number: usize) {
-        let spec = ToolSpec {
-            name: ToolName::parse("t").unwrap(),
-            description: String::new(),
-            schema: Arc::new(Schema::any_object()),
-            timeout: None,
-            effect: Effect::Write,
-            version: None,
-        };
-        self.hub.register(&client(number), None, vec![spec]).unwrap();
+        self.hub.register(&client(number), None, vec![spec()]).unwrap();
     }
 
     async fn take(&mut self, step: Step) {
         match step {
             Step::Register { client } => self.register(client),
             Step::Unregister { client: number } => _ = self.hub.unregister(&client(number), None, None),
-            Step::Call { client: number, session: in_session, timeout, permission } => {
+            Step::Call { client: number, session: in_session, timeout, permission, executor } => {
+                let client = client(number);
                 let call = NewCall {
-                    callee: Callee::Registered { tool: format!("client_c{number}_t"), client: Some(client(number)) },
+                    callee: match executor {
+                        Executor::Client => {
+                            Callee::Registered { tool: format!("client_c{number}_t"), client: Some(client) }
+                        }
+                        Executor::Frontend => Callee::Frontend(Arc::new(Tool::of_frontend(client, spec()))),
+                    },
                     request: None,
                     session: session(in_session),
                     message: MessageId::parse("").unwrap(),
@@ -212,6 +244,9 @@ impl World {
                 };
                 if let Ok(open) = self.hub.open(call).await {
                     let request = open.head().request.clone();
+                    if executor == Executor::Frontend {
+                        self.of_frontends.insert(request.clone());
+                    }
                     if permission != Permission::Allow {
                         self.not_allowed.insert(request.clone());
                     }
@@ -224,6 +259,7 @@ impl World {
                 }
             }
             Step::Reply { nth, reply } => self.reply(nth, reply).await,
+            Step::Claim { nth, claimant, claim } => self.claim(nth, claimant, claim),
             Step::Connect { client: number, name, grace, session: only, resume } => {
                 let last_seen = self.last_seen.get(&client(number)).filter(|_| resume).cloned();
                 let opening = Opening {
@@ -282,12 +318,32 @@ impl World {
         }
     }
 
+    fn claim(&mut self, nth: usize, claimant: usize, claim: Claim) {
+        let Some((request, ..)) = self.calls.get(nth) else { return };
+        let others = self.claims.get(request).is_some_and(|other| *other != claimant);
+        match self.hub.claim(request, &Caller::Trusted, &claimant.to_string(), claim) {
+            Ok(()) => {
+                assert!(!others && !self.not_allowed.contains(request), "it was another's, or nobody's yet");
+                match claim {
+                    Claim::Take => _ = self.claims.insert(request.clone(), claimant),
+                    Claim::Release => _ = self.claims.remove(request),
+                }
+            }
+            Err(NotTaken::Claimed) => assert!(others),
+            Err(NotTaken::NotAllowedYet) => assert!(self.not_allowed.contains(request)),
+            Err(NotTaken::Unknown) => assert!(!self.of_frontends.contains(request)),
+            Err(NotTaken::Over) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
     fn read(&mut self, connection: usize, most: usize) {
         let Some(connection) = self.connections.get_mut(connection) else { return };
         let mut context = std::task::Context::from_waker(Waker::noop());
         for _ in 0..most {
             match connection.poll_next(&mut context) {
                 std::task::Poll::Ready(Delivery::Request { head, attempt, id }) => {
+                    assert!(!self.of_frontends.contains(&head.request), "a frontend's call was given to a client");
                     assert!(!self.ended.contains_key(&head.request), "a call that is over was given out");
                     assert!(!self.not_allowed.contains(&head.request), "a call that nobody allowed was given out");
                     let given = self.given.entry(head.request.clone()).or_default();
@@ -308,9 +364,16 @@ impl World {
             return;
         };
         let caller = Caller::Client { client: client(if as_other { 1 - number } else { number }), session: None };
-        let outcome = Outcome::Success(Success { output: output.to_string(), ..Success::default() });
-        let taken = self.hub.complete(&request, &caller, outcome).await;
+        let taken = if self.of_frontends.contains(&request) {
+            let (output, claimant) = (serde_json::value::to_raw_value(&output).ok(), output.to_string());
+            let ack = Ack { status: AckStatus::Success, output, error_text: None, requested_at: None };
+            self.hub.acknowledge(&request, &caller, Some(&claimant), ack).await
+        } else {
+            let outcome = Outcome::Success(Success { output: output.to_string(), ..Success::default() });
+            self.hub.complete(&request, &caller, outcome).await
+        };
         match taken {
+            Err(NotTaken::Claimed) => assert_ne!(self.claims.get(&request), Some(&output)),
             _ if as_other => assert!(matches!(taken, Err(NotTaken::Forbidden))),
             Ok(Taken::First) => self.end(&request, OutcomeKind::Success),
             Ok(Taken::Again) => assert_eq!(self.ended.get(&request), Some(&OutcomeKind::Success)),

@@ -3,6 +3,7 @@
 mod agents;
 mod data;
 mod providers;
+mod tools;
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -252,7 +253,7 @@ fn unknown_keys() {
         (
             Place::new().toml("client_tools.defaultTimeout = 5"),
             "file work/handback.toml: unknown key client_tools (did you mean clientTools?); allowed here: listen, \
-             data, ephemeral, model, providers, agents, clientTools, auth, cors, allowedHosts, log, logFormat, limits",
+             data, ephemeral, model, providers, agents, tools, clientTools, auth, cors, allowedHosts, log, logFormat, limits",
         ),
         (
             Place::new().json(r#"{"auth": {"x.`, expected ` y": "geheim"}}"#),

@@ -9,7 +9,7 @@ use handback_core::store::{CallFilter, Store};
 use handback_core::tool::{Effect, Executor, Tool};
 
 use super::samples::{
-    SeenCall, client_id, ended, finished, head, objects, outcomes, request_id, seen_call, seen_calls, session_id,
+    SeenCall, acks, client_id, ended, finished, head, objects, outcomes, request_id, seen_call, seen_calls, session_id,
 };
 
 /// Begins and ends a call.
@@ -30,7 +30,7 @@ async fn listed(store: &Arc<dyn Store>, filter: &CallFilter, most: usize) -> Vec
 /// Every outcome, and everything that was asked, alone and in a list.
 pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
     let mut calls: Vec<Arc<FinishedCall>> = Vec::new();
-    for (number, outcome) in outcomes().into_iter().enumerate() {
+    for (number, outcome) in outcomes().into_iter().chain(acks()).enumerate() {
         calls.push(ended(head(&format!("outcome {number}"), "desk", "ses_1"), outcome));
     }
     for effect in [Effect::Read, Effect::Idempotent, Effect::Write] {

@@ -89,7 +89,23 @@ pub fn ended(head: CallHead, outcome: Outcome) -> Arc<FinishedCall> {
     Arc::new(FinishedCall { head: Arc::new(head), attempt: 2, phases, outcome })
 }
 
-/// Every way in which a call can end.
+/// The ways in which a frontend's call can end.
+pub fn acks() -> Vec<Outcome> {
+    let failed = TEXTS.map(|text| {
+        let output = Some(serde_json::value::to_raw_value(text).unwrap());
+        let (error_text, requested_at) = (Some(text.to_owned()), Some("2026-01-01T00:00:00Z".to_owned()));
+        Ack { status: AckStatus::Failed, output, error_text, requested_at }
+    });
+    let done = objects().into_iter().map(|object| Ack {
+        status: AckStatus::Success,
+        output: Some(object),
+        error_text: None,
+        requested_at: None,
+    });
+    failed.into_iter().chain(done).chain([Ack::timeout()]).map(Outcome::Acknowledged).collect()
+}
+
+/// Every way in which a client's call can end. A file of the first version has these; they stay as they are.
 pub fn outcomes() -> Vec<Outcome> {
     let file = |filename: Option<&str>| Attachment {
         mime: "image/png".into(),
@@ -105,17 +121,12 @@ pub fn outcomes() -> Vec<Outcome> {
         Outcome::Cancelled(Cancellation::CallerGone),
         Outcome::Cancelled(Cancellation::ShuttingDown),
         Outcome::Disconnected,
-        Outcome::Acknowledged(Ack::timeout()),
     ];
     for text in TEXTS.map(str::to_owned) {
         let success = Success { title: text.clone(), output: text.clone(), ..Success::default() };
         outcomes.push(Outcome::Success(success));
         outcomes.push(Outcome::Error(text.clone()));
         outcomes.push(Outcome::Denied(text.clone()));
-        let output = Some(serde_json::value::to_raw_value(&text).unwrap());
-        let (error_text, requested_at) = (Some(text.clone()), Some("2026-01-01T00:00:00Z".to_owned()));
-        let ack = Ack { status: AckStatus::Failed, output, error_text, requested_at };
-        outcomes.push(Outcome::Acknowledged(ack));
         outcomes.push(Outcome::Cancelled(Cancellation::Requested(text)));
     }
     let with_metadata = |object| Outcome::Success(Success { metadata: Some(object), ..Success::default() });
@@ -205,10 +216,6 @@ pub fn parts() -> Vec<Arc<Part>> {
     }
     for object in objects() {
         bodies.push(PartBody::Tool(tool(ToolState::Running { input: object.clone(), start: Time(6) })));
-        bodies.push(PartBody::Tool(tool(ToolState::Yielded { input: object.clone(), start: Time(6) })));
-        bodies.push(PartBody::Tool(tool(done(ToolResult::Given { output: object.clone(), error: None }))));
-        let error = Some("no".to_owned());
-        bodies.push(PartBody::Tool(tool(done(ToolResult::Given { output: object.clone(), error }))));
         bodies.push(PartBody::Tool(tool(done(ToolResult::Completed {
             title: "title".into(),
             output: "output".into(),
@@ -222,6 +229,17 @@ pub fn parts() -> Vec<Arc<Part>> {
         bodies.push(PartBody::StepFinish { reason, usage });
     }
     bodies.into_iter().enumerate().map(|(number, body)| part(&format!("prt_{number}"), body)).collect()
+}
+
+/// The calls of frontends and pages.
+pub fn frontend_parts() -> Vec<Arc<Part>> {
+    let calls = objects().into_iter().flat_map(|object| {
+        let given =
+            |error: Option<&str>| done(ToolResult::Given { output: object.clone(), error: error.map(str::to_owned) });
+        [ToolState::Yielded { input: object.clone(), start: Time(6) }, given(None), given(Some("no"))]
+    });
+    let bodies = calls.map(|state| PartBody::Tool(tool(state)));
+    bodies.enumerate().map(|(number, body)| part(&format!("prt_{number}"), body)).collect()
 }
 
 fn tool(state: ToolState) -> ToolPart {

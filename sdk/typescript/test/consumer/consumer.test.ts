@@ -81,7 +81,7 @@ test("Node imports it, with what only Node has", async () => {
   const script = 'import * as client from "@handback/client"; console.log(Object.keys(client).sort().join(" "));';
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: project });
   const names =
-    "ClientToolsManager HandbackError Http TurnFailed createHandback createHandbackClient directoryJournal localStorageJournal memoryJournal";
+    "ClientToolsManager FrontendToolExecutor HandbackError Http TurnFailed createHandback createHandbackClient directoryJournal localStorageJournal memoryJournal openUrl";
   assert.equal(stdout.trim(), names);
 });
 

@@ -4,6 +4,7 @@
 //! registered and allowed; one that is over when a page comes back is told with its end only.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use handback_core::event::{Field, SessionEvent};
@@ -11,7 +12,7 @@ use handback_core::id::{CallId, MessageId, PartId, PermissionId};
 use handback_core::message::{Message, Part, PartBody, Role, StopReason, ToolPart, ToolResult, ToolState, TurnError};
 use handback_core::permission::{Ask, Reply};
 use handback_core::sessions::RunEvent;
-use handback_wire::chat::{Chunk, UiMessage, UiPart};
+use handback_wire::chat::{Chunk, UiApproval, UiMessage, UiPart};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::api::client_tools::encode::json;
@@ -27,8 +28,8 @@ pub(super) struct Encoder {
     is_started: bool,
     /// Names of tools that frontends run.
     frontend_tools: HashSet<String>,
-    /// Calls that are over already: they are not handed out again.
-    over: HashSet<CallId>,
+    /// What is settled already: calls that are not handed out again, questions that nobody waits for.
+    settled: Settled,
     /// Texts that have begun.
     texts: HashSet<PartId>,
     /// The calls of the step, by their part.
@@ -40,6 +41,15 @@ pub(super) struct Encoder {
     finish: Option<StopReason>,
     failure: Option<TurnError>,
     chunks: Vec<u8>,
+}
+
+/// What is settled when a page comes to a turn.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Calls that are over.
+    pub(super) calls: HashSet<CallId>,
+    /// Questions that are answered.
+    pub(super) asks: HashSet<PermissionId>,
 }
 
 struct Call {
@@ -54,9 +64,7 @@ enum Stage {
     Begun,
     /// It waits to be allowed.
     Asked,
-    /// It was not allowed.
-    Denied,
-    /// It is handed out.
+    /// It is handed out, or about to be refused.
     HandedOut,
     /// It is the page's own to run, or over.
     Settled,
@@ -83,9 +91,9 @@ impl Encoder {
         Self { passed_over: asks.into_iter().collect(), ..self }
     }
 
-    /// These calls are over; they are told with their end only.
-    pub(super) fn without(self, over: HashSet<CallId>) -> Self {
-        Self { over, ..self }
+    /// This is settled: such calls are told with their end only, and such questions are not waited for.
+    pub(super) fn knowing(self, settled: Settled) -> Self {
+        Self { settled, ..self }
     }
 
     /// What is written so far.
@@ -95,7 +103,7 @@ impl Encoder {
 
     /// Whether nothing but questions to the user is open, and the stream may end for now.
     pub(super) fn waits_for_user(&self) -> bool {
-        let is_open = |stage: Stage| matches!(stage, Stage::Begun | Stage::Denied | Stage::HandedOut);
+        let is_open = |stage: Stage| matches!(stage, Stage::Begun | Stage::HandedOut);
         self.yields_asks
             && self.calls.values().any(|call| call.stage == Stage::Asked)
             && !self.calls.values().any(|call| is_open(call.stage))
@@ -106,9 +114,25 @@ impl Encoder {
         self.begin_step(&message.id);
         for part in &message.parts {
             if let PartBody::Tool(tool) = &part.body {
-                self.over.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
+                self.settled.calls.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
             }
             self.part(part);
+        }
+        self.end_step(message);
+    }
+
+    /// Writes what came of the calls of a message that is complete, as far as the page does not know it.
+    pub(super) fn ends(&mut self, message: &Message, page: &UiMessage) {
+        self.start();
+        for part in &message.parts {
+            let PartBody::Tool(ToolPart { call, state: ToolState::Done { result, .. }, .. }) = &part.body else {
+                continue;
+            };
+            let of_page = page.parts.iter().find(|part| part.tool_call_id.as_deref() == Some(call.as_str()));
+            let is_known = |part: &UiPart| part.state.as_deref().is_some_and(|state| state.starts_with("output-"));
+            if !of_page.is_some_and(is_known) {
+                self.result(call, result);
+            }
         }
         self.end_step(message);
     }
@@ -133,7 +157,11 @@ impl Encoder {
     /// Writes the end of the stream, and how the turn ended.
     pub(super) fn end(&mut self) -> Bytes {
         match self.failure.take() {
-            Some(TurnError::Aborted(reason)) => self.write(&Chunk::Abort { reason: &reason }),
+            Some(TurnError::Aborted(reason)) => {
+                self.write(&Chunk::Abort { reason: &reason });
+                // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
+                self.write(&Chunk::Finish { finish_reason: "interrupted" });
+            }
             Some(error) => {
                 self.write(&Chunk::Error { error_text: error.message() });
                 self.write(&Chunk::Finish { finish_reason: "error" });
@@ -241,29 +269,20 @@ impl Encoder {
                 let is_yielded = matches!(tool.state, ToolState::Yielded { .. });
                 // The page is not to run what others do.
                 let provider_executed = (!is_yielded && !self.frontend_tools.contains(tool_name)).then_some(true);
-                if !self.over.contains(&tool.call) {
+                if !self.settled.calls.contains(&tool.call) {
                     self.write(&Chunk::ToolInputAvailable { tool_call_id, tool_name, input, provider_executed });
                 }
                 if is_yielded { Stage::Settled } else { Stage::HandedOut }
             }
             ToolState::Done { input, result, .. } => {
                 match result {
-                    ToolResult::Failed(_) if before == Stage::Denied => {
-                        self.write(&Chunk::ToolOutputDenied { tool_call_id });
-                    }
                     // It was never handed out to anybody.
-                    ToolResult::Failed(error_text) if before == Stage::Begun && !self.over.contains(&tool.call) => {
+                    ToolResult::Failed(error_text)
+                        if before == Stage::Begun && !self.settled.calls.contains(&tool.call) =>
+                    {
                         self.write(&Chunk::ToolInputError { tool_call_id, tool_name, input, error_text });
                     }
-                    ToolResult::Failed(error_text) | ToolResult::Given { error: Some(error_text), .. } => {
-                        self.write(&Chunk::ToolOutputError { tool_call_id, error_text });
-                    }
-                    ToolResult::Given { output, error: None } => {
-                        self.write(&Chunk::ToolOutputAvailable { tool_call_id, output });
-                    }
-                    ToolResult::Completed { output, .. } => {
-                        self.write(&Chunk::ToolOutputAvailable { tool_call_id, output: &as_json(output) });
-                    }
+                    result => self.result(&tool.call, result),
                 }
                 Stage::Settled
             }
@@ -271,20 +290,48 @@ impl Encoder {
         self.set_stage(&tool.call, stage);
     }
 
+    fn result(&mut self, call: &CallId, result: &ToolResult) {
+        let tool_call_id = call.as_str();
+        match result {
+            ToolResult::Denied { ask: Some(ask), reason } => {
+                let (approval_id, reason) = (ask.as_str(), Some(reason.as_str()));
+                self.write(&Chunk::ToolApprovalResponse { approval_id, approved: false, reason });
+                self.write(&Chunk::ToolOutputDenied { tool_call_id });
+            }
+            ToolResult::Failed(error_text)
+            | ToolResult::Denied { reason: error_text, ask: None }
+            | ToolResult::Given { error: Some(error_text), .. } => {
+                self.write(&Chunk::ToolOutputError { tool_call_id, error_text });
+            }
+            ToolResult::Given { output, error: None } => {
+                self.write(&Chunk::ToolOutputAvailable { tool_call_id, output });
+            }
+            ToolResult::Completed { output, .. } => {
+                self.write(&Chunk::ToolOutputAvailable { tool_call_id, output: &as_json(output) });
+            }
+        }
+    }
+
     fn ask(&mut self, ask: &Ask) {
+        let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.call.as_str());
         if self.passed_over.remove(&ask.id) {
+            // The page knows it and has brought the answer, which comes next.
             self.start();
         } else {
-            let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.call.as_str());
             self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
+            if !self.settled.asks.contains(&ask.id) {
+                self.set_stage(&ask.call.call, Stage::Asked);
+            }
         }
-        self.set_stage(&ask.call.call, Stage::Asked);
     }
 
     fn answer(&mut self, ask: &Ask, reply: Reply) {
-        let approved = reply != Reply::Reject;
-        self.write(&Chunk::ToolApprovalResponse { approval_id: ask.id.as_str(), approved });
-        self.set_stage(&ask.call.call, if approved { Stage::HandedOut } else { Stage::Denied });
+        // A no is told with the end of the call, which says why.
+        if reply != Reply::Reject {
+            let approval_id = ask.id.as_str();
+            self.write(&Chunk::ToolApprovalResponse { approval_id, approved: true, reason: None });
+        }
+        self.set_stage(&ask.call.call, Stage::HandedOut);
     }
 
     fn set_stage(&mut self, id: &CallId, stage: Stage) {
@@ -299,17 +346,24 @@ fn as_json(text: &str) -> Box<RawValue> {
     to_raw_value(text).unwrap_or_default()
 }
 
+/// What is to be known of a conversation besides its messages.
+pub(super) struct Surroundings<'a> {
+    /// The questions that are open, by call.
+    pub(super) asks: HashMap<CallId, PermissionId>,
+    /// Names of the server's own tools.
+    pub(super) server_tools: Vec<&'a str>,
+}
+
 /// A conversation as a page has it: the steps of a turn are one message.
-pub(super) fn messages(stored: &[std::sync::Arc<Message>]) -> Vec<UiMessage> {
+pub(super) fn messages(stored: &[Arc<Message>], around: &Surroundings<'_>) -> Vec<UiMessage> {
     let mut messages = Vec::<UiMessage>::new();
     let mut answers = HashMap::<&MessageId, usize>::new();
     for message in stored {
+        let parts = message.parts.iter().filter_map(|part| said(part, around));
         match &message.role {
-            Role::User(_) => messages.push(UiMessage {
-                id: message.id.to_string(),
-                role: "user".to_owned(),
-                parts: message.parts.iter().filter_map(|part| said(part)).collect(),
-            }),
+            Role::User(_) => {
+                messages.push(UiMessage { id: message.id.to_string(), role: "user".to_owned(), parts: parts.collect() })
+            }
             Role::Assistant(said) => {
                 let place = *answers.entry(&said.parent).or_insert_with(|| {
                     messages.push(UiMessage {
@@ -319,10 +373,9 @@ pub(super) fn messages(stored: &[std::sync::Arc<Message>]) -> Vec<UiMessage> {
                     });
                     messages.len() - 1
                 });
+                let step = UiPart { kind: "step-start".to_owned(), ..UiPart::default() };
                 if let Some(answer) = messages.get_mut(place) {
-                    let step = UiPart { kind: "step-start".to_owned(), ..UiPart::default() };
-                    answer.parts.push(step);
-                    answer.parts.extend(message.parts.iter().filter_map(|part| self::said(part)));
+                    answer.parts.extend([step].into_iter().chain(parts));
                 }
             }
         }
@@ -331,7 +384,7 @@ pub(super) fn messages(stored: &[std::sync::Arc<Message>]) -> Vec<UiMessage> {
 }
 
 /// A part as a page has it.
-fn said(part: &Part) -> Option<UiPart> {
+fn said(part: &Part, around: &Surroundings<'_>) -> Option<UiPart> {
     let text = |kind: &str, text: &str| UiPart {
         kind: kind.to_owned(),
         text: Some(text.to_owned()),
@@ -348,14 +401,20 @@ fn said(part: &Part) -> Option<UiPart> {
             url: Some(file.url.clone()),
             ..UiPart::default()
         }),
-        PartBody::Tool(tool) => Some(call(tool)),
+        PartBody::Tool(tool) => Some(call(tool, around)),
         PartBody::StepStart | PartBody::StepFinish { .. } => None,
     }
 }
 
-fn call(tool: &ToolPart) -> UiPart {
-    let common =
-        UiPart { kind: format!("tool-{}", tool.tool), tool_call_id: Some(tool.call.to_string()), ..UiPart::default() };
+fn call(tool: &ToolPart, around: &Surroundings<'_>) -> UiPart {
+    // A client's call has an id of its own; a frontend's has that of the page; one of the page or of the server has none.
+    let is_clients = tool.request.as_ref().is_some_and(|request| request.as_str() != tool.call.as_str());
+    let common = UiPart {
+        kind: format!("tool-{}", tool.tool),
+        tool_call_id: Some(tool.call.to_string()),
+        provider_executed: (is_clients || around.server_tools.contains(&tool.tool.as_str())).then_some(true),
+        ..UiPart::default()
+    };
     let state = |state: &str, input: &RawValue| UiPart {
         state: Some(state.to_owned()),
         input: Some(input.to_owned()),
@@ -363,7 +422,13 @@ fn call(tool: &ToolPart) -> UiPart {
     };
     match &tool.state {
         ToolState::Pending { .. } => UiPart { state: Some("input-streaming".to_owned()), ..common },
-        ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => state("input-available", input),
+        ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => match around.asks.get(&tool.call) {
+            Some(ask) => {
+                let approval = Some(UiApproval { id: ask.to_string(), approved: None, reason: None });
+                UiPart { approval, ..state("approval-requested", input) }
+            }
+            None => state("input-available", input),
+        },
         ToolState::Done { input, result, .. } => match result {
             ToolResult::Completed { output, .. } => {
                 UiPart { output: Some(as_json(output)), ..state("output-available", input) }
@@ -371,7 +436,14 @@ fn call(tool: &ToolPart) -> UiPart {
             ToolResult::Given { output, error: None } => {
                 UiPart { output: Some(output.clone()), ..state("output-available", input) }
             }
-            ToolResult::Failed(error) | ToolResult::Given { error: Some(error), .. } => {
+            ToolResult::Denied { reason, ask: Some(ask) } => {
+                let (id, reason) = (ask.to_string(), Some(reason.clone()));
+                let approval = Some(UiApproval { id, approved: Some(false), reason });
+                UiPart { approval, ..state("output-denied", input) }
+            }
+            ToolResult::Failed(error)
+            | ToolResult::Denied { reason: error, ask: None }
+            | ToolResult::Given { error: Some(error), .. } => {
                 UiPart { error_text: Some(error.clone()), ..state("output-error", input) }
             }
         },

@@ -11,12 +11,13 @@ use handback_core::message::{Message, PartBody, Role, Session};
 use handback_core::permission::NotAnswered;
 use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
 use handback_wire::chat as wire;
+use handback_wire::error::ErrorCode;
 use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::decode::{self, Chat, New};
-use super::encode::{self, Encoder};
+use super::encode::{self, Encoder, Surroundings};
 use super::stream;
 use crate::api::session::{client_header, must_own};
 use crate::api::{Answer, PathValue};
@@ -53,17 +54,24 @@ async fn chat(
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;
         principal.session(Some(chat.session.clone()))?;
     }
-    let new = NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
-    let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
+    // All that can be wrong is looked at before a chat is made.
+    app.sessions().must_know(chat.agent.as_deref(), chat.model.as_ref())?;
+    let new = || NewSession { client: chat.client.clone(), has_frontend: true, ..NewSession::default() };
+    let known = match find(&app, &principal, chat.session.as_str()).await? {
+        Some(session) => session,
+        None => Arc::new(app.sessions().draft(NewSession { id: Some(chat.session.clone()), ..new() })?),
+    };
+    decode::must_not_shadow(&chat.page_tools, &app.sessions().offered(&known, &BTreeMap::new(), &[]))?;
+    let session = app.sessions().get_or_create(chat.session.clone(), new()).await?;
     must_own(&principal, &session)?;
-    decode::must_not_shadow(&chat.page_tools, &app.sessions().offered(&session, &BTreeMap::new(), &[]))?;
     let mut turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
     turn.import().await?;
     turn.take().await
 }
 
 fn audience(chat: &Chat) -> Audience {
-    Audience { follows: true, has_frontend: true, page_tools: chat.page_tools.clone() }
+    let page_tools = chat.page_tools.clone();
+    Audience { follows: true, yields_asks: chat.yields_asks, has_frontend: true, page_tools }
 }
 
 /// A request on its way to a turn.
@@ -79,7 +87,8 @@ impl Turn<'_> {
     /// Takes up a conversation that only the page knows of: the server has lost it, or never had it.
     async fn import(&mut self) -> Result<(), Problem> {
         let sessions = self.app.sessions();
-        if self.chat.history.is_empty() || !sessions.messages(&self.session.id).await?.is_empty() {
+        let Some(first) = self.chat.history.first() else { return Ok(()) };
+        if sessions.knows(&self.session.id, &MessageId::parse(&first.id)?).await? {
             return Ok(());
         }
         let mut said = std::mem::take(&mut self.chat.history);
@@ -87,53 +96,54 @@ impl Turn<'_> {
             said.push(message.clone());
         }
         let model = self.chat.model.as_ref().or(self.session.model.as_ref()).unwrap_or(&sessions.setup().default_model);
-        Ok(sessions.import(decode::history(self.app.hub(), &self.session, model, said)).await?)
+        let earlier = || decode::history(self.app.hub(), &self.session, model, said);
+        Ok(sessions.import(&self.session.id, earlier).await?)
     }
 
     async fn take(self) -> Result<Response, Problem> {
-        let (message, anew) = match &self.chat.new {
+        match &self.chat.new {
             New::GoOn { .. } => return self.go_on().await,
-            New::Prompt { message: None, .. } => return self.prompt().await,
-            New::Prompt { message: Some(message), anew, .. } => (message.clone(), *anew),
-        };
-        if anew {
-            self.app.sessions().rewind(&self.session.id, &message).await?;
-            return self.prompt().await;
+            New::Prompt { message: Some(message), anew: true, .. } => {
+                self.app.sessions().rewind(&self.session.id, message).await?;
+            }
+            New::Prompt { .. } => {}
         }
-        let stored = self.app.sessions().messages(&self.session.id).await?;
-        match stored.iter().any(|known| known.id == message) {
-            // The same again: its answer may have been lost on its way.
-            true => self.repeat(&message, stored).await,
-            false => self.prompt().await,
-        }
+        self.prompt().await
     }
 
     /// The user says something.
-    async fn prompt(self) -> Result<Response, Problem> {
-        let New::Prompt { message, parts, .. } = self.chat.new else { return Err(nothing_new()) };
+    async fn prompt(mut self) -> Result<Response, Problem> {
+        let New::Prompt { message, parts, .. } = &mut self.chat.new else { return Err(nothing_new()) };
+        let (message, parts) = (message.clone(), std::mem::take(parts));
         let prompt = Prompt {
-            client: self.chat.client,
-            message,
-            agent: self.chat.agent.map(Into::into),
-            model: self.chat.model,
+            client: self.chat.client.clone(),
+            message: message.clone(),
+            agent: self.chat.agent.clone().map(Into::into),
+            model: self.chat.model.clone(),
             system: None,
             tools: BTreeMap::new(),
             parts,
             wants_reply: true,
-            audience: self.audience,
+            audience: self.audience.clone(),
         };
-        let Prompted { feed, .. } = self.app.sessions().prompt(&self.session, prompt).await?;
-        let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
-        Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()))
+        match (self.app.sessions().prompt(&self.session, prompt).await, message) {
+            (Ok(Prompted { feed, .. }), _) => {
+                let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
+                Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()))
+            }
+            // The same again: its answer may have been lost on its way.
+            (Err(SessionError::DuplicateMessage(_)), Some(message)) => self.repeat(&message).await,
+            (Err(error), _) => Err(error.into()),
+        }
     }
 
     /// A prompt that was taken before: its turn is followed, or its answer told, from the beginning.
-    async fn repeat(self, user: &MessageId, stored: Vec<Arc<Message>>) -> Result<Response, Problem> {
-        let feed = self.app.sessions().feed(&self.session.id).filter(|feed| feed.user() == user);
-        let answers = answers(stored, user);
-        if feed.is_none() && answers.is_empty() {
-            self.app.sessions().rewind(&self.session.id, user).await?;
-            return self.prompt().await;
+    async fn repeat(self, user: &MessageId) -> Result<Response, Problem> {
+        let sessions = self.app.sessions();
+        let feed = sessions.feed_of(&self.session.id, user);
+        let answers = answers(sessions.messages(&self.session.id).await?, user);
+        if feed.is_none() && sessions.is_busy(&self.session.id) {
+            return Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"));
         }
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
         Ok(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref()))
@@ -157,9 +167,11 @@ impl Turn<'_> {
         let stored = sessions.messages(&self.session.id).await?;
         let is_user = |message: &&Arc<Message>| matches!(&message.role, Role::User(said) if said.wants_reply);
         let Some(user) = stored.iter().rev().find(is_user).cloned() else { return Err(nothing_new()) };
-        let encoder = encoder(self.app).continues(&message.id).yields_asks(self.chat.yields_asks);
         let answers = answers(stored, &user.id);
-        let running = || sessions.feed(&self.session.id).filter(|feed| feed.user() == &user.id);
+        let name = Some(message.id.as_str()).filter(|id| !id.is_empty());
+        let name = name.or_else(|| answers.first().map(|first| first.id.as_str())).unwrap_or_default().to_owned();
+        let encoder = encoder(self.app).continues(&name).yields_asks(self.chat.yields_asks);
+        let running = || sessions.feed_of(&self.session.id, &user.id);
         let known = answers.iter().rposition(|answer| knows(&message, answer));
         let ends_with_calls = answers.last().is_some_and(|last| last.parts.iter().any(|part| part.is_call()));
         if running().is_none() && ends_with_calls {
@@ -175,12 +187,16 @@ impl Turn<'_> {
         match running() {
             Some(feed) => {
                 let asked = asks.into_iter().filter(|ask| stream::has_asked(&feed, ask));
-                let encoder = encoder.without(stream::over(&feed)).after(asked);
+                let encoder = encoder.knowing(stream::settled(&feed)).after(asked);
                 Ok(stream::response(self.app, self.principal, encoder, &[], Some(&feed)))
             }
             // It went on before; what the page does not have yet is told.
             None => {
-                let rest = known.map_or(&[][..], |known| answers.get(known + 1..).unwrap_or_default());
+                let (mut encoder, mut rest) = (encoder, &[][..]);
+                if let Some((known, later)) = known.and_then(|known| answers.get(known..)?.split_first()) {
+                    encoder.ends(known, &message);
+                    rest = later;
+                }
                 Ok(stream::response(self.app, self.principal, encoder, rest, None))
             }
         }
@@ -223,7 +239,7 @@ fn from_beginning(
         let is_complete = matches!(&answer.role, Role::Assistant(said) if said.completed.is_some());
         is_complete && !stream::has_message(feed, &answer.id)
     });
-    stream::response(app, principal, encoder.without(stream::over(feed)), &answers, Some(feed))
+    stream::response(app, principal, encoder.knowing(stream::settled(feed)), &answers, Some(feed))
 }
 
 /// A session of a chat, if there is one that the caller may use.
@@ -247,7 +263,13 @@ async fn show(
     PathValue(id): PathValue,
 ) -> Result<Answer<wire::Chat>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
-    let messages = encode::messages(&app.sessions().messages(&session.id).await?);
+    // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
+    let asks = app.hub().asks(Some(&session.id));
+    let around = Surroundings {
+        asks: asks.iter().map(|ask| (ask.call.call.clone(), ask.id.clone())).collect(),
+        server_tools: app.sessions().setup().tools.iter().map(|tool| tool.spec().name()).collect(),
+    };
+    let messages = encode::messages(&app.sessions().messages(&session.id).await?, &around);
     Ok(Answer(wire::Chat { id, messages }))
 }
 
@@ -262,7 +284,8 @@ async fn resume(State(app): State<App>, principal: Principal, PathValue(id): Pat
     let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let Some(feed) = app.sessions().feed(&session.id) else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let answers = answers(app.sessions().messages(&session.id).await?, feed.user());
-    Ok(from_beginning(&app, &principal, encoder(&app), answers, Some(&feed)))
+    let encoder = encoder(&app).yields_asks(feed.yields_asks());
+    Ok(from_beginning(&app, &principal, encoder, answers, Some(&feed)))
 }
 
 /// Stop the turn that is under way

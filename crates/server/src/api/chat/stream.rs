@@ -1,6 +1,5 @@
 //! A turn on its way to a page: what was stored, what the turn tells, and its end.
 
-use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,11 +10,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_core::event::SessionEvent;
-use handback_core::id::{CallId, MessageId, PermissionId};
-use handback_core::message::{Message, PartBody, ToolState};
+use handback_core::id::{MessageId, PermissionId};
+use handback_core::message::{Message, PartBody, ToolPart, ToolState};
 use handback_core::sessions::{Feed, RunEvent};
 
-use super::encode::Encoder;
+use super::encode::{Encoder, Settled};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::transport::sse::{self, Next};
@@ -46,19 +45,22 @@ pub(super) fn response(
     response
 }
 
-/// The calls of a turn that are over already.
-pub(super) fn over(feed: &Feed) -> HashSet<CallId> {
-    let mut over = HashSet::new();
+/// What a turn has settled already: calls that are over, questions that are answered.
+pub(super) fn settled(feed: &Feed) -> Settled {
+    let mut settled = Settled::default();
     feed.any(|event| {
-        if let RunEvent::Session(SessionEvent::Part { part, .. }) = event
-            && let PartBody::Tool(tool) = &part.body
-            && matches!(tool.state, ToolState::Done { .. })
-        {
-            over.insert(tool.call.clone());
+        match event {
+            RunEvent::Session(SessionEvent::Part { part, .. }) => {
+                if let PartBody::Tool(ToolPart { call, state: ToolState::Done { .. }, .. }) = &part.body {
+                    settled.calls.insert(call.clone());
+                }
+            }
+            RunEvent::Answered(ask, _) => _ = settled.asks.insert(ask.id.clone()),
+            RunEvent::Session(_) | RunEvent::Asked(_) => {}
         }
         false
     });
-    over
+    settled
 }
 
 /// Whether a turn has told of a message.

@@ -176,7 +176,10 @@ fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
             input,
             start,
             end,
-            result: ToolResult::Failed(error) | ToolResult::Given { error: Some(error), .. },
+            result:
+                ToolResult::Failed(error)
+                | ToolResult::Denied { reason: error, .. }
+                | ToolResult::Given { error: Some(error), .. },
         } => wire::ToolState { error: Some(error.clone()), time: span(*start, Some(*end)), ..state("error", input) },
         ToolState::Done { input, start, end, result } => {
             let ToolResult::Completed { title, output, metadata, attachments } = result else {
