@@ -24,7 +24,7 @@ export function watch(event: HandbackEvent, sessionID: string): void {
 }
 
 /** Executes those calls of a list that wait for a page: they were made before this one was here. */
-export async function takeUp(calls: readonly (Call & { executionMode?: string })[]): Promise<void> {
+export async function takeUp(calls: readonly Call[]): Promise<void> {
   const held = calls.filter((call) => call.executionMode === "frontend" && call.tool === OPEN_URL && call.state === "offered");
   for (const { requestID } of held) {
     if (executor.state(requestID)) continue;
