@@ -27,10 +27,12 @@ export function useKey(given: string): void {
 
 /** JSON there, JSON back. Rejects with a `HandbackError`; whoever has no key is asked for one besides. */
 export async function request<T>(method: string, path: string[], options?: RequestOptions): Promise<T> {
+  const used = key.value;
   try {
     return await http.value.request<T>(method, path, options);
   } catch (error) {
-    askForKey(error);
+    // One that was made with the key before says nothing about this one.
+    if (key.value === used) askForKey(error);
     throw error;
   }
 }

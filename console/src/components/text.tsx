@@ -10,6 +10,10 @@ const SHOWN = 20_000;
 /** Marks that turn the text around them: one could make it read as something else. */
 const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
+export function writeOut(text: string): string {
+  return text.replace(TURNING, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** A text as it is, but for marks that would hide what it is; those are written out. */
 export function Text({ text, label }: { text: string; label: string }) {
   const [isWhole, setWhole] = useState(false);
@@ -18,7 +22,7 @@ export function Text({ text, label }: { text: string; label: string }) {
   return (
     <>
       <pre class="text" tabIndex={0} aria-label={label}>
-        {shown.replace(TURNING, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`)}
+        {writeOut(shown)}
       </pre>
       {isLong && <Button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString()} characters</Button>}
     </>

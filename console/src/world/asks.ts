@@ -1,6 +1,6 @@
 // Calls that wait until somebody allows them.
 
-import { type HandbackEvent, HandbackError, type Permission, type Reply } from "@handback/client";
+import { type HandbackEvent, HandbackError, type Permission, type Reply, type ReplyOptions } from "@handback/client";
 import { signal } from "@preact/signals";
 
 import { messageOf, request } from "../api";
@@ -35,9 +35,9 @@ export function hearOfAsks(event: HandbackEvent): void {
 }
 
 /** Answers; whoever was faster counts, and then it is just gone. */
-export async function replyTo(ask: Permission, reply: Reply): Promise<void> {
+export async function replyTo(ask: Permission, reply: Reply, more: ReplyOptions = {}): Promise<void> {
   try {
-    await request("POST", ["permission", ask.id, "reply"], { body: { reply } });
+    await request("POST", ["permission", ask.id, "reply"], { body: { reply, ...more } });
   } catch (error) {
     if (!(error instanceof HandbackError) || error.status !== 404) throw error;
   }

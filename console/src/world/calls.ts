@@ -67,7 +67,7 @@ export class Calls {
   }
 
   /** Takes what the server says of a call. */
-  read(call: Call & { executionMode?: string }): void {
+  read(call: Call): void {
     const row = this.#rows.get(call.requestID) ?? this.#add(call, Date.parse(call.created));
     const created = Date.parse(call.created);
     if (row.created !== created) this.#isSorted = false;
@@ -94,7 +94,7 @@ export class Calls {
         if (this.#rows.has(request.requestID)) return [request.requestID];
         const row = this.#add({ ...request, clientID }, Date.now());
         row.attempt = request.attempt ?? 1;
-        row.isFrontend = (request as { executionMode?: string }).executionMode === "frontend";
+        row.isFrontend = request.executionMode === "frontend";
         return [row.requestID];
       }
       case "client-tool.executing":

@@ -17,6 +17,8 @@ export { assert, Server, test, until };
 export type { Locator, Page, TestContext };
 
 const ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"];
+/** Pop-ups are blocked as they are for everybody. */
+const UNUSUAL = ["--disable-popup-blocking"];
 const PICTURES = resolve(import.meta.dirname, "../../test-output");
 
 /** One for all tests; each has a context of its own. */
@@ -36,7 +38,7 @@ interface Options extends BrowserContextOptions {
 /** Opens the console. */
 export async function openConsole(test: TestContext, server: Server, options: Options = {}): Promise<Page> {
   const { page: path = "live", expected, ...rest } = options;
-  browser ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
+  browser ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS, ignoreDefaultArgs: UNUSUAL });
   const context = await (await browser).newContext({ viewport: { width: 1280, height: 860 }, ...rest });
   const complaints: string[] = [];
   context.on("console", (message) => {

@@ -20,9 +20,15 @@ export class Speech {
     this.#send({ choices: [{ index: 0, delta: { reasoning_content: text } }] });
   }
 
+  /** Calls a tool, or writes more of the arguments if it has no name. */
+  calls(text: string, name?: string): void {
+    const call = { index: 0, ...(name !== undefined && { id: "call_1", type: "function" }), function: { name, arguments: text } };
+    this.#send({ choices: [{ index: 0, delta: { tool_calls: [call] } }] });
+  }
+
   /** Has nothing more to say. */
-  ends(): void {
-    this.#send({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+  ends(reason: "stop" | "tool_calls" = "stop"): void {
+    this.#send({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
     this.#response.end("data: [DONE]\n\n");
   }
 

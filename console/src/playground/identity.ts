@@ -1,0 +1,31 @@
+// Who this page is to the server.
+
+const KEPT = "handback.playground";
+const PREFIX = "playground";
+
+/**
+ * A client for one conversation. The server gives a call to any connection of its client: were all tabs one client, a
+ * question of one conversation would be asked in the tab that shows another. The first part is this browser's, for people
+ * to tell their clients from those of others.
+ */
+export function newClientID(): string {
+  return `${PREFIX}-${browserName()}-${randomHex(3)}`;
+}
+
+/** Whether a session was begun in a playground: only there may this page offer its tools in the client's name. */
+export function isPlayground(clientID: string): boolean {
+  return clientID.startsWith(`${PREFIX}-`);
+}
+
+function browserName(): string {
+  const kept = localStorage.getItem(KEPT);
+  if (kept !== null && /^[0-9a-f]{6}$/.test(kept)) return kept;
+  const name = randomHex(3);
+  localStorage.setItem(KEPT, name);
+  return name;
+}
+
+function randomHex(bytes: number): string {
+  const random = crypto.getRandomValues(new Uint8Array(bytes));
+  return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,83 @@
+// The playground without a mouse, and without eyes.
+
+import { assert, type Page, see, Server, test, until } from "../browser/support.js";
+import { ASK, box, card, log, openPlayground, Site } from "./support.js";
+
+/** Goes to what has this name, by the tab key alone. */
+async function tabTo(page: Page, name: string | RegExp, key = "Tab"): Promise<void> {
+  const passed: string[] = [];
+  const isThere = (text: string) => (typeof name === "string" ? text === name : name.test(text));
+  for (let at = await focused(page); !isThere(at); at = await focused(page)) {
+    passed.push(at);
+    if (passed.length > 40) throw new Error(`there is no way to "${name}": ${passed.join(", ")}`);
+    await page.keyboard.press(key);
+  }
+}
+
+function focused(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const element = document.activeElement as HTMLInputElement | null;
+    return (element?.getAttribute("aria-label") ?? element?.labels?.[0]?.textContent ?? element?.textContent ?? "").trim();
+  });
+}
+
+test("everything can be done by keyboard", async (test) => {
+  const [server, site] = [await Server.start(test, { config: ASK }), await Site.start(test)];
+  const page = await openPlayground(test, server);
+  await tabTo(page, "Draw a red circle");
+  await page.keyboard.press("Enter");
+  await until("the box has the focus", async () => (await focused(page)) === "Message");
+  await see(card(page, "Draw", "Waits for you"));
+  assert.equal(await focused(page), "Message", "the focus stays");
+  await tabTo(page, "Edit", "Shift+Tab");
+  await page.keyboard.press("Enter");
+  await until("the text has the focus", async () => (await focused(page)) === "Arguments, as JSON");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type('{"shape":"square"}');
+  await tabTo(page, "Approve with these");
+  await page.keyboard.press("Enter");
+  await see(log(page).getByText("answered: Drew a black square"));
+  await tabTo(page, "Message");
+  await page.keyboard.type('Ask me "Who?"');
+  await page.keyboard.press("Enter");
+  await see(card(page, "Ask the user", "Waits for you"));
+  await tabTo(page, "Approve", "Shift+Tab");
+  await page.keyboard.press("Enter");
+  await see(page.getByLabel("Who?"));
+  await tabTo(page, "Who?");
+  await page.keyboard.type("Me");
+  await page.keyboard.press("Enter");
+  await see(log(page).getByText("ask_user answered: The user answered: Me"));
+  await tabTo(page, "Message");
+  await page.keyboard.type(`Open ${site.url}`);
+  await page.keyboard.press("Enter");
+  await see(card(page, "Open a page", "Waits for you"));
+  await tabTo(page, "Always", "Shift+Tab");
+  await page.keyboard.press("Enter");
+  await see(card(page, "Open a page", "Done").getByText("Opened", { exact: true }));
+  await page.bringToFront();
+  await tabTo(page, /^Open http/);
+  await page.keyboard.press("Enter");
+  await until("it was opened twice", () => site.visits.length === 2);
+  await page.bringToFront();
+  await tabTo(page, "New conversation", "Shift+Tab");
+  await page.keyboard.press("Enter");
+  await until("the box has the focus", async () => (await focused(page)) === "Message");
+  await see(page.getByRole("button", { name: "Draw a red circle" }));
+});
+
+test("the conversation is a log that is read out, and everything has a name", async (test) => {
+  const server = await Server.start(test);
+  const page = await openPlayground(test, server);
+  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
+  await box(page).fill("Draw a red circle");
+  await box(page).press("Enter");
+  await see(log(page).getByText("answered: Drew a red circle"));
+  assert.equal(await log(page).getAttribute("aria-live"), "polite");
+  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
+  const nameless = await page
+    .getByRole("main")
+    .locator("button, input, textarea, a, canvas, article, pre")
+    .evaluateAll((all) => all.filter((element) => !(element.getAttribute("aria-label") ?? element.textContent)?.trim()).length);
+  assert.equal(nameless, 0);
+});
