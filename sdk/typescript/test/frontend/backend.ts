@@ -1,127 +1,125 @@
-// Where calls come from and acks go to. The tests know no more of it than this interface, so that any server that keeps the
-// contract can stand here.
+// Where calls come from and acks go to: a real server, whose model calls `open-url` in a chat and quotes what it is told.
 
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
-import { isDeepStrictEqual } from "node:util";
 
-export interface Backend {
-  readonly url: string;
-  /** A model has called a tool, and waits; the call's id. */
-  call(options?: { awaitsApproval?: boolean }): Promise<string>;
-  /** Somebody allows a call. */
-  allow(toolCallId: string): Promise<void>;
-  /** The call's time is over, or its turn was aborted. */
-  expire(toolCallId: string): Promise<void>;
-  /** What the model is told: `{status, output?, errorText?, requestedAt?}`; nothing yet if it still waits. */
-  outcome(toolCallId: string): Promise<unknown>;
+import { Log, within } from "../support/patience.js";
+import { Server } from "../support/server.js";
+
+const CONFIG = `
+[agents.asking.permission]
+client_tools = "ask"
+`;
+
+interface Chunk {
+  readonly type: string;
+  readonly toolCallId?: string;
+  readonly approvalId?: string;
+  readonly delta?: string;
 }
 
-export function startBackend(test: TestContext): Promise<Backend> {
-  return TableServer.start(test);
-}
+/** A chat whose model has called a tool. */
+class Chat {
+  readonly id = randomUUID();
+  readonly #chunks = new Log<Chunk>();
+  #text = "";
+  #told!: Promise<string>;
 
-interface Entry {
-  state: "awaiting" | "pending" | "acked" | "expired";
-  claimant?: string;
-  ack?: Record<string, unknown>;
-}
-
-type Answer = [status: number, body: { ok: boolean; ignored?: boolean; reason?: string; error?: string }];
-
-const refused = (status: number, reason: string): Answer => [status, { ok: false, reason }];
-const invalid = (error: string): Answer => [400, { ok: false, reason: "invalid", error }];
-
-/** The table of acks and claims, and nothing around it. */
-class TableServer implements Backend {
-  static async start(test: TestContext): Promise<TableServer> {
-    const backend = new TableServer();
-    backend.#server.listen(0, "127.0.0.1");
-    await once(backend.#server, "listening");
-    test.after(() => {
-      backend.#server.close();
-      backend.#server.closeAllConnections();
+  static async begin(url: string, agent: string): Promise<Chat> {
+    const chat = new Chat();
+    const text = 'call open-url {"url": "https://example.test/", "timeoutSec": 600}';
+    const messages = [{ id: "u", role: "user", parts: [{ type: "text", text }] }];
+    const response = await fetch(`${url}/api/chat`, {
+      method: "POST",
+      body: JSON.stringify({ id: chat.id, messages, agent }),
     });
-    return backend;
+    if (!response.ok || !response.body) throw new Error(`the chat was refused: ${await response.text()}`);
+    chat.#told = chat.#read(response.body);
+    // A test that is over stops the server, and with it this.
+    chat.#told.catch(() => undefined);
+    return chat;
   }
 
-  readonly #entries = new Map<string, Entry>();
-  readonly #server = createServer((request, response) => void this.#serve(request, response));
+  async #read(body: ReadableStream<Uint8Array>): Promise<string> {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const bytes of body) {
+      const frames = (rest + decoder.decode(bytes, { stream: true })).split("\n\n");
+      rest = frames.pop() ?? "";
+      for (const frame of frames) {
+        if (!frame.startsWith("data: {")) continue;
+        const chunk = JSON.parse(frame.slice("data: ".length)) as Chunk;
+        if (chunk.type === "text-delta") this.#text += chunk.delta ?? "";
+        this.#chunks.add(chunk);
+      }
+    }
+    return this.#text;
+  }
+
+  async called(type: "tool-input-available" | "tool-approval-request"): Promise<Chunk> {
+    return this.#chunks.until(type, (chunk) => chunk.type === type);
+  }
+
+  /** What the model was told, as it quotes it. */
+  async told(): Promise<unknown> {
+    const text = await within("the model answers", this.#told);
+    return JSON.parse(text.slice(text.indexOf("{")));
+  }
+}
+
+export class Backend {
+  readonly #server: Server;
+  readonly #chats = new Map<string, { chat: Chat; approvalId?: string | undefined }>();
+
+  constructor(server: Server) {
+    this.#server = server;
+  }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return this.#server.url;
   }
 
+  /** A model has called a tool, and waits; the call's id. */
   async call({ awaitsApproval = false } = {}): Promise<string> {
-    const toolCallId = randomUUID();
-    this.#entries.set(toolCallId, { state: awaitsApproval ? "awaiting" : "pending" });
+    const chat = await Chat.begin(this.url, awaitsApproval ? "asking" : "default");
+    const { toolCallId = "", approvalId } = await chat.called(
+      awaitsApproval ? "tool-approval-request" : "tool-input-available",
+    );
+    this.#chats.set(toolCallId, { chat, approvalId });
     return toolCallId;
   }
 
+  /** Somebody allows a call. */
   async allow(toolCallId: string): Promise<void> {
-    this.#entries.set(toolCallId, { state: "pending" });
+    const { chat, approvalId } = this.#chat(toolCallId);
+    await this.#post(`permission/${approvalId}/reply`, { reply: "once" });
+    await chat.called("tool-input-available");
   }
 
+  /** The call's turn is aborted. */
   async expire(toolCallId: string): Promise<void> {
-    this.#entries.set(toolCallId, { state: "expired" });
+    await this.#post(`api/chat/${this.#chat(toolCallId).chat.id}/abort`, {});
   }
 
+  /** What the model is told: `{status, output?, errorText?, requestedAt?}`; nothing yet if it still waits. */
   async outcome(toolCallId: string): Promise<unknown> {
-    return this.#entries.get(toolCallId)?.ack;
+    const response = await fetch(`${this.url}/client-tools/calls/${toolCallId}`);
+    const { state } = (await response.json()) as { state: string };
+    return state === "done" ? this.#chat(toolCallId).chat.told() : undefined;
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // Pages of other loopback ports may ask.
-    response.setHeader("access-control-allow-origin", request.headers.origin ?? "*");
-    response.setHeader("access-control-allow-headers", "content-type");
-    if (request.method === "OPTIONS") return void response.writeHead(204).end();
-    let text = "";
-    for await (const chunk of request) text += String(chunk);
-    const [status, body] = this.#answer(request.url ?? "", text);
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  #chat(toolCallId: string): { chat: Chat; approvalId?: string | undefined } {
+    const known = this.#chats.get(toolCallId);
+    if (!known) throw new Error(`there is no call ${toolCallId}`);
+    return known;
   }
 
-  #answer(path: string, text: string): Answer {
-    if (text.length > 4 * 1024 * 1024) return [413, { ok: false, reason: "too-large", error: "the body is too large" }];
-    let body: Record<string, unknown>;
-    try {
-      body = JSON.parse(text) as Record<string, unknown>;
-    } catch {
-      return invalid("no JSON");
-    }
-    const { toolCallId } = body;
-    if (typeof toolCallId !== "string" || toolCallId === "") return invalid("no toolCallId");
-    if (path === "/api/tools/claim") return this.#claim(this.#entries.get(toolCallId), body);
-    if (path === "/api/tools/ack") return this.#ack(this.#entries.get(toolCallId), body);
-    return refused(404, "not-found");
+  async #post(path: string, body: unknown): Promise<void> {
+    const response = await fetch(`${this.url}/${path}`, { method: "POST", body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   }
+}
 
-  #claim(entry: Entry | undefined, { claimant, release }: Record<string, unknown>): Answer {
-    if (typeof claimant !== "string" || claimant === "") return invalid("no claimant");
-    if (!entry) return refused(404, "unknown");
-    if (entry.state === "awaiting") return refused(409, "awaiting-approval");
-    if (entry.state !== "pending") return refused(410, "expired");
-    if (entry.claimant !== undefined && entry.claimant !== claimant) return refused(409, "claimed");
-    if (release === true) delete entry.claimant;
-    else entry.claimant = claimant;
-    return [200, { ok: true }];
-  }
-
-  #ack(entry: Entry | undefined, { toolCallId: _, claimant, ...ack }: Record<string, unknown>): Answer {
-    const { status, requestedAt } = ack;
-    if (!["success", "failed", "timeout"].includes(status as string)) return invalid("a bad status");
-    if (requestedAt !== undefined && Number.isNaN(Date.parse(String(requestedAt)))) return invalid("a bad time");
-    if (!entry) return refused(404, "unknown");
-    if (entry.state === "awaiting") return refused(409, "awaiting-approval");
-    if (entry.state === "expired") return refused(410, "expired");
-    if (entry.state === "acked") {
-      return isDeepStrictEqual(entry.ack, ack) ? [200, { ok: true, ignored: true }] : refused(409, "conflict");
-    }
-    if (entry.claimant !== undefined && entry.claimant !== claimant) return refused(409, "claimed");
-    Object.assign(entry, { state: "acked", ack } satisfies Entry);
-    return [200, { ok: true }];
-  }
+export async function startBackend(test: TestContext): Promise<Backend> {
+  return new Backend(await Server.start(test, { config: CONFIG }));
 }

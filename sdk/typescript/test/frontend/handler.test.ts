@@ -119,6 +119,6 @@ test("an output that the server does not accept becomes a failure that says so",
   const state = await executor.execute({ toolCallId, toolName: "tool", input: {} });
   assert.deepEqual([state?.phase, state?.outcome, state?.counted], ["done", "failed", true]);
   const { errorText } = (await backend.outcome(toolCallId)) as { errorText: string };
-  assert.match(errorText, /^the tool ran, but its output was not accepted: the body is too large/);
+  assert.match(errorText, /^the tool ran, but its output was not accepted: the body has more than/);
   assert.equal(faults.bodies("ack").length, 2);
 });
