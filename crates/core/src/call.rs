@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -88,8 +88,8 @@ pub struct Success {
 pub struct Ack {
     /// How it went.
     pub status: AckStatus,
-    /// What came of it, any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What came of it, any JSON; null is JSON too.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +97,10 @@ pub struct Ack {
     /// When the frontend began with it, as it wrote the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at: Option<String>,
+}
+
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// How a call went, as a frontend says.

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{Call, CallHead, Cancellation, FinishedCall, Outcome, Stage};
+use crate::call::{CallHead, Cancellation, FinishedCall, Outcome, Stage};
 use crate::finished::End;
 use crate::hub::Hub;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
@@ -322,10 +322,15 @@ impl Hub {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
+                if !answerer.takes(call.head.tool.executor) {
+                    return Err(NotTaken::Unknown);
+                }
                 if answer.is_some() && call.stage == Stage::AwaitingApproval {
                     return Err(NotTaken::NotAllowedYet);
                 }
-                answerer.may_answer(call)?;
+                if !answerer.may_answer(call.claimant.as_deref()) {
+                    return Err(NotTaken::Claimed);
+                }
                 let ending = table.finish(request, outcome, answer, now).ok_or(NotTaken::Unknown)?;
                 return Ok(Decided::Ended(Ended::new(self, ending)));
             }
@@ -367,13 +372,11 @@ impl Answerer<'_> {
         }
     }
 
-    fn may_answer(self, call: &Call) -> Result<(), NotTaken> {
+    /// Whether it may answer what this one has claimed.
+    fn may_answer(self, claimant: Option<&str>) -> bool {
         match self {
-            _ if !self.takes(call.head.tool.executor) => Err(NotTaken::Unknown),
-            Self::Frontend(claimant) if call.claimant.is_some() && call.claimant.as_deref() != claimant => {
-                Err(NotTaken::Claimed)
-            }
-            _ => Ok(()),
+            Self::Frontend(own) => claimant.is_none() || claimant == own,
+            Self::Anybody | Self::Client => true,
         }
     }
 }

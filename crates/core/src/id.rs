@@ -163,6 +163,13 @@ macro_rules! made {
 
 made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId);
 
+impl Default for MessageId {
+    /// The name of no message.
+    fn default() -> Self {
+        Self(SmolStr::default())
+    }
+}
+
 impl From<&CallId> for RequestId {
     /// A call of a frontend has one name for everybody: it is answered by the one that its page knows it by.
     fn from(call: &CallId) -> Self {

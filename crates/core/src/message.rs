@@ -88,6 +88,16 @@ pub struct Message {
     pub parts: Vec<Arc<Part>>,
 }
 
+impl Message {
+    /// The user's message that it answers, if it is an answer.
+    pub fn answers(&self) -> Option<&MessageId> {
+        match &self.role {
+            Role::Assistant(said) => Some(&said.parent),
+            Role::User(_) => None,
+        }
+    }
+}
+
 /// Who speaks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Role {

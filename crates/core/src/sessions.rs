@@ -65,8 +65,6 @@ struct Shared {
     live: Mutex<HashMap<SessionId, Live>>,
     /// Ids of messages that are about to be kept.
     claims: Claims,
-    /// Held while a session is made under an id that somebody else chose: of two at once, one makes it.
-    naming: tokio::sync::Mutex<()>,
     /// A session is idle again.
     idle: Notify,
     /// The server stops, and turns under way with it.
@@ -185,8 +183,7 @@ impl Sessions {
     pub fn new(hub: Hub, setup: Setup) -> Self {
         let (live, claims) = (Mutex::default(), Claims::default());
         let (idle, stop) = (Notify::new(), CancellationToken::new());
-        let naming = tokio::sync::Mutex::default();
-        Self(Arc::new(Shared { hub, setup, live, claims, naming, idle, stop }))
+        Self(Arc::new(Shared { hub, setup, live, claims, idle, stop }))
     }
 
     /// Clients, tools and calls.
@@ -400,10 +397,7 @@ impl Sessions {
 
     /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
     pub async fn abort(&self, id: &SessionId) {
-        let over = self.lock().get(id).map(|live| {
-            live.turn.abort.cancel();
-            live.turn.over.clone()
-        });
+        let over = self.lock().get(id).map(Live::stop);
         if let Some(over) = over {
             over.cancelled().await;
         }
@@ -411,12 +405,11 @@ impl Sessions {
 
     /// Forgets a session with all that is in it; what is under way is stopped.
     pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
+        // Nobody makes another one of that id before this one is gone.
+        let _naming = self.0.claims.claim_session(&session.id).await;
         let (deleting, over) = {
             let mut live = self.lock();
-            let over = live.remove(&session.id).map(|live| {
-                live.turn.abort.cancel();
-                live.turn.over
-            });
+            let over = live.remove(&session.id).map(|live| live.stop());
             (self.store().delete_session(&session.id), over)
         };
         // Whoever waits until all is idle need not wait for this one.

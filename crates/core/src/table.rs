@@ -358,8 +358,8 @@ impl Table {
             self.asks.remove(&open.ask.id);
             self.events.emit(|| Event::Answered(open.ask.clone(), Reply::Reject));
         }
-        if call.stage == Stage::AwaitingApproval {
-            // It never came to that; but a listener is told the same of every call.
+        if call.stage == Stage::AwaitingApproval && call.head.tool.executor == Executor::Client {
+            // It never came to that; but a listener is told the same of every call. A frontend would act on it.
             self.events.emit(|| Event::Requested(call.head.clone()));
             self.events.emit(|| Event::Executing(call.head.clone()));
         }

@@ -288,12 +288,14 @@ fn sessions_setup(hub: &Hub, config: &Config, extensions: Extensions) -> Result<
         models.insert(&name, model);
     }
     let built_in: Arc<dyn ServerTool> = Arc::new(ListTools::default());
+    let tools: Vec<_> = [built_in].into_iter().chain(extensions.tools).collect();
+    let frontend_tools = frontend_tools::all(hub, config, extensions.frontend_tools, &tools)?;
     Ok(Setup {
         models,
         default_model: config.model.clone(),
         agents: Agents::from(config),
-        tools: [built_in].into_iter().chain(extensions.tools).collect(),
-        frontend_tools: frontend_tools::all(hub, config, extensions.frontend_tools)?,
+        tools,
+        frontend_tools,
         hooks: extensions.hooks,
     })
 }

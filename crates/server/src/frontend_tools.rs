@@ -8,6 +8,7 @@ use handback_core::frontend::timeout_of;
 use handback_core::id::ToolName;
 use handback_core::schema::Schema;
 use handback_core::tool::{Effect, ToolSpec};
+use handback_core::toolbox::ServerTool;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -22,11 +23,21 @@ pub struct InvalidTool {
 }
 
 /// All of them; of two with one name the later counts.
-pub(crate) fn all(hub: &Hub, config: &Config, added: Vec<ToolSpec>) -> Result<Vec<Arc<ToolSpec>>, InvalidTool> {
+pub(crate) fn all(
+    hub: &Hub,
+    config: &Config,
+    added: Vec<ToolSpec>,
+    server: &[Arc<dyn ServerTool>],
+) -> Result<Vec<Arc<ToolSpec>>, InvalidTool> {
     let mut tools = vec![Arc::new(open_url(hub)?)];
     let configured = config.tools.iter().map(|(name, tool)| spec(hub, name, tool));
     for tool in configured.chain(added.into_iter().map(Ok)) {
         let tool = tool?;
+        let name = tool.name.as_str();
+        if name.starts_with("client_") || server.iter().any(|other| other.spec().name() == name) {
+            let problem = "the name is that of another tool, or could be a client's; choose another".to_owned();
+            return Err(InvalidTool { name: name.to_owned(), problem });
+        }
         tools.retain(|known| known.name != tool.name);
         tools.push(Arc::new(tool));
     }
@@ -88,7 +99,8 @@ mod tests {
     fn with(name: &str, tool: FrontendTool) -> Result<Vec<Arc<ToolSpec>>, InvalidTool> {
         let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(MemoryStore::default()), TaskTracker::new());
         let config = Config { tools: [(name.to_owned(), tool)].into(), ..Config::default() };
-        all(&hub, &config, Vec::new())
+        let server: Arc<dyn ServerTool> = Arc::new(handback_core::toolbox::ListTools::default());
+        all(&hub, &config, Vec::new(), &[server])
     }
 
     fn names(tools: &[Arc<ToolSpec>]) -> Vec<(&str, f64)> {
@@ -111,6 +123,10 @@ mod tests {
         let tool = FrontendTool { parameters: Some(json!({ "type": "objekt" })), ..FrontendTool::default() };
         let error = with("a", tool).unwrap_err().to_string();
         assert!(error.starts_with("tools.a: parameters: "), "{error}");
+        for taken in ["list_tools", "client_a_b"] {
+            let error = with(taken, FrontendTool::default()).unwrap_err().to_string();
+            assert!(error.contains("choose another"), "{error}");
+        }
     }
 
     #[tokio::test]

@@ -128,7 +128,9 @@ impl CallContext<'_> {
                 // A call is shown before it is over.
                 biased;
                 Some((place, input)) = now_shown.recv() => {
+                    // Whoever comes back is to see what was allowed.
                     draft.show(place, input);
+                    draft.save();
                     continue;
                 }
                 over = running.next() => match over {

@@ -4,6 +4,7 @@
 //! show others nothing. It holds about as much as the turn says: pieces of a text that every follower has got are put
 //! together again when their message is complete.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -62,6 +63,8 @@ struct Shared {
     user: MessageId,
     /// Whether whoever follows it leaves when there is nothing but questions to the user.
     yields_asks: bool,
+    /// Whether what it begins with is kept: before that nobody should come to it late.
+    is_kept: AtomicBool,
     // std's mutex: nothing is awaited inside.
     told: Mutex<Told>,
     /// Something was told, or the turn is over.
@@ -98,7 +101,8 @@ impl Told {
 impl Feed {
     /// A feed of a turn that answers this message, and the right to end it.
     pub(crate) fn new(user: MessageId, yields_asks: bool) -> (Self, EndOfFeed) {
-        let feed = Self(Arc::new(Shared { user, yields_asks, told: Mutex::default(), more: Notify::new() }));
+        let (is_kept, told, more) = (AtomicBool::new(false), Mutex::default(), Notify::new());
+        let feed = Self(Arc::new(Shared { user, yields_asks, is_kept, told, more }));
         (feed.clone(), EndOfFeed(feed))
     }
 
@@ -110,6 +114,15 @@ impl Feed {
     /// Whether whoever follows it leaves when there is nothing but questions to the user.
     pub fn yields_asks(&self) -> bool {
         self.0.yields_asks
+    }
+
+    /// What the turn begins with is kept.
+    pub(crate) fn kept(&self) {
+        self.0.is_kept.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.is_kept.load(Ordering::Acquire)
     }
 
     /// Follows the turn from its beginning.

@@ -33,6 +33,12 @@ impl Claims {
         self.0.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Claims the id of a session that is made, filled or forgotten; waits while somebody else does.
+    pub(super) async fn claim_session(&self, session: &SessionId) -> Claim {
+        // No message has an empty id.
+        self.claim(session, &MessageId::default()).await
+    }
+
     /// Claims the id of a message; waits while somebody else does.
     pub(super) async fn claim(&self, session: &SessionId, message: &MessageId) -> Claim {
         let id = (session.clone(), message.clone());

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ahash::HashMap;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -34,6 +35,18 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// Stops the turn that is under way; gives what tells when it is over.
+    pub(super) fn stop(&self) -> CancellationToken {
+        self.turn.abort.cancel();
+        self.turn.over.clone()
+    }
+
+    /// The same, and nothing of what waits comes after it.
+    pub(super) fn stop_all(&mut self) -> CancellationToken {
+        self.queue.clear();
+        self.stop()
+    }
+
     /// What the turn that answers a message tells.
     pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
         let waiting = self.queue.iter().filter_map(|queued| queued.feed.as_ref());
@@ -82,7 +95,19 @@ impl Sessions {
         audience: Audience,
         kept: oneshot::Receiver<bool>,
     ) -> Result<Enqueued, SessionError> {
-        let mut live = self.lock();
+        self.enqueue_in(&mut self.lock(), session, user, client, audience, kept)
+    }
+
+    /// The same, among sessions that are locked already.
+    pub(super) fn enqueue_in(
+        &self,
+        live: &mut HashMap<SessionId, Live>,
+        session: &Arc<Session>,
+        user: &Arc<Message>,
+        client: Option<ClientId>,
+        audience: Audience,
+        kept: oneshot::Receiver<bool>,
+    ) -> Result<Enqueued, SessionError> {
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
         if let (Some(owner), Some(client)) = (owner, &client)
@@ -109,12 +134,12 @@ impl Sessions {
         };
         match known {
             Some(live) => {
+                if live.running == user.id || live.queue.iter().any(|queued| queued.user.id == user.id) {
+                    return Err(SessionError::DuplicateMessage(user.id.clone()));
+                }
                 let most = self.hub().limits().queued_prompts;
                 if live.queue.len() >= most {
                     return Err(SessionError::QueueFull(most));
-                }
-                if live.running == user.id || live.queue.iter().any(|queued| queued.user.id == user.id) {
-                    return Err(SessionError::DuplicateMessage(user.id.clone()));
                 }
                 live.client = owner;
                 live.queue.push_back(queued);
@@ -229,6 +254,9 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
     while let Some((mut queued, turn)) = next {
         alive.running = Some((queued.user.id.clone(), turn.over.drop_guard()));
         let is_kept = (&mut queued.kept).await.unwrap_or(false);
+        if let Some(feed) = queued.feed.as_ref().filter(|_| is_kept) {
+            feed.kept();
+        }
         let answer = if is_kept { run::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::live::Enqueued;
-use super::{Audience, Feed, NewSession, Prompted, SessionError, Sessions};
+use super::live::{Enqueued, Live};
+use super::{Audience, Feed, NewSession, Prompt, Prompted, SessionError, Sessions};
 use crate::event::SessionEvent;
 use crate::id::{CallId, ClientId, MessageId, SessionId};
 use crate::message::{Message, Part, Role, Session, ToolResult};
@@ -15,20 +15,63 @@ use crate::store::StoreError;
 impl Sessions {
     /// The session of an id that somebody else chose; made when there is none.
     pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        let _naming = self.0.naming.lock().await;
+        if let Some(session) = self.store().session(&id).await? {
+            return Ok(session);
+        }
+        let _naming = self.0.claims.claim_session(&id).await;
         match self.store().session(&id).await? {
             Some(session) => Ok(session),
             None => self.create(NewSession { id: Some(id), ..new }).await,
         }
     }
 
+    /// Says something in place of what was said under the same id: that and all after it is forgotten, and what is
+    /// under way or waits is stopped. Happens as a whole, whether or not whoever prompts goes meanwhile.
+    pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let (client, audience) = (prompt.client.clone(), prompt.audience.clone());
+        let user = Arc::new(self.user_message(session, prompt)?);
+        self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience)).await
+    }
+
+    async fn say_anew(
+        self,
+        session: Arc<Session>,
+        user: Arc<Message>,
+        client: Option<ClientId>,
+        audience: Audience,
+    ) -> Result<Prompted, SessionError> {
+        // Of several at once, each begins when the one before it is kept.
+        let claim = self.0.claims.claim(&session.id, &user.id).await;
+        let (tell_kept, kept) = oneshot::channel();
+        let (deleting, Enqueued { answer, feed }) = loop {
+            let over = self.lock().get_mut(&session.id).map(Live::stop_all);
+            if let Some(over) = over {
+                over.cancelled().await;
+            }
+            let mut live = self.lock();
+            if !live.contains_key(&session.id) {
+                // The store keeps the order: what others say from now on comes after this.
+                let deleting = self.store().delete_messages_from(&session.id, &user.id);
+                let enqueued = self.enqueue_in(&mut live, &session, &user, client, audience, kept)?;
+                break (deleting, enqueued);
+            }
+        };
+        deleting.await?;
+        self.keep(session, user.clone(), tell_kept, Some(claim)).await?;
+        Ok(Prompted { user, answer, feed })
+    }
+
     /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
-    /// stay as they are; a page that says nothing of one of its calls has not run it.
+    /// stay as they are; a page that says nothing of one of its calls has not run it. `last` is the answer that the
+    /// page goes on from: if there is a later one, somebody else has gone on already.
     pub async fn go_on(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
-        client: Option<ClientId>,
+        last: &MessageId,
         audience: Audience,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Prompted, SessionError> {
@@ -36,24 +79,46 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, client, audience, kept)?;
-        self.hub().finish(self.clone().keep_results(session.clone(), user.id.clone(), results, tell_kept)).await?;
-        Ok(Prompted { user: user.clone(), answer, feed })
+        let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
+        let keeping = self.clone().keep_results(session.clone(), user.id.clone(), Some(last.clone()), results);
+        let keeping = async move {
+            let is_kept = keeping.await?;
+            // Nobody waits for it if the session was deleted meanwhile.
+            _ = tell_kept.send(is_kept);
+            Ok::<_, StoreError>(is_kept)
+        };
+        match self.hub().finish(keeping).await? {
+            true => Ok(Prompted { user: user.clone(), answer, feed }),
+            false => Err(SessionError::DuplicateMessage(user.id.clone())),
+        }
     }
 
-    /// Keeps what a page says of its calls, tells of it, and lets the turn go on.
+    /// Keeps what a page says of its calls in a turn that nobody goes on with.
+    pub async fn keep_late(
+        &self,
+        session: &Arc<Session>,
+        user: &MessageId,
+        results: Vec<(CallId, ToolResult)>,
+    ) -> Result<(), SessionError> {
+        let keeping = self.clone().keep_results(session.clone(), user.clone(), None, results);
+        Ok(self.hub().finish(keeping).await.map(|_| ())?)
+    }
+
+    /// Keeps what a page says of its calls, and tells of it; `false` if there is an answer after the last that it knows.
     async fn keep_results(
         self,
         session: Arc<Session>,
         user: MessageId,
+        last: Option<MessageId>,
         results: Vec<(CallId, ToolResult)>,
-        tell_kept: oneshot::Sender<bool>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let now = self.clock().time();
-        for message in self.store().messages(&session.id).await? {
-            if !matches!(&message.role, Role::Assistant(said) if said.parent == user) {
-                continue;
-            }
+        let mut answers = self.store().messages(&session.id).await?;
+        answers.retain(|message| matches!(&message.role, Role::Assistant(said) if said.parent == user));
+        if last.is_some() && answers.last().map(|answer| &answer.id) != last.as_ref() {
+            return Ok(false);
+        }
+        for message in answers {
             let mut changed = Message::clone(&message);
             let is_changed = |part: &mut Arc<Part>| part.answer(&results, now).then(|| part.clone());
             let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
@@ -64,14 +129,12 @@ impl Sessions {
                 self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
             }
         }
-        // Nobody waits for it if the session was deleted meanwhile.
-        _ = tell_kept.send(true);
-        Ok(())
+        Ok(true)
     }
 
     /// What the turn that is under way tells, if somebody followed it from its beginning.
     pub fn feed(&self, id: &SessionId) -> Option<Feed> {
-        self.lock().get(id)?.feed.clone()
+        self.lock().get(id)?.feed.clone().filter(Feed::is_kept)
     }
 
     /// What the turn that answers a message tells, or will when its time comes.
@@ -79,26 +142,25 @@ impl Sessions {
         self.lock().get(id)?.feed_of(user)
     }
 
-    /// Forgets a message and all after it, so that the conversation goes on from before. What is under way is stopped.
-    pub async fn rewind(&self, id: &SessionId, to: &MessageId) -> Result<(), SessionError> {
-        self.abort(id).await;
-        Ok(self.store().delete_messages_from(id, to).await?)
-    }
-
     /// Whether there is a message of that id in a session.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
         Ok(self.store().has_message(id, message).await?)
     }
 
-    /// Keeps the messages of an earlier conversation in a session that has none.
-    pub async fn import(&self, id: &SessionId, earlier: impl FnOnce() -> Vec<Message>) -> Result<(), SessionError> {
-        let _naming = self.0.naming.lock().await;
-        if !self.store().messages(id).await?.is_empty() {
+    /// Keeps the messages of an earlier conversation in a session that has none; all of them, whether or not whoever
+    /// brings them goes meanwhile.
+    pub async fn import(&self, id: &SessionId, earlier: Vec<Message>) -> Result<(), SessionError> {
+        Ok(self.hub().finish(self.clone().keep_earlier(id.clone(), earlier)).await?)
+    }
+
+    async fn keep_earlier(self, id: SessionId, earlier: Vec<Message>) -> Result<(), StoreError> {
+        let _naming = self.0.claims.claim_session(&id).await;
+        if !self.store().messages(&id).await?.is_empty() {
             return Ok(());
         }
-        for message in earlier() {
-            self.store().save_message(&Arc::new(message)).await?;
-        }
+        // The store keeps their order, and writes many at once.
+        let saving: Vec<_> = earlier.into_iter().map(|message| self.store().save_message(&Arc::new(message))).collect();
+        futures_util::future::try_join_all(saving).await?;
         Ok(())
     }
 }

@@ -240,7 +240,7 @@ impl Store for MemoryStore {
         let sessions = self.sessions();
         let mut left = Vec::new();
         for KeptSession { messages, .. } in sessions.kept.values() {
-            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| answers(message)).collect();
+            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| message.answers()).collect();
             let is_left = |message: &Message| match &message.role {
                 Role::Assistant(assistant) => assistant.completed.is_none(),
                 Role::User(user) => user.wants_reply && !answered.contains(&message.id),
@@ -248,14 +248,6 @@ impl Store for MemoryStore {
             left.extend(messages.iter().filter(|message| is_left(message)).cloned());
         }
         ready(left)
-    }
-}
-
-/// The message that this one answers.
-fn answers(message: &Message) -> Option<&MessageId> {
-    match &message.role {
-        Role::Assistant(assistant) => Some(&assistant.parent),
-        Role::User(_) => None,
     }
 }
 

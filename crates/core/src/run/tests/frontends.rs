@@ -166,7 +166,7 @@ async fn a_turn_ends_with_a_pages_calls_and_goes_on_with_their_results() {
         // Its end is known already, and stays.
         (held, given(json!("forged"))),
     ];
-    let go_on = world.sessions.go_on(&session, &prompted.user, None, audience(&["ask_user"]), results);
+    let go_on = world.sessions.go_on(&session, &prompted.user, &last.id, audience(&["ask_user"]), results);
     go_on.await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(
         world.shown()[1]["results"],
@@ -182,15 +182,18 @@ async fn two_who_go_on_at_once_are_one() {
     let session = chat(&world).await;
     let prompted = say(&world, &session, &["ask_user"]).await;
     let (call, _) = handed_out(&mut prompted.feed.unwrap().follow()).await;
-    prompted.answer.unwrap().await.unwrap();
+    let last = prompted.answer.unwrap().await.unwrap();
     let result = ToolResult::Given { output: to_raw_value(&1).unwrap(), error: None };
     let go_on = || {
         let results = vec![(call.clone(), result.clone())];
-        world.sessions.go_on(&session, &prompted.user, None, audience(&["ask_user"]), results)
+        world.sessions.go_on(&session, &prompted.user, &last.id, audience(&["ask_user"]), results)
     };
     let (one, other) = tokio::join!(go_on(), go_on());
     assert!(matches!(other, Err(SessionError::DuplicateMessage(_))), "{other:?}");
     one.unwrap().answer.unwrap().await.unwrap();
+    // Nor does one that comes when the other is over.
+    let late = go_on().await;
+    assert!(matches!(late, Err(SessionError::DuplicateMessage(_))), "{late:?}");
     assert_eq!(world.shown().len(), 2);
 }
 
@@ -236,6 +239,14 @@ async fn a_session_of_a_chosen_id_is_made_once() {
     assert_eq!(world.sessions.list(None, 10).await.unwrap().len(), 1);
 }
 
+fn again(id: &MessageId, text: &str) -> Prompt {
+    Prompt { message: Some(id.clone()), ..prompt(text) }
+}
+
+fn texts(history: Vec<Vec<String>>) -> Vec<String> {
+    history.into_iter().flatten().filter(|part| part.starts_with("text")).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conversation_goes_on_from_before() {
     let world = world(vec![text("1"), text("2"), text("3")], Permission::Allow);
@@ -243,10 +254,44 @@ async fn a_conversation_goes_on_from_before() {
     say(&world, &session, &[]).await.answer.unwrap().await.unwrap();
     let second = say(&world, &session, &[]).await;
     second.answer.unwrap().await.unwrap();
-    world.sessions.rewind(&session.id, &second.user.id).await.unwrap();
-    let again = Prompt { message: Some(second.user.id.clone()), ..prompt("otherwise") };
-    world.sessions.prompt(&session, again).await.unwrap().answer.unwrap().await.unwrap();
-    let said: Vec<String> =
-        history(&world, &session).await.into_iter().flatten().filter(|part| part.starts_with("text")).collect();
-    assert_eq!(said, ["text go", "text 1", "text otherwise", "text 3"]);
+    let anew = world.sessions.prompt_anew(&session, again(&second.user.id, "otherwise")).await.unwrap();
+    anew.answer.unwrap().await.unwrap();
+    assert_eq!(texts(history(&world, &session).await), ["text go", "text 1", "text otherwise", "text 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beginning_anew_stops_what_runs_and_what_waits() {
+    let world = world(vec![calls(&[("open-url", "{}")]), text("anew")], Permission::Allow);
+    let session = chat(&world).await;
+    let first = say(&world, &session, &[]).await;
+    handed_out(&mut first.feed.unwrap().follow()).await;
+    let waiting = say(&world, &session, &[]).await;
+    let anew = world.sessions.prompt_anew(&session, again(&first.user.id, "otherwise")).await.unwrap();
+    assert!(waiting.answer.unwrap().await.is_err());
+    anew.answer.unwrap().await.unwrap();
+    assert_eq!(texts(history(&world, &session).await), ["text otherwise", "text anew"]);
+    assert_eq!(world.hub().counts().calls, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_who_begin_anew_at_once_leave_one_conversation() {
+    let world = world((0..6).map(|number| text(&number.to_string())).collect(), Permission::Allow);
+    let session = chat(&world).await;
+    let first = say(&world, &session, &[]).await;
+    first.answer.unwrap().await.unwrap();
+    let anew =
+        (0..4).map(|number| world.sessions.prompt_anew(&session, again(&first.user.id, &format!("try {number}"))));
+    for prompted in futures_util::future::join_all(anew).await {
+        // Stopped by the next, or answered.
+        prompted.unwrap().answer.unwrap().await.unwrap();
+    }
+    let messages = world.sessions.messages(&session.id).await.unwrap();
+    let parents: Vec<_> = messages
+        .iter()
+        .map(|message| match &message.role {
+            Role::User(_) => None,
+            Role::Assistant(said) => Some(said.parent.clone()),
+        })
+        .collect();
+    assert_eq!(parents, [None, Some(first.user.id.clone())], "{:?}", history(&world, &session).await);
 }

@@ -1,5 +1,6 @@
 //! From the wire to the core.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use handback_core::Hub;
@@ -74,6 +75,9 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         Some(_) => return Err(Problem::invalid("`trigger` must be submit-message or regenerate-message")),
     };
     must_be_shallow(&messages, hub.limits().input_depth)?;
+    for message in &messages {
+        MessageId::parse(&message.id)?;
+    }
     let Some(last) = messages.pop() else {
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
@@ -243,6 +247,13 @@ pub(super) fn history(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<
                     parts: parts.into_iter().map(part).collect(),
                 });
             }
+        }
+    }
+    let answered: HashSet<MessageId> = messages.iter().filter_map(|message| message.answers().cloned()).collect();
+    for message in &mut messages {
+        if let Role::User(said) = &mut message.role {
+            // What was not answered then is not to be answered now.
+            said.wants_reply = answered.contains(&message.id);
         }
     }
     messages

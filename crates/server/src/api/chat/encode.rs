@@ -178,6 +178,12 @@ impl Encoder {
                 self.write(&Chunk::Error { error_text: error.message() });
                 self.write(&Chunk::Finish { finish_reason: "error" });
             }
+            None if !self.is_started => {
+                self.write(&Chunk::Error {
+                    error_text: "The turn was not run: the chat was deleted, or could not be kept",
+                });
+                self.write(&Chunk::Finish { finish_reason: "error" });
+            }
             None => {
                 let reason = self.finish.filter(|_| !self.waits_for_user()).unwrap_or(StopReason::ToolCalls);
                 self.write(&Chunk::Finish { finish_reason: reason.as_str() });
@@ -362,6 +368,8 @@ fn as_json(text: &str) -> Box<RawValue> {
 pub(super) struct Surroundings<'a> {
     /// The questions that are open, by call.
     pub(super) asks: HashMap<CallId, PermissionId>,
+    /// Calls that are with whoever runs them.
+    pub(super) shown: HashSet<CallId>,
     /// Names of the server's own tools.
     pub(super) server_tools: Vec<&'a str>,
 }
@@ -421,6 +429,7 @@ fn said(part: &Part, around: &Surroundings<'_>) -> Option<UiPart> {
 fn call(tool: &ToolPart, around: &Surroundings<'_>) -> UiPart {
     // A client's call has an id of its own; a frontend's has that of the page; one of the page or of the server has none.
     let is_clients = tool.request.as_ref().is_some_and(|request| request.as_str() != tool.call.as_str());
+    let is_frontends = tool.request.as_ref().is_some_and(|request| request.as_str() == tool.call.as_str());
     let common = UiPart {
         kind: format!("tool-{}", tool.tool),
         tool_call_id: Some(tool.call.to_string()),
@@ -439,6 +448,8 @@ fn call(tool: &ToolPart, around: &Surroundings<'_>) -> UiPart {
                 let approval = Some(UiApproval { id: ask.to_string(), approved: None, reason: None });
                 UiPart { approval, ..state("approval-requested", input) }
             }
+            // A page may act on what it sees: not before the call can be answered.
+            None if is_frontends && !around.shown.contains(&tool.call) => state("input-streaming", input),
             None => state("input-available", input),
         },
         ToolState::Done { input, result, .. } => match result {

@@ -1,15 +1,17 @@
 //! The routes of chats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use handback_core::call::CallState;
 use handback_core::id::{MessageId, SessionId};
-use handback_core::message::{Message, PartBody, Role, Session};
+use handback_core::message::{Message, Part, PartBody, Role, Session};
 use handback_core::permission::NotAnswered;
 use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
+use handback_core::store::CallFilter;
 use handback_wire::chat as wire;
 use handback_wire::error::ErrorCode;
 use serde_json::json;
@@ -40,7 +42,7 @@ pub fn routes() -> OpenApiRouter<App> {
         (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
         (status = 400, description = "Bad body, unknown agent or model, a tool of the page has the name of another", body = handback_wire::error::ErrorBody),
         (status = 403, description = "Another client's chat", body = handback_wire::error::ErrorBody),
-        (status = 409, description = "Too many prompts wait", body = handback_wire::error::ErrorBody),
+        (status = 409, description = "Too many prompts wait, the message is being answered elsewhere, or the conversation has gone on", body = handback_wire::error::ErrorBody),
     ))]
 async fn chat(
     State(app): State<App>,
@@ -67,6 +69,9 @@ async fn chat(
 /// Refuses what cannot be done, before anything is changed: no chat is made, stopped or forgotten for it.
 async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &NewSession) -> Result<(), Problem> {
     let sessions = app.sessions();
+    if !app.hub().is_serving() {
+        return Err(SessionError::ShuttingDown.into());
+    }
     sessions.must_know(chat.agent.as_deref(), chat.model.as_ref())?;
     let known = find(app, principal, chat.session.as_str()).await?;
     let has_user = || chat.history.iter().any(|message| message.role == "user");
@@ -114,24 +119,20 @@ impl Turn<'_> {
             said.push(message.clone());
         }
         let model = self.chat.model.as_ref().or(self.session.model.as_ref()).unwrap_or(&sessions.setup().default_model);
-        let earlier = || decode::history(self.app.hub(), &self.session, model, said);
+        let earlier = decode::history(self.app.hub(), &self.session, model, said);
         Ok(sessions.import(&self.session.id, earlier).await?)
     }
 
     async fn take(self) -> Result<Response, Problem> {
         match &self.chat.new {
-            New::GoOn { .. } => return self.go_on().await,
-            New::Prompt { message: Some(message), anew: true, .. } => {
-                self.app.sessions().rewind(&self.session.id, message).await?;
-            }
-            New::Prompt { .. } => {}
+            New::GoOn { .. } => self.go_on().await,
+            New::Prompt { .. } => self.prompt().await,
         }
-        self.prompt().await
     }
 
     /// The user says something.
     async fn prompt(self) -> Result<Response, Problem> {
-        let New::Prompt { message, parts, .. } = &self.chat.new else { return Err(nothing_new()) };
+        let New::Prompt { message, parts, anew } = &self.chat.new else { return Err(nothing_new()) };
         let prompt = || Prompt {
             client: self.chat.client.clone(),
             message: message.clone(),
@@ -144,16 +145,17 @@ impl Turn<'_> {
             audience: self.audience.clone(),
         };
         let sessions = self.app.sessions();
-        let prompted = match (sessions.prompt(&self.session, prompt()).await, message) {
-            (Err(SessionError::DuplicateMessage(_)), Some(message)) => match self.repeat(message).await? {
-                Some(response) => return Ok(response),
-                // It was kept, and never answered.
-                None => {
-                    sessions.rewind(&self.session.id, message).await?;
-                    sessions.prompt(&self.session, prompt()).await?
-                }
+        let prompted = match (message, anew) {
+            (Some(_), true) => sessions.prompt_anew(&self.session, prompt()).await?,
+            (None, _) => sessions.prompt(&self.session, prompt()).await?,
+            (Some(message), false) => match sessions.prompt(&self.session, prompt()).await {
+                Err(SessionError::DuplicateMessage(_)) => match self.repeat(message).await? {
+                    Some(response) => return Ok(response),
+                    // It was kept, and never answered.
+                    None => sessions.prompt_anew(&self.session, prompt()).await?,
+                },
+                prompted => prompted?,
             },
-            (prompted, _) => prompted?,
         };
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
         Ok(stream::response(self.app, self.principal, encoder, &[], prompted.feed.as_ref()))
@@ -169,9 +171,10 @@ impl Turn<'_> {
         if stored.iter().any(is_answer) {
             return Err(SessionError::DuplicateMessage(user.clone()).into());
         }
+        let is_last = stored.last().is_some_and(|last| last.id == *user);
         let answers = answers(stored, user);
         if feed.is_none() && answers.is_empty() {
-            return match sessions.is_busy(&self.session.id) {
+            return match sessions.is_busy(&self.session.id) || !is_last {
                 true => {
                     Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"))
                 }
@@ -198,52 +201,69 @@ impl Turn<'_> {
             }
         }
         let stored = sessions.messages(&self.session.id).await?;
-        let is_user = |message: &&Arc<Message>| matches!(&message.role, Role::User(said) if said.wants_reply);
-        let Some(user) = stored.iter().rev().find(is_user).cloned() else { return Err(nothing_new()) };
-        let answers = answers(stored, &user.id);
+        let Known { user, last, is_current } = known(&stored, &message).ok_or_else(nothing_new)?;
+        if !is_current {
+            sessions.keep_late(&self.session, &user.id, results).await?;
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the conversation has gone on since; nothing is answered to this",
+            ));
+        }
+        let mut answers = answers(stored, &user.id);
         let name = Some(message.id.as_str()).filter(|id| !id.is_empty());
         let name = name.or_else(|| answers.first().map(|first| first.id.as_str())).unwrap_or_default().to_owned();
-        let encoder = encoder(self.app).continues(&name).yields_asks(self.chat.yields_asks);
+        let mut encoder = encoder(self.app).continues(&name).yields_asks(self.chat.yields_asks);
         let running = || sessions.feed_of(&self.session.id, &user.id);
-        let known = answers.iter().rposition(|answer| knows(&message, answer));
         // A page that does not know the last calls says something of earlier ones once more.
-        let knows_last = known.is_some_and(|known| known + 1 == answers.len());
-        if running().is_none() && knows_last {
-            match sessions.go_on(&self.session, &user, self.chat.client, self.audience, results).await {
+        if running().is_none() && answers.last().is_some_and(|answer| answer.id == last) {
+            match sessions.go_on(&self.session, &user, &last, self.audience, results).await {
                 Ok(Prompted { feed, .. }) => {
                     return Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()));
                 }
-                // The same again: it goes on already.
-                Err(SessionError::DuplicateMessage(_)) => {}
+                // The same again: it goes on already, or has gone on.
+                Err(SessionError::DuplicateMessage(_)) => {
+                    answers = self::answers(sessions.messages(&self.session.id).await?, &user.id);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
-        match running() {
-            Some(feed) => {
-                let asked = asks.into_iter().filter(|ask| stream::has_asked(&feed, ask));
-                let encoder = encoder.knowing(stream::settled(&feed)).after(asked);
-                Ok(stream::response(self.app, self.principal, encoder, &[], Some(&feed)))
-            }
-            // It went on before; what the page does not have yet is told.
-            None => {
-                let (mut encoder, mut rest) = (encoder, &[][..]);
-                if let Some((known, later)) = known.and_then(|known| answers.get(known..)?.split_first()) {
-                    encoder.ends(known, &message);
-                    encoder.ended_with(known);
-                    rest = later;
-                }
-                Ok(stream::response(self.app, self.principal, encoder, rest, None))
-            }
+        if let Some(feed) = running() {
+            let asked = asks.into_iter().filter(|ask| stream::has_asked(&feed, ask));
+            let encoder = encoder.knowing(stream::settled(&feed)).after(asked);
+            return Ok(stream::response(self.app, self.principal, encoder, &[], Some(&feed)));
         }
+        // It went on before; what the page does not have yet is told.
+        let place = answers.iter().position(|answer| answer.id == last).unwrap_or_default();
+        let mut rest = answers.get(place..).unwrap_or_default();
+        if let Some((known, later)) = rest.split_first() {
+            encoder.ends(known, &message);
+            encoder.ended_with(known);
+            rest = later;
+        }
+        Ok(stream::response(self.app, self.principal, encoder, rest, None))
     }
 }
 
-/// Whether a page's message has a call of a stored one.
-fn knows(page: &wire::UiMessage, stored: &Message) -> bool {
-    stored.parts.iter().any(|part| match &part.body {
-        PartBody::Tool(tool) => page.parts.iter().any(|part| part.tool_call_id.as_deref() == Some(tool.call.as_str())),
-        _ => false,
-    })
+/// What of a page's message is stored.
+struct Known {
+    /// The user's message that it answers.
+    user: Arc<Message>,
+    /// The last answer of which the page has a call.
+    last: MessageId,
+    /// Whether the user has said nothing since.
+    is_current: bool,
+}
+
+/// Finds the turn that a page's message belongs to, by its calls.
+fn known(stored: &[Arc<Message>], page: &wire::UiMessage) -> Option<Known> {
+    let calls: HashSet<&str> = page.parts.iter().filter_map(|part| part.tool_call_id.as_deref()).collect();
+    let is_known = |part: &Arc<Part>| matches!(&part.body, PartBody::Tool(tool) if calls.contains(tool.call.as_str()));
+    let last = stored.iter().rev().find(|message| message.parts.iter().any(is_known))?;
+    let Role::Assistant(said) = &last.role else { return None };
+    let user = stored.iter().find(|message| message.id == said.parent)?;
+    let newest = stored.iter().rev().find(|message| matches!(&message.role, Role::User(said) if said.wants_reply));
+    let is_current = newest.is_some_and(|newest| newest.id == user.id);
+    Some(Known { user: user.clone(), last: last.id.clone(), is_current })
 }
 
 /// The answers to a user's message.
@@ -253,7 +273,9 @@ fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
 }
 
 fn nothing_new() -> Problem {
-    Problem::invalid("there is nothing to answer: no message of a user is known in this chat")
+    Problem::invalid(
+        "there is nothing to answer: the last message is no user's, and its calls are not known in this chat",
+    )
 }
 
 fn encoder(app: &App) -> Encoder {
@@ -300,8 +322,11 @@ async fn show(
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
     let asks = app.hub().asks(Some(&session.id));
+    let of_session = CallFilter { client: None, session: Some(session.id.clone()) };
+    let shown = app.hub().calls(&of_session, Some(CallState::Offered), usize::MAX).await?;
     let around = Surroundings {
         asks: asks.iter().map(|ask| (ask.call.call.clone(), ask.id.clone())).collect(),
+        shown: shown.iter().map(|call| call.head.call.clone()).collect(),
         server_tools: app.sessions().setup().tools.iter().map(|tool| tool.spec().name()).collect(),
     };
     let messages = encode::messages(&app.sessions().messages(&session.id).await?, &around);
@@ -313,7 +338,8 @@ async fn show(
     params(("id" = String, Path, description = "The chat")),
     responses(
         (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing is under way"),
+        (status = 204, description = "No turn of a page is under way"),
+        (status = 403, description = "Another client's chat", body = handback_wire::error::ErrorBody),
     ))]
 async fn resume(State(app): State<App>, principal: Principal, PathValue(id): PathValue) -> Result<Response, Problem> {
     let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
