@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+/// Parts of one message.
+pub const MOST_PARTS: usize = 4_096;
+
 /// What a page sends: the whole conversation, the last message being what is new.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -10,9 +13,10 @@ use serde_json::value::RawValue;
 pub struct ChatRequest {
     /// The chat, which is a session.
     pub id: String,
-    /// The conversation as the page knows it.
-    #[serde(deserialize_with = "crate::object::list")]
-    pub messages: Vec<UiMessage>,
+    /// The conversation as the page knows it: [`UiMessage`]s. Most often only the last one matters, and so they are read
+    /// one by one when they are needed.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<UiMessage>))]
+    pub messages: Vec<Box<RawValue>>,
     /// `submit-message` (also when absent) or `regenerate-message`.
     pub trigger: Option<String>,
     /// The message that is edited, regenerated or continued.
@@ -66,7 +70,7 @@ pub struct UiMessage {
     /// `user`, `assistant` or `system`.
     pub role: String,
     /// What it is made of.
-    #[serde(deserialize_with = "crate::object::list")]
+    #[serde(deserialize_with = "crate::object::short_list::<_, _, MOST_PARTS>")]
     pub parts: Vec<UiPart>,
 }
 

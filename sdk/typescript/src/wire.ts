@@ -176,7 +176,8 @@ export interface components {
              */
             messageId: string | null;
             /**
-             * @description The conversation as the page knows it.
+             * @description The conversation as the page knows it: [`UiMessage`]s. Most often only the last one matters, and so they are read
+             *     one by one when they are needed.
              * @default []
              */
             messages: components["schemas"]["UiMessage"][];

@@ -17,14 +17,13 @@ use handback_core::tool::{Effect, ToolSpec};
 use handback_core::toolbox::Offered;
 use handback_wire::chat as wire;
 use handback_wire::error::ErrorCode;
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::problem::Problem;
 
 /// Messages of a conversation that a page may send along.
 const MESSAGES: usize = 10_000;
-/// Parts of one message.
-const PARTS: usize = 4_096;
 
 /// What a page wants.
 pub(super) struct Chat {
@@ -35,8 +34,17 @@ pub(super) struct Chat {
     pub(super) page_tools: Vec<Arc<ToolSpec>>,
     pub(super) yields_asks: bool,
     /// The conversation before what is new.
-    pub(super) history: Vec<wire::UiMessage>,
+    pub(super) history: History,
     pub(super) new: New,
+}
+
+/// An earlier conversation, as far as one looks at it each time.
+pub(super) struct History {
+    messages: Vec<Box<RawValue>>,
+    /// Its first message.
+    pub(super) first: Option<MessageId>,
+    /// Whether a user has said anything.
+    pub(super) has_user: bool,
 }
 
 /// What is new in a conversation.
@@ -74,16 +82,10 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         Some("regenerate-message") => true,
         Some(_) => return Err(Problem::invalid("`trigger` must be submit-message or regenerate-message")),
     };
-    must_be_shallow(&messages, hub.limits().input_depth)?;
-    for message in &messages {
-        MessageId::parse(&message.id)?;
-    }
     let Some(last) = messages.pop() else {
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
-    if last.parts.len() > PARTS {
-        return Err(Problem::invalid(format!("a message has {} parts; at most {PARTS} are allowed", last.parts.len())));
-    }
+    let last = message(&last, messages.len(), hub.limits().input_depth)?;
     let new = match last.role.as_str() {
         "user" => prompt(last, hub.clock().time(), is_regenerated || request.message_id.is_some())?,
         "assistant" => go_on(last)?,
@@ -96,19 +98,49 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         agent: request.agent,
         page_tools: page_tools(hub, request.tools.unwrap_or_default())?,
         yields_asks: request.approvals == Some(wire::Approvals::Yield),
-        history: messages,
+        history: history(messages)?,
         new,
     })
 }
 
-/// Whether inputs and outputs of calls are nested no deeper than inputs may be.
-fn must_be_shallow(messages: &[wire::UiMessage], deepest: usize) -> Result<(), Problem> {
-    let parts = messages.iter().flat_map(|message| &message.parts);
-    let mut given = parts.flat_map(|part| [&part.input, &part.output]).flatten();
-    if given.any(|json| depth(json.get()) > deepest) {
+/// Reads the message at a place, with inputs and outputs of calls that are nested no deeper than that.
+fn message(json: &RawValue, place: usize, deepest: usize) -> Result<wire::UiMessage, Problem> {
+    let message: wire::UiMessage = read(json, place)?;
+    let is_deep = |json: &RawValue| depth(json.get()) > deepest;
+    if message
+        .parts
+        .iter()
+        .any(|part| part.input.as_deref().is_some_and(is_deep) || part.output.as_deref().is_some_and(is_deep))
+    {
         return Err(Problem::invalid(format!("the input or output of a call is nested more than {deepest} deep")));
     }
-    Ok(())
+    Ok(message)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T, Problem> {
+    // serde would take a list of an object's values as well.
+    if !json.get().starts_with('{') {
+        return Err(Problem::invalid(format!("`messages[{place}]` must be an object")));
+    }
+    serde_json::from_str(json.get()).map_err(|error| Problem::invalid(format!("`messages[{place}]`: {error}")))
+}
+
+fn history(messages: Vec<Box<RawValue>>) -> Result<History, Problem> {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(default)]
+        id: String,
+        #[serde(default)]
+        role: String,
+    }
+    let (mut first, mut has_user) = (None, false);
+    for (place, message) in messages.iter().enumerate() {
+        let Head { id, role } = read(message, place)?;
+        let id = MessageId::parse(&id)?;
+        first.get_or_insert(id);
+        has_user |= role == "user";
+    }
+    Ok(History { messages, first, has_user })
 }
 
 fn prompt(message: wire::UiMessage, now: Time, anew: bool) -> Result<New, Problem> {
@@ -199,8 +231,17 @@ pub(super) fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Res
     Ok(())
 }
 
+impl History {
+    /// All of it; an error says which message is wrong.
+    pub(super) fn read(&self, hub: &Hub) -> Result<Vec<wire::UiMessage>, Problem> {
+        let deepest = hub.limits().input_depth;
+        let messages = self.messages.iter().enumerate();
+        messages.map(|(place, json)| message(json, place, deepest)).collect()
+    }
+}
+
 /// An earlier conversation, which only the page knows of, as messages of a session.
-pub(super) fn history(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<wire::UiMessage>) -> Vec<Message> {
+pub(super) fn earlier(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<wire::UiMessage>) -> Vec<Message> {
     let (clock, mut messages) = (hub.clock(), Vec::<Message>::new());
     let now = clock.time();
     let agent = session.agent.clone().unwrap_or_else(|| "default".into());

@@ -32,8 +32,10 @@ pub(super) struct Encoder {
     settled: Settled,
     /// Texts that have begun.
     texts: HashSet<PartId>,
-    /// The calls of the step, by their part.
-    calls: HashMap<PartId, Call>,
+    /// The calls of the step, by the part that each is.
+    parts: HashMap<PartId, CallId>,
+    /// How much of each the page knows.
+    calls: HashMap<CallId, Stage>,
     /// Whether the stream ends when only questions are open.
     yields_asks: bool,
     /// Nothing is written until these questions have been passed.
@@ -50,11 +52,6 @@ pub(super) struct Settled {
     pub(super) calls: HashSet<CallId>,
     /// Questions that are answered.
     pub(super) asks: HashSet<PermissionId>,
-}
-
-struct Call {
-    id: CallId,
-    stage: Stage,
 }
 
 /// How much of a call the page knows.
@@ -105,8 +102,8 @@ impl Encoder {
     pub(super) fn waits_for_user(&self) -> bool {
         let is_open = |stage: Stage| matches!(stage, Stage::Begun | Stage::HandedOut);
         self.yields_asks
-            && self.calls.values().any(|call| call.stage == Stage::Asked)
-            && !self.calls.values().any(|call| is_open(call.stage))
+            && self.calls.values().any(|stage| *stage == Stage::Asked)
+            && !self.calls.values().any(|stage| is_open(*stage))
     }
 
     /// Writes a message that is complete.
@@ -212,6 +209,7 @@ impl Encoder {
     fn begin_step(&mut self, message: &MessageId) {
         self.message.get_or_insert_with(|| message.to_string());
         self.start();
+        self.parts.clear();
         self.calls.clear();
         self.write(&Chunk::StartStep);
     }
@@ -240,7 +238,7 @@ impl Encoder {
                 self.write(&Chunk::ReasoningDelta { id, delta });
             }
             Field::Arguments => {
-                if let Some(call) = self.calls.get(part).map(|call| call.id.clone()) {
+                if let Some(call) = self.parts.get(part).cloned() {
                     self.write(&Chunk::ToolInputDelta { tool_call_id: call.as_str(), input_text_delta: delta });
                 }
             }
@@ -273,14 +271,15 @@ impl Encoder {
 
     fn tool(&mut self, part: &PartId, tool: &ToolPart) {
         let (tool_call_id, tool_name) = (tool.call.as_str(), tool.tool.as_str());
-        if !self.calls.contains_key(part) {
-            self.calls.insert(part.clone(), Call { id: tool.call.clone(), stage: Stage::Begun });
+        if !self.parts.contains_key(part) {
+            self.parts.insert(part.clone(), tool.call.clone());
+            self.calls.insert(tool.call.clone(), Stage::Begun);
             self.write(&Chunk::ToolInputStart { tool_call_id, tool_name });
             if !matches!(tool.state, ToolState::Pending { .. }) {
                 self.write(&Chunk::ToolInputDelta { tool_call_id, input_text_delta: tool.arguments() });
             }
         }
-        let before = self.calls.get(part).map_or(Stage::Begun, |call| call.stage);
+        let before = self.calls.get(&tool.call).copied().unwrap_or(Stage::Begun);
         let stage = match &tool.state {
             ToolState::Pending { .. } => return,
             ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => {
@@ -353,8 +352,8 @@ impl Encoder {
     }
 
     fn set_stage(&mut self, id: &CallId, stage: Stage) {
-        if let Some(call) = self.calls.values_mut().find(|call| call.id == *id) {
-            call.stage = stage;
+        if let Some(known) = self.calls.get_mut(id) {
+            *known = stage;
         }
     }
 }

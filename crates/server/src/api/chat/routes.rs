@@ -61,7 +61,7 @@ async fn chat(
     let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
     // Somebody else may have made it just now.
     must_own(&principal, &session)?;
-    let mut turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
+    let turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
     turn.import().await?;
     turn.take().await
 }
@@ -74,9 +74,12 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
     }
     sessions.must_know(chat.agent.as_deref(), chat.model.as_ref())?;
     let known = find(app, principal, chat.session.as_str()).await?;
-    let has_user = || chat.history.iter().any(|message| message.role == "user");
-    if known.is_none() && matches!(chat.new, New::GoOn { .. }) && !has_user() {
-        return Err(nothing_new());
+    if known.is_none() {
+        if matches!(chat.new, New::GoOn { .. }) && !chat.history.has_user {
+            return Err(nothing_new());
+        }
+        // It will be imported.
+        chat.history.read(app.hub())?;
     }
     // The session as it is once the page shows it.
     let mut shown = match known {
@@ -108,18 +111,18 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     /// Takes up a conversation that only the page knows of: the server has lost it, or never had it.
-    async fn import(&mut self) -> Result<(), Problem> {
+    async fn import(&self) -> Result<(), Problem> {
         let sessions = self.app.sessions();
-        let Some(first) = self.chat.history.first() else { return Ok(()) };
-        if sessions.knows(&self.session.id, &MessageId::parse(&first.id)?).await? {
+        let Some(first) = &self.chat.history.first else { return Ok(()) };
+        if sessions.knows(&self.session.id, first).await? {
             return Ok(());
         }
-        let mut said = std::mem::take(&mut self.chat.history);
+        let mut said = self.chat.history.read(self.app.hub())?;
         if let New::GoOn { message, .. } = &self.chat.new {
             said.push(message.clone());
         }
         let model = self.chat.model.as_ref().or(self.session.model.as_ref()).unwrap_or(&sessions.setup().default_model);
-        let earlier = decode::history(self.app.hub(), &self.session, model, said);
+        let earlier = decode::earlier(self.app.hub(), &self.session, model, said);
         Ok(sessions.import(&self.session.id, earlier).await?)
     }
 
@@ -218,6 +221,11 @@ impl Turn<'_> {
         if running().is_none() && answers.last().is_some_and(|answer| answer.id == last) {
             match sessions.go_on(&self.session, &user, &last, self.audience, results).await {
                 Ok(Prompted { feed, .. }) => {
+                    // The page may wait for calls that the server has ended for it.
+                    let stored = sessions.messages(&self.session.id).await?;
+                    if let Some(known) = stored.iter().find(|known| known.id == last) {
+                        encoder.ends(known, &message);
+                    }
                     return Ok(stream::response(self.app, self.principal, encoder, &[], feed.as_ref()));
                 }
                 // The same again: it goes on already, or has gone on.

@@ -234,7 +234,7 @@ async fn an_ask_of_another_chat_is_not_answered_through_this_one() {
     let message = stream.seen()[0]["messageId"].as_str().unwrap();
     let mut body = responded(message, &[(&ask, true)]);
     body["id"] = "other".into();
-    world.server.chat(&body).await.lines().await;
+    assert_eq!(world.server.refused_chat(&body).await.status, 400);
     let asks = world.server.asks().await;
     assert_eq!(asks.len(), 2);
     assert_eq!(asks[0]["id"], ask["approvalId"]);

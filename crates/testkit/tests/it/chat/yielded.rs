@@ -133,7 +133,11 @@ async fn what_the_page_leaves_out_it_has_not_run() {
     world.model.will_say("Done.");
     let open = json!({ "type": "tool-pick", "toolCallId": calls[1], "state": "input-available", "input": {} });
     let lines = world.server.chat_lines(&going_on(&message, &[ran("pick", &calls[0], json!(1)), open])).await;
-    assert_eq!(lines, text_of("Done."));
+    // The page is told of the call that was ended for it.
+    let mut expected = text_of("Done.");
+    let ended = r#"tool-output-error {"errorText":"The page did not run this call","toolCallId":"cal_1"}"#;
+    expected.splice(1..1, [ended.to_owned(), "finish-step".to_owned()]);
+    assert_eq!(lines, expected);
     assert_eq!(world.model.last_shown().results, ["1", "The page did not run this call"]);
 }
 
