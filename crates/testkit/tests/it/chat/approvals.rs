@@ -239,3 +239,18 @@ async fn an_ask_of_another_chat_is_not_answered_through_this_one() {
     assert_eq!(asks.len(), 2);
     assert_eq!(asks[0]["id"], ask["approvalId"]);
 }
+
+#[tokio::test]
+async fn a_page_that_comes_back_sees_what_was_allowed_and_not_what_the_model_wanted() {
+    let world = asking().await;
+    let (mut stream, ask) = with_ask(&world, "open-url", url()).await;
+    let allowed = json!({ "url": "https://other.example.org/" });
+    reply(&world, &ask, json!({ "reply": "once", "input": allowed })).await;
+    let call = stream.call().await;
+    // What is kept may be a moment behind what is told.
+    let is_kept = async || world.page("chat").await[1]["parts"][1]["input"] == allowed;
+    handback_testkit::server::until("it is kept", is_kept).await;
+    assert_eq!(world.page("chat").await[1]["parts"][1]["state"], "input-available");
+    world.server.ack_success(&call, json!(1)).await;
+    stream.lines().await;
+}

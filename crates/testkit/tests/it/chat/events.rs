@@ -115,3 +115,23 @@ async fn what_is_the_pages_own_is_no_call_of_a_client() {
     let events = events_until(&mut events, "session.idle").await;
     assert!(!events.iter().any(|event| event["type"].as_str().unwrap().starts_with("client-tool")), "{events:#?}");
 }
+
+#[tokio::test]
+async fn a_call_that_was_denied_is_never_told_as_one_to_be_run() {
+    for (permission, answers) in [(Permission::Deny, false), (Permission::Ask, true)] {
+        let world = World::with(|config| permit(config, permission)).await;
+        let mut events = world.server.events().await;
+        world.model.will_call(&[("open-url", url())]);
+        world.model.will_say("Done.");
+        let mut stream = world.server.chat(&saying("chat", "u1", "go")).await;
+        if answers {
+            let ask = stream.until("tool-approval-request").await;
+            let path = format!("/permission/{}/reply", ask["approvalId"].as_str().unwrap());
+            world.server.post(&path, json!({ "reply": "reject" })).await.must_be(200, &json!(true));
+        }
+        stream.lines().await;
+        let told = brief(&events_until(&mut events, "session.idle").await);
+        let of_calls: Vec<&String> = told.iter().filter(|line| line.starts_with("client-tool.")).collect();
+        assert_eq!(of_calls, ["client-tool.failed"], "{permission:?}");
+    }
+}

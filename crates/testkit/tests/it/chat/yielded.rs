@@ -242,3 +242,30 @@ async fn the_tools_of_a_page_are_there_while_it_brings_them() {
     world.server.chat_lines(&saying("chat", "u2", "and now")).await;
     assert_eq!(world.model.last_shown().aliases(), ["list_tools", "open-url"]);
 }
+
+#[tokio::test]
+async fn results_that_come_when_the_conversation_has_gone_on_are_kept_and_the_page_is_told() {
+    let world = World::start().await;
+    let (message, calls) = with_calls(&world, &[("pick", json!({}))]).await;
+    world.model.will_say("Something else.");
+    world.server.chat_lines(&saying("chat", "u2", "never mind")).await;
+    let late = going_on(&message, &[ran("pick", &calls[0], json!("blue"))]);
+    assert_eq!(world.server.refused_chat(&late).await.status, 409);
+    let page = world.page("chat").await;
+    assert_eq!(
+        (&page[1]["parts"][1]["state"], &page[1]["parts"][1]["output"]),
+        (&json!("output-available"), &json!("blue"))
+    );
+    assert_eq!(page.len(), 4);
+    assert_eq!(world.model.shown().len(), 2);
+}
+
+#[tokio::test]
+async fn calls_that_nobody_knows_are_nothing_to_go_on_with() {
+    let world = World::start().await;
+    with_calls(&world, &[("pick", json!({}))]).await;
+    let before = world.page("chat").await;
+    let unknown = going_on("msg", &[ran("pick", "cal_unknown", json!(1))]);
+    assert_eq!(world.server.refused_chat(&unknown).await.status, 400);
+    assert_eq!(world.page("chat").await, before);
+}
