@@ -4,7 +4,7 @@ import { HandbackError } from "../error.js";
 import { messageOf } from "../tools/result.js";
 import type { Deadline } from "../tools/time.js";
 import type { Ack, Acks, Attempt } from "./acks.js";
-import { deadlineOf, type Ending, failed, freshDeadline, run } from "./ending.js";
+import { deadlineOf, type Ending, failed, freshDeadline, run, within } from "./ending.js";
 import type { Notes } from "./notes.js";
 import { whenHidden } from "./page.js";
 import { LAST_TRY, persist } from "./retry.js";
@@ -18,6 +18,9 @@ import type {
 
 const RELOADED = "outcome unknown: the page was reloaded while it ran";
 const NOT_KEPT = "outcome unknown: it ran before the page was reloaded, and its output was too large to be kept";
+
+/** How long it is tried to learn a call's deadline, in ms. Then the call is run with the usual one. */
+const PATIENCE = 2000;
 
 export interface RegisteredTool extends FrontendToolOptions {
   readonly handler: FrontendToolHandler<never>;
@@ -138,7 +141,25 @@ export class Call {
     this.#isOurs = true;
     // What the server's clock shows may be known only now.
     if (typeof deadline === "string") this.#deadline = deadlineOf(this.#request, acks);
+    else if (deadline === undefined) await this.#readDeadline();
     return true;
+  }
+
+  /** The server knows how long it waits, which a chat's stream does not tell. */
+  async #readDeadline(): Promise<void> {
+    const { acks } = this.#around;
+    const { toolCallId } = this.#request;
+    try {
+      const { deadline } = await persist({
+        send: (attempt) => acks.read(toolCallId, attempt),
+        onFailure: (error) => this.#show("claiming", { error: messageOf(error) }),
+        deadline: within(PATIENCE),
+        signal: new AbortController().signal,
+      });
+      this.#deadline = deadlineOf({ ...this.#request, deadline }, acks);
+    } catch {
+      // It is run all the same, with the usual deadline: the call is ours, and nobody else would run it.
+    }
   }
 
   #run(deadline: Deadline): Promise<Ending> {

@@ -70,7 +70,8 @@ export function freshDeadline(input: unknown): Deadline {
   return within(Math.min((isUsable ? seconds : DEFAULT_TIMEOUT) * 1000, LONGEST_CALL));
 }
 
-function within(milliseconds: number): Deadline {
+/** So many milliseconds from now. */
+export function within(milliseconds: number): Deadline {
   const at = performance.now() + milliseconds;
   return { date: new Date(Date.now() + milliseconds), remaining: () => at - performance.now() };
 }

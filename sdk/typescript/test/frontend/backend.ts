@@ -6,6 +6,9 @@ import type { TestContext } from "node:test";
 import { Log, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
 
+/** What a chat says so that its model calls a tool, if a test does not care. */
+const OPEN = 'call open-url {"url": "https://example.test/", "timeoutSec": 600}';
+
 const CONFIG = `
 [agents.asking.permission]
 client_tools = "ask"
@@ -25,9 +28,8 @@ class Chat {
   #text = "";
   #told!: Promise<string>;
 
-  static async begin(url: string, agent: string): Promise<Chat> {
+  static async begin(url: string, agent: string, text: string): Promise<Chat> {
     const chat = new Chat();
-    const text = 'call open-url {"url": "https://example.test/", "timeoutSec": 600}';
     const messages = [{ id: "u", role: "user", parts: [{ type: "text", text }] }];
     const response = await fetch(`${url}/api/chat`, {
       method: "POST",
@@ -80,8 +82,8 @@ export class Backend {
   }
 
   /** A model has called a tool, and waits; the call's id. */
-  async call({ awaitsApproval = false } = {}): Promise<string> {
-    const chat = await Chat.begin(this.url, awaitsApproval ? "asking" : "default");
+  async call({ awaitsApproval = false, text = OPEN } = {}): Promise<string> {
+    const chat = await Chat.begin(this.url, awaitsApproval ? "asking" : "default", text);
     const { toolCallId = "", approvalId } = await chat.called(
       awaitsApproval ? "tool-approval-request" : "tool-input-available",
     );
@@ -120,6 +122,7 @@ export class Backend {
   }
 }
 
-export async function startBackend(test: TestContext): Promise<Backend> {
-  return new Backend(await Server.start(test, { config: CONFIG }));
+/** With more settings, if there are any. */
+export async function startBackend(test: TestContext, config = ""): Promise<Backend> {
+  return new Backend(await Server.start(test, { config: CONFIG + config }));
 }
