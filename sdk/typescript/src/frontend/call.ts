@@ -186,6 +186,8 @@ export class Call {
     if (ending.status === "success") {
       // The server knows already that it succeeded.
       if (before.counted && before.outcome === "success") return this.#become(withoutErrorText(before));
+      // The server may have that success although nobody knows, and would take another one for a contradiction.
+      if (!before.counted && earlier?.status === "success") return this.#deliver(earlier);
       // What the server has taken is what a reload is to know of.
       return before.counted ? this.#deliver(await this.#newAck(ending, requestedAt)) : this.#end(ending, requestedAt);
     }
