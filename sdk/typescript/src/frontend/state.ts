@@ -66,7 +66,7 @@ export interface FrontendToolCall {
   readonly toolName: string;
   /** When the call expires, on this machine's clock. */
   readonly deadline: Date;
-  /** Fires when the call expires before the handler ends. */
+  /** Fires when the call expires before the handler ends, or ends otherwise and an event told so (`watch`). */
   readonly signal: AbortSignal;
 }
 

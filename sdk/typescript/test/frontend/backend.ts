@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 
+import type { HandbackEvent } from "../../src/index.js";
 import { Log, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
 
@@ -19,6 +20,19 @@ interface Chunk {
   readonly toolCallId?: string;
   readonly approvalId?: string;
   readonly delta?: string;
+}
+
+/** What a stream of server-sent events says. */
+async function* messages<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of body) {
+    const frames = (rest + decoder.decode(bytes, { stream: true })).split("\n\n");
+    rest = frames.pop() ?? "";
+    for (const frame of frames) {
+      if (frame.startsWith("data: {")) yield JSON.parse(frame.slice("data: ".length)) as T;
+    }
+  }
 }
 
 /** A chat whose model has called a tool. */
@@ -43,17 +57,9 @@ class Chat {
   }
 
   async #read(body: ReadableStream<Uint8Array>): Promise<string> {
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const bytes of body) {
-      const frames = (rest + decoder.decode(bytes, { stream: true })).split("\n\n");
-      rest = frames.pop() ?? "";
-      for (const frame of frames) {
-        if (!frame.startsWith("data: {")) continue;
-        const chunk = JSON.parse(frame.slice("data: ".length)) as Chunk;
-        if (chunk.type === "text-delta") this.#text += chunk.delta ?? "";
-        this.#chunks.add(chunk);
-      }
+    for await (const chunk of messages<Chunk>(body)) {
+      if (chunk.type === "text-delta") this.#text += chunk.delta ?? "";
+      this.#chunks.add(chunk);
     }
     return this.#text;
   }
@@ -89,6 +95,24 @@ export class Backend {
     );
     this.#chats.set(toolCallId, { chat, approvalId });
     return toolCallId;
+  }
+
+  /** Listens to the events; resolves when the server tells them. */
+  async listen(listener: (event: HandbackEvent) => void): Promise<void> {
+    const { body } = await fetch(`${this.url}/event`);
+    if (!body) throw new Error("there are no events");
+    const events = messages<HandbackEvent>(body);
+    await events.next();
+    const tellAll = async () => {
+      for await (const event of events) listener(event);
+    };
+    // A test that is over stops the server, and with it this.
+    tellAll().catch(() => undefined);
+  }
+
+  /** The session of a call. */
+  session(toolCallId: string): string {
+    return this.#chat(toolCallId).chat.id;
   }
 
   /** Somebody allows a call. */
