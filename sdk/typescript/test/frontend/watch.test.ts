@@ -95,19 +95,19 @@ test("a handler is told when its call ends otherwise", async (context) => {
 });
 
 test("a call that ends before its handler is begun is not run", async (context) => {
-  const { backend, executor, faults, told } = await openWatchingPage(context);
+  const { backend, executor, faults, states, told } = await openWatchingPage(context);
   executor.register("show", () => assert.fail("it was run"));
   const toolCallId = await backend.call({ text: SHOW });
   faults.always.read = { status: 503 };
   const execution = deferred<unknown>();
   executor.subscribe(() => execution.resolve(executor.execute({ toolCallId, toolName: "show", input: {} })));
   executor.watch(await told("client-tool.request", toolCallId));
-  await faults.count("claim", 1);
+  await states.until("it is claimed, and being read", ({ error }) => error !== undefined);
   await backend.expire(toolCallId);
   executor.watch(await told("client-tool.failed", toolCallId));
   const { phase, error } = (await execution.promise) as { phase: string; error?: string };
   assert.deepEqual([phase, faults.bodies("ack")], ["expired", []]);
-  assert.match(error ?? "", /over/);
+  assert.match(error ?? "", /^the call is over: /);
 });
 
 test("a person's own try goes on when the server tells that the first one failed", async (context) => {
