@@ -1,4 +1,4 @@
-// The two requests of a page that executes a call: the claim before, and the ack after.
+// The requests of a page that executes a call: the claim before, what it needs to know of the call, and the ack after.
 
 import { readText } from "../answer.js";
 import { HandbackError } from "../error.js";
@@ -14,6 +14,13 @@ export interface Ack {
   readonly errorText?: string;
   readonly requestedAt: string;
   readonly claimant: string;
+}
+
+/** What the server says of a call, as far as it matters. */
+export interface CallFacts {
+  readonly input?: unknown;
+  /** RFC 3339, on the server's clock. */
+  readonly deadline: string;
 }
 
 /** How one request is made: `timeout` is in ms. */
@@ -55,23 +62,35 @@ export class Acks {
     await this.#post("ack", ack, attempt);
   }
 
+  /** Reads a call, with all of its input. Rejects with a `HandbackError`. */
+  async read(toolCallId: string, attempt: Attempt): Promise<CallFacts> {
+    const http = this.#connect();
+    const call = await http.request<Partial<CallFacts> | null | undefined>("GET", ["client-tools", "calls", toolCallId], attempt);
+    if (typeof call?.deadline !== "string") throw unexpected(http);
+    return call as CallFacts;
+  }
+
   async #post(path: string, body: unknown, attempt: Attempt): Promise<void> {
+    const http = this.#connect();
+    const options = { body, ...attempt };
+    const answer = await http.request<{ ok?: unknown } | null | undefined>("POST", ["api", "tools", path], options);
+    if (answer?.ok !== true) throw unexpected(http);
+  }
+
+  #connect(): Http {
     // Not before it is needed: a page that is rendered on a server has no origin there.
     this.#http ??= new Http({
       baseUrl: this.#options.baseUrl || "/",
       token: this.#options.token,
       fetch: (input, init) => this.#fetch(input, init),
     });
-    const options = { body, ...attempt };
-    const answer = await this.#http.request<{ ok?: unknown } | null | undefined>("POST", ["api", "tools", path], options);
-    if (answer?.ok === true) return;
-    throw new HandbackError("unexpected", `the answer from ${this.#http.baseUrl} is not one of a Handback server`);
+    return this.#http;
   }
 
-  /** An ack goes on when the page is left, if it is small enough for that. A claim does not: nobody would run the call. */
+  /** An ack goes on when the page is left, if it is small enough for that. Nothing else does: nobody would run the call. */
   async #fetch(input: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<Response> {
     const size = new TextEncoder().encode(String(init.body)).length;
-    const keepalive = String(input).endsWith("/ack") && this.#bytesKeptAlive + size <= MAX_KEPT_ALIVE;
+    const keepalive = String(input).endsWith("/api/tools/ack") && this.#bytesKeptAlive + size <= MAX_KEPT_ALIVE;
     const counted = keepalive ? size : 0;
     this.#bytesKeptAlive += counted;
     try {
@@ -90,6 +109,10 @@ export class Acks {
     this.clock ??= new ServerClock();
     this.clock.read(date);
   }
+}
+
+function unexpected({ baseUrl }: Http): HandbackError {
+  return new HandbackError("unexpected", `the answer from ${baseUrl} is not one of a Handback server`);
 }
 
 /** A refusal says `{ok, reason, error?}`; this is the same as `Http` reads it, with the reason as the code. */

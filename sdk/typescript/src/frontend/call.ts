@@ -4,7 +4,7 @@ import { HandbackError } from "../error.js";
 import { messageOf } from "../tools/result.js";
 import type { Deadline } from "../tools/time.js";
 import type { Ack, Acks, Attempt } from "./acks.js";
-import { deadlineOf, type Ending, failed, freshDeadline, run } from "./ending.js";
+import { deadlineOf, type Ending, failed, freshDeadline, run, within } from "./ending.js";
 import type { Notes } from "./notes.js";
 import { whenHidden } from "./page.js";
 import { LAST_TRY, persist } from "./retry.js";
@@ -18,9 +18,19 @@ import type {
 
 const RELOADED = "outcome unknown: the page was reloaded while it ran";
 const NOT_KEPT = "outcome unknown: it ran before the page was reloaded, and its output was too large to be kept";
+const UNREAD = "its input could not be read from the server";
+
+/** How long it is tried to learn a call's deadline, in ms. Then the call is run with the usual one. */
+const PATIENCE = 2000;
 
 export interface RegisteredTool extends FrontendToolOptions {
   readonly handler: FrontendToolHandler<never>;
+}
+
+/** A call as it was told of. */
+export interface CallRequest extends FrontendToolRequest {
+  /** Whether its input has links in place of data: the server has the whole. */
+  readonly isAbridged?: boolean | undefined;
 }
 
 /** What a call needs from its executor. */
@@ -39,7 +49,7 @@ type Facts = Partial<Omit<FrontendCallState, keyof FrontendToolRequest | "phase"
 
 export class Call {
   state: FrontendCallState;
-  #request: FrontendToolRequest;
+  #request: CallRequest;
   readonly #around: Surroundings;
   #deadline: Deadline;
   /** What the server was told last, or is to be. */
@@ -47,12 +57,14 @@ export class Call {
   /** Whether this tab has claimed it, now or before a reload. */
   #isOurs: boolean;
   #isNew = true;
+  /** Fires when the server has said that the call is over. */
+  readonly #over = new AbortController();
   /** Stops telling the server an outcome. */
   #delivery = new AbortController();
   /** What is under way, or was. */
   #work: Promise<void> | undefined;
 
-  constructor(request: FrontendToolRequest, surroundings: Surroundings) {
+  constructor(request: CallRequest, surroundings: Surroundings) {
     this.#request = request;
     this.#around = surroundings;
     const note = surroundings.notes.read(request.toolCallId);
@@ -68,7 +80,7 @@ export class Call {
   }
 
   /** Executes it as it is given now, unless that was done before. Resolves when nothing more comes by itself. */
-  execute(request: FrontendToolRequest): Promise<FrontendCallState> {
+  execute(request: CallRequest): Promise<FrontendCallState> {
     const { phase, outcome } = this.state;
     const mayBegin = this.#isNew || phase === "waiting" || (phase === "failed" && outcome === undefined);
     if (mayBegin) {
@@ -87,8 +99,14 @@ export class Call {
     const { phase } = this.state;
     if (!this.#isNew && (phase === "claiming" || phase === "running")) return this.#settled();
     this.#isNew = false;
-    this.#work = this.#isOurs || isOver(phase) ? this.#runAgain() : this.#claimAndRunAgain();
+    const isReady = this.#isOurs || (isOver(phase) && !this.#request.isAbridged);
+    this.#work = isReady ? this.#runAgain() : this.#claimAndRunAgain();
     return this.#settled();
+  }
+
+  /** It has ended without this page, unless it is this page that ended it: a handler that still runs is told. */
+  callOff(why: string): void {
+    this.#over.abort(new DOMException(`the call is over: ${why}`, "AbortError"));
   }
 
   async #settled(): Promise<FrontendCallState> {
@@ -104,6 +122,8 @@ export class Call {
     const { toolCallId, toolName } = this.#request;
     if (this.#ack) return this.#deliver(this.#ack);
     if (!(await this.#claim())) return;
+    await this.#complete(this.#over.signal);
+    if (this.#over.signal.aborted) return this.#show("expired", { error: messageOf(this.#over.signal.reason) });
     // Read only now: another executor of this page may have the same name, and be quicker.
     const note = notes.read(toolCallId);
     if (note?.ack) return this.#deliver(note.ack);
@@ -114,7 +134,7 @@ export class Call {
     const requestedAt = new Date().toISOString();
     notes.begin(toolCallId, requestedAt);
     this.#show("running");
-    await this.#end(await this.#run(this.#deadline), requestedAt);
+    await this.#end(await this.#run(this.#deadline, this.#over.signal), requestedAt);
   }
 
   /** Asks the server whether this tab may execute it. If not, the state says why. */
@@ -141,15 +161,39 @@ export class Call {
     return true;
   }
 
-  #run(deadline: Deadline): Promise<Ending> {
+  /** Reads what it was not told with: the deadline, which a chat's stream does not have, or all of the input. */
+  async #complete(signal: AbortSignal): Promise<void> {
+    const { acks } = this.#around;
+    const { toolCallId, deadline, isAbridged } = this.#request;
+    if (deadline !== undefined && !isAbridged) return;
+    try {
+      const call = await persist({
+        send: (attempt) => acks.read(toolCallId, attempt),
+        onFailure: (error) => this.#show(this.state.phase, { error: messageOf(error) }),
+        deadline: isAbridged ? this.#deadline : within(PATIENCE),
+        signal,
+      });
+      if (isAbridged) this.#request = { ...this.#request, input: call.input, isAbridged: false };
+      if (deadline === undefined) this.#deadline = deadlineOf({ ...this.#request, deadline: call.deadline }, acks);
+    } catch {
+      // With its input it is run all the same, within the usual time: the call is ours, and nobody else would run it.
+      // Without, it fails and says so.
+    }
+  }
+
+  #run(deadline: Deadline, calledOff: AbortSignal): Promise<Ending> {
     const tool = this.#around.find(this.#request.toolName);
     if (!tool) return Promise.resolve(failed(`this page has no tool "${this.#request.toolName}"`));
-    return run(tool.handler, this.#request, deadline);
+    if (this.#request.isAbridged) return Promise.resolve(failed(UNREAD));
+    return run(tool.handler, this.#request, deadline, calledOff);
   }
 
   async #claimAndRunAgain(): Promise<void> {
+    const isClaimed = await this.#claim();
     // What is over does no harm here: nobody else runs it any more.
-    if ((await this.#claim()) || isOver(this.state.phase)) await this.#runAgain();
+    if (!isClaimed && !isOver(this.state.phase)) return;
+    if (isClaimed || this.#request.isAbridged) await this.#complete(new AbortController().signal);
+    await this.#runAgain();
   }
 
   async #runAgain(): Promise<void> {
@@ -161,14 +205,19 @@ export class Call {
     this.#delivery.abort();
     this.#show("running");
     // A call that has expired is run for the person alone, who has as much time as the call had.
-    const ending = await this.#run(this.#deadline.remaining() > 0 ? this.#deadline : freshDeadline(input));
+    const deadline = this.#deadline.remaining() > 0 ? this.#deadline : freshDeadline(input);
+    // So is one of which the server was told: that it is over then is no news.
+    const isForPerson = earlier !== undefined || isOver(before.phase);
+    const ending = await this.#run(deadline, isForPerson ? new AbortController().signal : this.#over.signal);
     if (ending.status === "success") {
       // The server knows already that it succeeded.
       if (before.counted && before.outcome === "success") return this.#become(withoutErrorText(before));
+      // The server may have that success although nobody knows, and would take another one for a contradiction.
+      if (!before.counted && earlier?.status === "success") return this.#deliver(earlier);
       // What the server has taken is what a reload is to know of.
       return before.counted ? this.#deliver(await this.#newAck(ending, requestedAt)) : this.#end(ending, requestedAt);
     }
-    if (!earlier && !isOver(before.phase)) return this.#end(ending, requestedAt);
+    if (!isForPerson) return this.#end(ending, requestedAt);
     // Nothing has changed: what was said stands, and goes on being said.
     if (earlier && (before.phase === "acking" || before.phase === "claiming")) return this.#deliver(earlier);
     this.#become({ ...before, errorText: ending.status === "failed" ? ending.errorText : "it did not end in time" });

@@ -1,7 +1,7 @@
 // A handler from its start to its end, which comes at the deadline at the latest.
 
 import { messageOf } from "../tools/result.js";
-import { after, type Deadline, LONGEST_CALL } from "../tools/time.js";
+import { after, type Deadline, follow, LONGEST_CALL } from "../tools/time.js";
 import type { Acks } from "./acks.js";
 import type { FrontendToolHandler, FrontendToolRequest } from "./state.js";
 
@@ -14,14 +14,18 @@ export type Ending =
   | { readonly status: "failed"; readonly errorText: string }
   | { readonly status: "timeout" };
 
-/** Runs a handler. It is called before this returns: a browser opens windows only in the midst of a click. */
+/**
+ * Runs a handler. It is called before this returns: a browser opens windows only in the midst of a click. `calledOff` tells
+ * it that nobody waits for it any more; how it ends then is up to it.
+ */
 export async function run(
   handler: FrontendToolHandler<never>,
   { toolCallId, toolName, input }: FrontendToolRequest,
   deadline: Deadline,
+  calledOff: AbortSignal,
 ): Promise<Ending> {
   if (deadline.remaining() <= 0) return { status: "timeout" };
-  const over = new AbortController();
+  const { controller: over, release } = follow(calledOff);
   const { signal } = over;
   // In an async function, whatever is thrown or promised becomes a promise.
   const call = async () => handler(input as never, { toolCallId, toolName, deadline: deadline.date, signal });
@@ -38,6 +42,7 @@ export async function run(
     return await Promise.race([ended, late]);
   } finally {
     callOff();
+    release();
   }
 }
 
@@ -70,7 +75,8 @@ export function freshDeadline(input: unknown): Deadline {
   return within(Math.min((isUsable ? seconds : DEFAULT_TIMEOUT) * 1000, LONGEST_CALL));
 }
 
-function within(milliseconds: number): Deadline {
+/** So many milliseconds from now. */
+export function within(milliseconds: number): Deadline {
   const at = performance.now() + milliseconds;
   return { date: new Date(Date.now() + milliseconds), remaining: () => at - performance.now() };
 }

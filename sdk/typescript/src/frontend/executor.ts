@@ -5,7 +5,7 @@ import { Listeners } from "../tools/events.js";
 import type { LocksLike, StorageLike } from "../tools/journal/local-storage.js";
 import type { Event, ToolRequest } from "../wire.js";
 import { Acks } from "./acks.js";
-import { Call, type RegisteredTool, type Surroundings } from "./call.js";
+import { Call, type CallRequest, type RegisteredTool, type Surroundings } from "./call.js";
 import { claimantOf } from "./claimant.js";
 import { Notes } from "./notes.js";
 import type { FrontendCallState, FrontendToolHandler, FrontendToolOptions, FrontendToolRequest } from "./state.js";
@@ -35,6 +35,12 @@ export interface ToolCallNotice {
     /** The input does not fit: the stream tells the model so by itself. */
     invalid?: boolean | undefined;
   };
+}
+
+/** Which events a page cares for. */
+export interface WatchOptions {
+  /** The session that the page shows: only its calls are executed. By default those of all sessions on the stream. */
+  sessionID?: string | undefined;
 }
 
 /**
@@ -111,17 +117,30 @@ export class FrontendToolExecutor {
     if (toolCall.invalid !== true && this.#tools.has(toolCall.toolName)) void this.execute(toolCall);
   };
 
-  /** Executes the calls that `GET /event` tells of, if their tools are registered here: give it every event. */
-  readonly watch = (event: Event): void => {
+  /**
+   * Executes the calls that `GET /event` tells of, if their tools are registered here, and tells handlers that run when
+   * their calls have ended otherwise: give it every event, and the session that the page shows.
+   */
+  readonly watch = (event: Event, { sessionID }: WatchOptions = {}): void => {
+    if (event.type === "client-tool.failed") {
+      const { callID, tool, error } = event.properties;
+      const call = this.#calls.get(callID);
+      // A client's calls have ids of their callers' choice.
+      if (call?.state.toolName === tool) call.callOff(error);
+    }
     if (event.type !== "client-tool.request") return;
     // Most are for clients that offer tools of their own.
     const request: Partial<ToolRequest> & { executionMode?: unknown } = event.properties.request ?? {};
     const { requestID, tool, input, deadline, executionMode } = request;
+    if (sessionID !== undefined && request.sessionID !== sessionID) return;
     if (executionMode !== "frontend" || requestID === undefined || tool === undefined || !this.#tools.has(tool)) return;
-    void this.execute({ toolCallId: requestID, toolName: tool, input, deadline });
+    // Events have this link in place of each data URL.
+    const isAbridged = (JSON.stringify(input) ?? "").includes(`/client-tools/calls/${requestID}`);
+    const call = { toolCallId: requestID, toolName: tool, input, deadline, isAbridged };
+    void this.#call(call)?.execute(call);
   };
 
-  #call(request: FrontendToolRequest): Call | undefined {
+  #call(request: CallRequest): Call | undefined {
     const { toolCallId }: { toolCallId: unknown } = request;
     if (typeof toolCallId !== "string" || toolCallId === "") return undefined;
     const known = this.#calls.get(toolCallId);

@@ -14,8 +14,8 @@ export const LAST_TRY = 5000;
 /** The longest that one try may take, in ms. */
 const LONGEST_TRY = 30_000;
 
-export interface Request {
-  send(attempt: Attempt): Promise<void>;
+export interface Request<T> {
+  send(attempt: Attempt): Promise<T>;
   /** Told of every failure after which it may be tried again. */
   onFailure(error: unknown): void;
   readonly deadline: Deadline;
@@ -27,7 +27,7 @@ export interface Request {
  * Tries until the server has answered for good, or until the deadline: then the last failure is thrown. One try is made in
  * any case, as whether the call has expired is for the server to say.
  */
-export async function persist({ send, onFailure, deadline, signal }: Request): Promise<void> {
+export async function persist<T>({ send, onFailure, deadline, signal }: Request<T>): Promise<T> {
   const backoff = new Backoff(DELAYS.first, DELAYS.longest);
   for (;;) {
     try {

@@ -54,8 +54,8 @@ export interface FrontendToolRequest {
   readonly toolName: string;
   readonly input: unknown;
   /**
-   * When it expires: a `Date` of this machine, or a time of the server (RFC 3339). By default `timeoutSec` of the input,
-   * or 60 s, from now.
+   * When it expires: a `Date` of this machine, or a time of the server (RFC 3339). By default the server is asked; if it
+   * does not say, `timeoutSec` of the input, or 60 s, from now.
    */
   readonly deadline?: Date | string | undefined;
 }
@@ -66,7 +66,7 @@ export interface FrontendToolCall {
   readonly toolName: string;
   /** When the call expires, on this machine's clock. */
   readonly deadline: Date;
-  /** Fires when the call expires before the handler ends. */
+  /** Fires when the call expires before the handler ends, or ends otherwise and an event told so (`watch`). */
   readonly signal: AbortSignal;
 }
 

@@ -3,8 +3,12 @@
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 
+import type { HandbackEvent } from "../../src/index.js";
 import { Log, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
+
+/** What a chat says so that its model calls a tool, if a test does not care. */
+const OPEN = 'call open-url {"url": "https://example.test/", "timeoutSec": 600}';
 
 const CONFIG = `
 [agents.asking.permission]
@@ -18,6 +22,19 @@ interface Chunk {
   readonly delta?: string;
 }
 
+/** What a stream of server-sent events says. */
+async function* messages<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of body) {
+    const frames = (rest + decoder.decode(bytes, { stream: true })).split("\n\n");
+    rest = frames.pop() ?? "";
+    for (const frame of frames) {
+      if (frame.startsWith("data: {")) yield JSON.parse(frame.slice("data: ".length)) as T;
+    }
+  }
+}
+
 /** A chat whose model has called a tool. */
 class Chat {
   readonly id = randomUUID();
@@ -25,9 +42,8 @@ class Chat {
   #text = "";
   #told!: Promise<string>;
 
-  static async begin(url: string, agent: string): Promise<Chat> {
+  static async begin(url: string, agent: string, text: string): Promise<Chat> {
     const chat = new Chat();
-    const text = 'call open-url {"url": "https://example.test/", "timeoutSec": 600}';
     const messages = [{ id: "u", role: "user", parts: [{ type: "text", text }] }];
     const response = await fetch(`${url}/api/chat`, {
       method: "POST",
@@ -41,17 +57,9 @@ class Chat {
   }
 
   async #read(body: ReadableStream<Uint8Array>): Promise<string> {
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const bytes of body) {
-      const frames = (rest + decoder.decode(bytes, { stream: true })).split("\n\n");
-      rest = frames.pop() ?? "";
-      for (const frame of frames) {
-        if (!frame.startsWith("data: {")) continue;
-        const chunk = JSON.parse(frame.slice("data: ".length)) as Chunk;
-        if (chunk.type === "text-delta") this.#text += chunk.delta ?? "";
-        this.#chunks.add(chunk);
-      }
+    for await (const chunk of messages<Chunk>(body)) {
+      if (chunk.type === "text-delta") this.#text += chunk.delta ?? "";
+      this.#chunks.add(chunk);
     }
     return this.#text;
   }
@@ -80,13 +88,31 @@ export class Backend {
   }
 
   /** A model has called a tool, and waits; the call's id. */
-  async call({ awaitsApproval = false } = {}): Promise<string> {
-    const chat = await Chat.begin(this.url, awaitsApproval ? "asking" : "default");
+  async call({ awaitsApproval = false, text = OPEN } = {}): Promise<string> {
+    const chat = await Chat.begin(this.url, awaitsApproval ? "asking" : "default", text);
     const { toolCallId = "", approvalId } = await chat.called(
       awaitsApproval ? "tool-approval-request" : "tool-input-available",
     );
     this.#chats.set(toolCallId, { chat, approvalId });
     return toolCallId;
+  }
+
+  /** Listens to the events; resolves when the server tells them. */
+  async listen(listener: (event: HandbackEvent) => void): Promise<void> {
+    const { body } = await fetch(`${this.url}/event`);
+    if (!body) throw new Error("there are no events");
+    const events = messages<HandbackEvent>(body);
+    await events.next();
+    const tellAll = async () => {
+      for await (const event of events) listener(event);
+    };
+    // A test that is over stops the server, and with it this.
+    tellAll().catch(() => undefined);
+  }
+
+  /** The session of a call. */
+  session(toolCallId: string): string {
+    return this.#chat(toolCallId).chat.id;
   }
 
   /** Somebody allows a call. */
@@ -120,6 +146,7 @@ export class Backend {
   }
 }
 
-export async function startBackend(test: TestContext): Promise<Backend> {
-  return new Backend(await Server.start(test, { config: CONFIG }));
+/** With more settings, if there are any. */
+export async function startBackend(test: TestContext, config = ""): Promise<Backend> {
+  return new Backend(await Server.start(test, { config: CONFIG + config }));
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { FrontendToolExecutor, type FrontendToolRequest, type HandbackEvent } from "../../src/index.js";
 import { deferred, test } from "../support/patience.js";
 import { FakeStorage } from "../support/tabs.js";
+import { startBackend } from "./backend.js";
 import { openPage, phases, soon } from "./page.js";
 
 test("a call is claimed, run and acked, and the page can see it", async (context) => {
@@ -179,8 +180,28 @@ test("a call that waits to be allowed is run when it is, and not before", async 
   assert.deepEqual(phases(page), ["claiming", "waiting", "claiming", "waiting", "claiming", "running", "acking", "done"]);
 });
 
-test("the deadline is the one given, or timeoutSec of the input, or a minute from now", async (context) => {
-  const { backend, executor } = await openPage(context);
+test("the deadline is the one given, or the server's", async (context) => {
+  const config = [300, 20].map((seconds) => `[tools.wait-${seconds}]\nexecutionMode = "frontend"\ntimeoutSec = ${seconds}\n`);
+  const backend = await startBackend(context, config.join(""));
+  const { executor, faults } = await openPage(context, { backend });
+  for (const [seconds, given] of [[300, undefined], [20, undefined], [300, soon(100_000)]] as const) {
+    const toolName = `wait-${seconds}`;
+    executor.register(toolName, (_, { deadline }) => (deadline.getTime() - Date.now()) / 1000);
+    // One that is lost is tried again.
+    faults.next.read.push("unsent");
+    const toolCallId = await backend.call({ text: `call ${toolName} {}` });
+    const state = await executor.execute({ toolCallId, toolName, input: {}, deadline: given });
+    // The server's clock is told in whole seconds, and some have passed.
+    const off = (state?.output as number) - (given ? 100 : seconds);
+    assert.ok(off > -5 && off <= 1.05, `${toolName}: ${off}`);
+    assert.deepEqual([state?.phase, state?.counted], ["done", true]);
+  }
+  assert.equal(faults.reads.length, 4);
+});
+
+test("if the server does not say it, the deadline is timeoutSec of the input, or a minute from now", async (context) => {
+  const { backend, executor, faults } = await openPage(context);
+  faults.always.read = { status: 403 };
   const minutes: number[] = [];
   executor.register("tool", (_, { deadline }) => void minutes.push((deadline.getTime() - Date.now()) / 60_000));
   const given: Partial<FrontendToolRequest>[] = [

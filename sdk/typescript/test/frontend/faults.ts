@@ -5,8 +5,11 @@ import { Log } from "../support/patience.js";
 /** `unsent`: the server never gets it; `unanswered`: it does, but the answer is lost; otherwise what answers in its place. */
 export type Fault = "unsent" | "unanswered" | { status: number; headers?: Record<string, string>; body?: string };
 
+/** What is asked of the server: `read` is what it knows of the call. */
+export type Path = "claim" | "read" | "ack";
+
 export interface Asked {
-  readonly path: "claim" | "ack";
+  readonly path: Path;
   /** As it was sent. */
   readonly body: string;
   readonly keepalive: boolean;
@@ -15,17 +18,22 @@ export interface Asked {
 }
 
 export class Faults {
-  /** All requests. */
+  /** All claims and acks. */
   readonly asked = new Log<Asked>();
+  /** All that was read. */
+  readonly reads: Asked[] = [];
   /** What befalls the next requests of each kind, in order. */
-  readonly next: Record<Asked["path"], Fault[]> = { claim: [], ack: [] };
+  readonly next: Record<Path, Fault[]> = { claim: [], read: [], ack: [] };
   /** What befalls all of a kind, until it is taken away. */
-  readonly always: Partial<Record<Asked["path"], Fault>> = {};
+  readonly always: Partial<Record<Path, Fault>> = {};
 
   readonly fetch: typeof globalThis.fetch = async (input, init = {}) => {
-    const path = new URL(String(input)).pathname.split("/").at(-1) as Asked["path"];
-    const { body, keepalive = false, headers } = init;
-    this.asked.add({ path, body: String(body), keepalive, headers: headers as Record<string, string>, at: performance.now() });
+    const path = init.method === "GET" ? "read" : (new URL(String(input)).pathname.split("/").at(-1) as Path);
+    const { body, keepalive = false } = init;
+    const headers = init.headers as Record<string, string>;
+    const asked = { path, body: String(body), keepalive, headers, at: performance.now() };
+    if (path === "read") this.reads.push(asked);
+    else this.asked.add(asked);
     const fault = this.next[path].shift() ?? this.always[path];
     if (fault === "unsent") throw failure("ECONNREFUSED");
     if (typeof fault === "object") {
@@ -39,12 +47,12 @@ export class Faults {
   };
 
   /** The bodies that were sent to one path. */
-  bodies(path: Asked["path"]): string[] {
+  bodies(path: Path): string[] {
     return this.asked.all.filter((asked) => asked.path === path).map(({ body }) => body);
   }
 
   /** Waits until there were so many requests to a path. */
-  async count(path: Asked["path"], count: number): Promise<void> {
+  async count(path: Path, count: number): Promise<void> {
     await this.asked.until(`${count} requests to ${path}`, () => this.bodies(path).length >= count);
   }
 }

@@ -28,7 +28,7 @@ export async function openPage(
   const faults = new Faults();
   const executor = new FrontendToolExecutor({ baseUrl: backend.url, fetch: faults.fetch, ...rest });
   // What is still under way when the test is over ends with it.
-  test.after(() => Object.assign(faults.always, { claim: { status: 400 }, ack: { status: 400 } }));
+  test.after(() => Object.assign(faults.always, { claim: { status: 400 }, read: { status: 400 }, ack: { status: 400 } }));
   const states = new Log<FrontendCallState>();
   const shown = new Set<FrontendCallState>();
   executor.subscribe(() => {

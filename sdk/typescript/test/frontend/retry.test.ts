@@ -87,6 +87,24 @@ test("a failure that the server has got although nobody knows is not replaced", 
   assert.deepEqual(await outcomeOf(page, request.toolCallId), { status: "failed", errorText: BLOCKED });
 });
 
+test("a success that the server has got although nobody knows counts when it is opened again", async (context) => {
+  const { executor, page, faults, backend } = await openBlockedPage(context);
+  let runs = 0;
+  executor.register("count", () => (runs += 1));
+  faults.next.ack.push("unanswered");
+  faults.always.ack = "unsent";
+  const request = { toolCallId: await backend.call(), toolName: "count", input: {} };
+  const execution = executor.execute(request);
+  await faults.count("ack", 2);
+  const retried = executor.retry(request.toolCallId);
+  delete faults.always.ack;
+  const state = await retried;
+  assert.deepEqual([state?.phase, state?.output, state?.counted, state?.ackStatus, runs], ["done", 1, true, 200, 2]);
+  assert.equal(await execution, state);
+  assert.equal(new Set(faults.bodies("ack")).size, 1);
+  assert.deepEqual(await outcomeOf(page, request.toolCallId), { status: "success", output: 1 });
+});
+
 test("a try by hand that fails too changes nothing, and what was said goes on being said", async (context) => {
   const { executor, page, faults, call } = await openBlockedPage(context);
   faults.always.ack = "unsent";
