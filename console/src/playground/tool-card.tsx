@@ -34,7 +34,7 @@ export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
   const ask = asks.value.find(({ callID }) => callID === part.callID);
   const { tone, word, isOver } = standing(part, conversation.outcomes.value.get(part.callID), ask !== undefined);
   return (
-    <article class="tool" aria-label={`${title}: ${word}`}>
+    <article class="tool-card" aria-label={`${title}: ${word}`}>
       <header class="tool-head">
         <strong>{title}</strong>
         {title !== name && <code class="note">{name}</code>}
