@@ -73,7 +73,12 @@ function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
           <TurnView key={turn.id} turn={turn} conversation={shown} drawings={drawings} />
         ))}
         {shown.sending.value !== undefined && <Said text={shown.sending.value} />}
-        {shown.isGone.value && <p class="note">The server does not know this conversation: it was deleted, or the server keeps nothing.</p>}
+        {shown.isGone.value && (
+          <div class="gone">
+            <p class="note">The server does not know this conversation: it was deleted, or the server keeps nothing.</p>
+            <Button onClick={anew}>New conversation</Button>
+          </div>
+        )}
         {!shown.isGone.value && !shown.isRead.value && <p class="note">Reading the conversation…</p>}
       </div>
     </>

@@ -40,7 +40,9 @@ export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
         {title !== name && <code class="note">{name}</code>}
         <Badge tone={tone}>{word}</Badge>
       </header>
-      <Body part={part} name={name} title={title} ask={isOver ? undefined : ask} shapes={shapes} />
+      <fieldset class="tool-body" role="presentation" disabled={conversation.isGone.value}>
+        <Body part={part} name={name} title={title} ask={isOver ? undefined : ask} shapes={shapes} />
+      </fieldset>
       {isOver && <Details part={part} title={title} />}
     </article>
   );

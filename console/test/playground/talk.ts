@@ -174,6 +174,37 @@ test("Stop ends the turn, and cancels its calls", async (test) => {
   await see(page.getByRole("button", { name: "Send" }));
 });
 
+test("Stop while a message is being sent stops the turn as soon as the server has it", async (test) => {
+  const server = await Server.start(test);
+  const page = await openPlayground(test, server);
+  let letGo = () => {};
+  const isHeld = new Promise<void>((held) => {
+    void page.route("**/prompt_async", async (route) => {
+      held();
+      await new Promise<void>((resolve) => (letGo = resolve));
+      await route.continue();
+    });
+  });
+  await say(page, 'Ask me "Why?"');
+  await isHeld;
+  await page.getByRole("button", { name: "Stop" }).click();
+  letGo();
+  await see(log(page).getByText("Stopped · demo/scripted"));
+  await see(page.getByRole("button", { name: "Send" }));
+});
+
+test("a conversation that is deleted under way is over", async (test) => {
+  const server = await Server.start(test);
+  const page = await openPlayground(test, server);
+  await say(page, 'Ask me "Why?"');
+  await see(page.getByLabel("Why?"));
+  await fetch(`${server.url}/session/${encodeURIComponent(await sessionOf(page))}`, { method: "DELETE" });
+  await see(log(page).getByText("The server does not know this conversation"));
+  await see(page.getByRole("button", { name: "Send" }));
+  await log(page).getByRole("button", { name: "New conversation" }).click();
+  await see(page.getByRole("heading", { name: "Let a model use this browser" }));
+});
+
 test("a question survives a reload", async (test) => {
   const server = await Server.start(test);
   const page = await openPlayground(test, server);
@@ -234,7 +265,10 @@ test("a server that is away is said, the text is kept, and what the server forgo
   await server.restart();
   // It keeps nothing.
   await see(log(page).getByText("The server does not know this conversation"));
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await miss(page.getByRole("alert"));
+  await box(page).press("Enter");
+  assert.deepEqual([await box(page).inputValue(), await page.getByRole("button", { name: "Send" }).isDisabled()], ["Draw a blue square", true]);
+  await log(page).getByRole("button", { name: "New conversation" }).click();
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
 });
