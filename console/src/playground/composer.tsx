@@ -1,16 +1,11 @@
-import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 
 import { Button } from "../components/button";
+import { box } from "./box";
 import type { Conversation } from "./conversation";
 
-interface ComposerProps {
-  conversation: Conversation;
-  box: RefObject<HTMLTextAreaElement>;
-}
-
 /** Where the user speaks. */
-export function Composer({ conversation, box }: ComposerProps) {
+export function Composer({ conversation }: { conversation: Conversation }) {
   const [typed, setTyped] = useState("");
   const isBusy = conversation.isBusy.value || conversation.sending.value !== undefined;
   // What is typed can still be read and copied, and said in another conversation.
