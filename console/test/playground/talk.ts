@@ -195,12 +195,14 @@ test("Stop while a message is being sent stops the turn as soon as the server ha
 
 test("a conversation that is deleted under way is over", async (test) => {
   const server = await Server.start(test);
-  const page = await openPlayground(test, server);
+  // Its calls are gone with it.
+  const page = await openPlayground(test, server, { expected: REFUSED });
   await say(page, 'Ask me "Why?"');
   await see(page.getByLabel("Why?"));
   await fetch(`${server.url}/session/${encodeURIComponent(await sessionOf(page))}`, { method: "DELETE" });
   await see(log(page).getByText("The server does not know this conversation"));
   await see(page.getByRole("button", { name: "Send" }));
+  await miss(page.getByRole("alert"));
   await log(page).getByRole("button", { name: "New conversation" }).click();
   await see(page.getByRole("heading", { name: "Let a model use this browser" }));
 });
