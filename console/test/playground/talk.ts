@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 import { Provider } from "../../../sdk/typescript/test/package/provider.js";
 import { SUGGESTIONS } from "../../src/playground/offer.js";
-import { assert, go, miss, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import { assert, callRows, go, miss, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
 
 test("the first visit explains itself", async (test) => {
@@ -97,7 +97,9 @@ test("a tab has one stream of events and one socket", async (test) => {
   await page.reload();
   await say(page, "What time is it here?");
   await see(log(page).getByText("local_time answered"));
+  assert.deepEqual(opened.filter((path) => path === "/client-tools/clients"), [], "what is not shown is not read");
   await go(page, "Live");
+  await see(callRows(page).filter({ hasText: "local_time" }).filter({ hasText: "Success" }));
   await go(page, "Playground");
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
