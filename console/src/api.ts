@@ -3,14 +3,16 @@
 import { HandbackError, Http, type RequestOptions } from "@handback/client";
 import { computed, signal } from "@preact/signals";
 
+import { Kept } from "./storage";
+
 /** Kept as long as the tab lives. */
-const KEY_PLACE = "handback.key";
+const keptKey = new Kept(() => sessionStorage, "handback.key");
 
 /** Where the server is: the page is at its root, wherever that is. */
 export const baseUrl = new URL(".", window.location.href).href;
 
 /** The application key or client token that requests carry. */
-export const key = signal<string | undefined>(sessionStorage.getItem(KEY_PLACE) ?? undefined);
+export const key = signal<string | undefined>(keptKey.value);
 
 /** Whether the server wants a key, or another one. */
 export const isKeyWanted = signal(false);
@@ -20,7 +22,7 @@ export const http = computed(() => new Http({ baseUrl, token: key.value }));
 
 /** Uses a key from now on. */
 export function useKey(given: string): void {
-  sessionStorage.setItem(KEY_PLACE, given);
+  keptKey.value = given;
   isKeyWanted.value = false;
   key.value = given;
 }

@@ -19,7 +19,11 @@ export function App() {
   useEffect(() => {
     document.title = `${page.value.name} · Handback`;
     // After a change of page, those who read it begin at its top.
-    if (shown.current !== page.value) main.current?.focus();
+    if (shown.current !== page.value) {
+      main.current?.focus({ preventScroll: true });
+      // A conversation is read from its end, and goes there by itself.
+      if (page.value.name !== "Playground") window.scrollTo(0, 0);
+    }
     shown.current = page.value;
   }, [page.value]);
   const skip = (event: Event) => {

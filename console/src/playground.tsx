@@ -3,6 +3,7 @@ import "./playground/playground.css";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 import { Button } from "./components/button";
+import { box } from "./playground/box";
 import { Composer } from "./playground/composer";
 import { type Conversation, conversation, followConversation, startAnew } from "./playground/conversation";
 import { openings } from "./playground/opening";
@@ -19,7 +20,6 @@ const NEAR = 160;
 export function Playground() {
   useEffect(followConversation, []);
   const shown = conversation.value;
-  const box = useRef<HTMLTextAreaElement>(null);
   const say = (text: string) => {
     void shown.say(text);
     box.current?.focus();
@@ -27,21 +27,21 @@ export function Playground() {
   const isBegun = shown.id !== undefined || shown.sending.value !== undefined;
   return (
     <div class="playground">
-      {isBegun ? <Log shown={shown} onAnew={() => box.current?.focus()} /> : <Welcome onSay={say} />}
+      {isBegun ? <Log shown={shown} /> : <Welcome onSay={say} />}
       <div class="foot">
         {shown.trouble.value !== undefined && (
           <p class="alert" role="alert">
             {shown.trouble.value}
           </p>
         )}
-        <Composer conversation={shown} box={box} />
+        <Composer conversation={shown} />
         <Offer />
       </div>
     </div>
   );
 }
 
-function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
+function Log({ shown }: { shown: Conversation }) {
   const turns = shown.turns();
   const drawings = drawingsOf(turns);
   const isNear = useRef(true);
@@ -57,7 +57,7 @@ function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
   });
   const anew = () => {
     startAnew();
-    onAnew();
+    box.current?.focus();
   };
   return (
     <>
@@ -73,7 +73,12 @@ function Log({ shown, onAnew }: { shown: Conversation; onAnew: () => void }) {
           <TurnView key={turn.id} turn={turn} conversation={shown} drawings={drawings} />
         ))}
         {shown.sending.value !== undefined && <Said text={shown.sending.value} />}
-        {shown.isGone.value && <p class="note">The server does not know this conversation: it was deleted, or the server keeps nothing.</p>}
+        {shown.isGone.value && (
+          <div class="gone">
+            <p class="note">The server does not know this conversation: it was deleted, or the server keeps nothing.</p>
+            <Button onClick={anew}>New conversation</Button>
+          </div>
+        )}
         {!shown.isGone.value && !shown.isRead.value && <p class="note">Reading the conversation…</p>}
       </div>
     </>

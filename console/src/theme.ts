@@ -2,15 +2,16 @@
 
 import { effect, signal } from "@preact/signals";
 
-const PLACE = "handback.theme";
+import { Kept } from "./storage";
+
 export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
-const kept = localStorage.getItem(PLACE);
+const kept = new Kept(() => localStorage, "handback.theme");
 
-export const theme = signal<Theme>(THEMES.find((known) => known === kept) ?? "system");
+export const theme = signal<Theme>(THEMES.find((known) => known === kept.value) ?? "system");
 
 effect(() => {
   document.documentElement.dataset["theme"] = theme.value;
-  localStorage.setItem(PLACE, theme.value);
+  kept.value = theme.value;
 });

@@ -1,5 +1,5 @@
 import type { Permission, Reply } from "@handback/client";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { messageOf } from "../api";
 import { announce } from "../components/announcer";
@@ -37,11 +37,13 @@ export function AsksCard() {
 }
 
 function AskItem({ ask }: { ask: Permission }) {
+  const item = useRef<HTMLLIElement>(null);
   const [isBusy, setBusy] = useState(false);
   const [trouble, setTrouble] = useState<string>();
   const name = shortName(ask.tool, ask.clientID);
   const answer = async (reply: Reply, said: string) => {
     setBusy(true);
+    focusBeside(item.current);
     setTrouble(undefined);
     try {
       await replyTo(ask, reply);
@@ -49,10 +51,11 @@ function AskItem({ ask }: { ask: Permission }) {
     } catch (error) {
       setTrouble(messageOf(error));
       setBusy(false);
+      item.current?.focus();
     }
   };
   return (
-    <li class="ask" aria-label={`${name} on ${ask.clientID}`}>
+    <li ref={item} class="ask" tabIndex={-1} aria-label={`${name} on ${ask.clientID}`}>
       <p>
         <strong>{name}</strong> on {ask.clientID} <span class="note">in session {ask.sessionID}</span>
       </p>
@@ -75,4 +78,10 @@ function AskItem({ ask }: { ask: Permission }) {
       )}
     </li>
   );
+}
+
+/** This one will be gone: the focus goes to the next, but to none of its buttons, which could be pressed by mistake. */
+function focusBeside(item: HTMLElement | null): void {
+  const next = item?.nextElementSibling ?? item?.previousElementSibling ?? document.getElementById("main");
+  if (next instanceof HTMLElement) next.focus({ preventScroll: next.id === "main" });
 }

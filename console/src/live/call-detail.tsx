@@ -1,4 +1,5 @@
 import type { Call } from "@handback/client";
+import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { messageOf, request } from "../api";
@@ -98,9 +99,14 @@ function CancelButton({ requestID }: { requestID: string }) {
       setBusy(false);
     }
   };
+  const onClick = (event: JSX.TargetedMouseEvent<HTMLButtonElement>) => {
+    // This button goes with the call; the dialog stays.
+    event.currentTarget.closest("dialog")?.querySelector<HTMLElement>(".dialog-head button")?.focus();
+    void cancel();
+  };
   return (
     <>
-      <Button kind="danger" disabled={isBusy} onClick={() => void cancel()}>
+      <Button kind="danger" disabled={isBusy} onClick={onClick}>
         Cancel the call
       </Button>
       {trouble && (

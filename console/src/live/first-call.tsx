@@ -8,7 +8,7 @@ export function FirstCall() {
   const register = post("register", { clientID: "me", tools: [{ id: "hello" }] });
   return (
     <>
-      <p>To see one, register a tool and call it; the call waits for its client to connect:</p>
+      <p>To see one, register a tool and call it; the call waits for its client to connect, and ends as a timeout if none does within 30 s:</p>
       <CopyLine line={`${register} && ${post("execute", { toolID: "client_me_hello" })}`} label="How to make a call" />
     </>
   );

@@ -41,7 +41,8 @@ export function duration(time: number): string {
   if (time < 10) return `${Number(time.toPrecision(time < 1 ? 1 : 2))} ms`;
   if (time < 1000) return `${Math.round(time)} ms`;
   if (time < 60_000) return `${Number((time / 1000).toFixed(time < 10_000 ? 2 : 1))} s`;
-  return `${Math.floor(time / 60_000)} min ${Math.round((time % 60_000) / 1000)} s`;
+  const seconds = Math.round(time / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });

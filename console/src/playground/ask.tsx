@@ -1,11 +1,12 @@
 import type { Permission, Reply, ReplyOptions } from "@handback/client";
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 import { messageOf } from "../api";
 import { announce } from "../components/announcer";
 import { Button } from "../components/button";
 import { Json } from "../components/text";
 import { replyTo } from "../world/asks";
+import { box } from "./box";
 
 /** A call that somebody has to allow first: as it is, or with other arguments. */
 export function AskForm({ ask, title }: { ask: Permission; title: string }) {
@@ -14,6 +15,7 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
   const [trouble, setTrouble] = useState<string>();
   const reply = async (word: Reply, said: string, more?: ReplyOptions) => {
     setBusy(true);
+    box.current?.focus();
     setTrouble(undefined);
     try {
       await replyTo(ask, word, more);
@@ -28,6 +30,7 @@ export function AskForm({ ask, title }: { ask: Permission; title: string }) {
   const back = () => {
     setView("ask");
     setTrouble(undefined);
+    box.current?.focus();
   };
   return (
     <div class="allow">
@@ -79,6 +82,7 @@ interface EditProps {
 
 function Edit({ ask, isBusy, onDone, onTrouble, onBack }: EditProps) {
   const id = useId();
+  const field = useFocus<HTMLTextAreaElement>();
   const [typed, setTyped] = useState(() => JSON.stringify(ask.input, undefined, 2));
   const onSubmit = (event: Event) => {
     event.preventDefault();
@@ -93,10 +97,10 @@ function Edit({ ask, isBusy, onDone, onTrouble, onBack }: EditProps) {
           Arguments, as JSON
         </label>
         <textarea
+          ref={field}
           id={id}
           rows={Math.min(12, typed.split("\n").length + 1)}
           spellcheck={false}
-          autofocus
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
@@ -115,6 +119,7 @@ function Edit({ ask, isBusy, onDone, onTrouble, onBack }: EditProps) {
 
 function Deny({ isBusy, onDone, onBack }: { isBusy: boolean; onDone: (message: string) => void; onBack: () => void }) {
   const id = useId();
+  const field = useFocus<HTMLInputElement>();
   const [typed, setTyped] = useState("");
   const onSubmit = (event: Event) => {
     event.preventDefault();
@@ -126,7 +131,7 @@ function Deny({ isBusy, onDone, onBack }: { isBusy: boolean; onDone: (message: s
         <label class="field-name" for={id}>
           Reason, for the model <span class="required">(if you like)</span>
         </label>
-        <input id={id} value={typed} autocomplete="off" autofocus onInput={(event) => setTyped(event.currentTarget.value)} />
+        <input ref={field} id={id} value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
       </div>
       <div class="form-actions">
         <Button kind="danger" type="submit" disabled={isBusy}>
@@ -138,6 +143,13 @@ function Deny({ isBusy, onDone, onBack }: { isBusy: boolean; onDone: (message: s
       </div>
     </form>
   );
+}
+
+/** Gives the focus to a field when it is shown: `autofocus` does so only once in the life of a page. */
+function useFocus<Field extends HTMLElement>() {
+  const field = useRef<Field>(null);
+  useEffect(() => field.current?.focus(), []);
+  return field;
 }
 
 /** An object, or what is wrong with the text. */

@@ -2,8 +2,8 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { describe, HEIGHT, paint, type Shape, WIDTH } from "./drawing";
 
-/** Pixels for each unit of the drawing: enough for a dense screen. */
-const SCALE = 10;
+/** Pixels for each unit of the drawing: enough to look at, and 600 kB for each of the many that a conversation may have. */
+const SCALE = 5;
 
 /** A drawing, as far as it had come. */
 export function Canvas({ shapes }: { shapes: readonly Shape[] }) {

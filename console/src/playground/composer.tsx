@@ -1,21 +1,18 @@
-import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 
 import { Button } from "../components/button";
+import { box } from "./box";
 import type { Conversation } from "./conversation";
 
-interface ComposerProps {
-  conversation: Conversation;
-  box: RefObject<HTMLTextAreaElement>;
-}
-
 /** Where the user speaks. */
-export function Composer({ conversation, box }: ComposerProps) {
+export function Composer({ conversation }: { conversation: Conversation }) {
   const [typed, setTyped] = useState("");
   const isBusy = conversation.isBusy.value || conversation.sending.value !== undefined;
+  // What is typed can still be read and copied, and said in another conversation.
+  const isGone = conversation.isGone.value;
   const send = async () => {
     const text = typed.trim();
-    if (text === "" || isBusy) return;
+    if (text === "" || isBusy || isGone) return;
     setTyped("");
     // What was typed meanwhile comes after what was not taken.
     if (!(await conversation.say(text))) setTyped((meanwhile) => (meanwhile === "" ? text : `${text}\n${meanwhile}`));
@@ -39,6 +36,8 @@ export function Composer({ conversation, box }: ComposerProps) {
         aria-describedby="composer-help"
         placeholder="Say something to the model"
         enterkeyhint="send"
+        readOnly={isGone}
+        aria-disabled={isGone}
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
         onKeyDown={onKeyDown}
@@ -53,7 +52,7 @@ export function Composer({ conversation, box }: ComposerProps) {
           Stop
         </Button>
       ) : (
-        <Button kind="primary" type="submit" disabled={typed.trim() === ""}>
+        <Button kind="primary" type="submit" disabled={typed.trim() === "" || isGone}>
           Send
         </Button>
       )}

@@ -19,6 +19,10 @@ const TOOLS_PATIENCE = 3000;
 /** How long to wait after a failure that may pass, in ms. */
 const PATIENCE = 2000;
 
+/** What is not so any more once the server is heard. */
+const KEY_WANTED = "The server wants a key. Enter it, then send this again.";
+const UNREACHABLE = "The server cannot be reached. See that it runs (`handback serve`), then send this again.";
+
 export class Conversation {
   /** None until something was said. */
   id: string | undefined;
@@ -37,7 +41,9 @@ export class Conversation {
   readonly outcomes = signal<ReadonlyMap<string, OutcomeStatus>>(new Map());
   readonly #transcript = new Transcript();
   readonly #beat = new Beat();
-  /** What is told while the messages are read. */
+  /** Ends what is being sent. */
+  #sending: AbortController | undefined;
+  /** What is told while the messages are read: by the latest reading, which alone counts. */
   #meanwhile: HandbackEvent[] | undefined;
   #isClosed = false;
   #unsubscribe = () => {};
@@ -69,30 +75,41 @@ export class Conversation {
     return this.#transcript.isFull;
   }
 
-  /** Says something. Whether the server has it; if not, `trouble` says why. */
+  /** Says something. Whether the server has it; if not, `trouble` says why, or it was stopped before. */
   async say(text: string): Promise<boolean> {
+    const sending = new AbortController();
+    this.#sending = sending;
     this.trouble.value = undefined;
     this.sending.value = text;
     try {
       const id = this.id ?? (await this.#create());
-      await whenOffered(TOOLS_PATIENCE);
+      await whenOffered(TOOLS_PATIENCE, sending.signal);
+      if (sending.signal.aborted) return false;
       const body = { parts: [{ type: "text", text }], clientID: this.#clientID, tools: { [OPEN_URL]: true } };
       await request("POST", ["session", id, "prompt_async"], { body });
+      // The turn could not be stopped before the server had it.
+      if (sending.signal.aborted) await this.#abort(id);
       return true;
     } catch (error) {
-      this.#note(error);
+      this.#refused(error);
       return false;
     } finally {
+      this.#sending = undefined;
       this.sending.value = undefined;
     }
   }
 
+  /** Ends the turn, or does not let what is being sent become one. */
   async stop(): Promise<void> {
-    if (this.id === undefined) return;
+    if (this.#sending) this.#sending.abort();
+    else if (this.id !== undefined) await this.#abort(this.id);
+  }
+
+  async #abort(id: string): Promise<void> {
     try {
-      await request("POST", ["session", this.id, "abort"]);
+      await request("POST", ["session", id, "abort"]);
     } catch (error) {
-      this.#note(error);
+      this.#refused(error);
     }
   }
 
@@ -106,6 +123,8 @@ export class Conversation {
 
   #hear(notice: Notice): void {
     if (notice.type === "connected") void this.#read();
+    const isHeard = notice.type === "connected" || notice.type === "event";
+    if (isHeard && [KEY_WANTED, UNREACHABLE].includes(this.trouble.value ?? "")) this.trouble.value = undefined;
     if (notice.type !== "event" || this.id === undefined) return;
     const { event } = notice;
     watch(event, this.id);
@@ -113,7 +132,7 @@ export class Conversation {
     this.#meanwhile?.push(event);
     if (this.#transcript.hear(event)) this.#beat.mark();
     if (event.type === "session.status") this.isBusy.value = event.properties.status.type === "busy";
-    if (event.type === "session.deleted") this.isGone.value = true;
+    if (event.type === "session.deleted") this.#lose();
     if (event.type === "client-tool.failed") void this.#readCalls().catch((error: unknown) => this.#note(error));
   }
 
@@ -125,22 +144,25 @@ export class Conversation {
     this.#meanwhile = meanwhile;
     try {
       const session = await request<Session>("GET", ["session", id]);
+      if (this.#meanwhile !== meanwhile) return;
       this.#become(session.clientID ?? undefined);
       const messages = await request<MessageWithParts[]>("GET", ["session", id, "message"], {
         query: { limit: String(MOST_MESSAGES) },
       });
       const statuses = await request<Record<string, Status>>("GET", ["session", "status"]);
+      if (this.#meanwhile !== meanwhile) return;
       this.#transcript.read(messages, meanwhile);
       const told = meanwhile.flatMap((event) => (event.type === "session.status" ? [event.properties.status] : [])).at(-1);
       this.isBusy.value = (told ?? statuses[id])?.type === "busy";
       this.isRead.value = true;
       this.isGone.value = false;
+      if (meanwhile.some(({ type }) => type === "session.deleted")) this.#lose();
       this.#beat.mark();
       await this.#readCalls();
     } catch (error) {
-      if (error instanceof HandbackError && error.status === 404) this.isGone.value = true;
-      else if (error instanceof HandbackError && error.transient) setTimeout(() => void this.#read(), PATIENCE);
-      else this.#note(error);
+      if (this.#meanwhile !== meanwhile) return;
+      if (error instanceof HandbackError && error.transient) setTimeout(() => void this.#read(), PATIENCE);
+      else this.#refused(error);
     } finally {
       if (this.#meanwhile === meanwhile) this.#meanwhile = undefined;
     }
@@ -158,6 +180,17 @@ export class Conversation {
     if (this.#isClosed) return;
     this.#clientID = clientID;
     offeredAs.value = clientID !== undefined && isPlayground(clientID) ? clientID : undefined;
+  }
+
+  /** The server does not know the session any more: nothing can happen in it. */
+  #lose(): void {
+    this.isGone.value = true;
+    this.isBusy.value = false;
+  }
+
+  #refused(error: unknown): void {
+    if (error instanceof HandbackError && error.status === 404) this.#lose();
+    else this.#note(error);
   }
 
   #note(error: unknown): void {
@@ -196,9 +229,7 @@ function show(next: Conversation): void {
 /** What went wrong, and what to do about it. */
 function wordsFor(error: unknown): string {
   if (!(error instanceof HandbackError)) return messageOf(error);
-  if (error.status === 401) return "The server wants a key. Enter it, then send this again.";
-  if (error.transient && error.status === undefined) {
-    return "The server cannot be reached. See that it runs (`handback serve`), then send this again.";
-  }
+  if (error.status === 401) return KEY_WANTED;
+  if (error.transient && error.status === undefined) return UNREACHABLE;
   return messageOf(error);
 }

@@ -1,6 +1,8 @@
 // Who this page is to the server.
 
-const KEPT = "handback.playground";
+import { Kept } from "../storage";
+
+const kept = new Kept(() => localStorage, "handback.playground");
 const PREFIX = "playground";
 
 /**
@@ -18,10 +20,10 @@ export function isPlayground(clientID: string): boolean {
 }
 
 function browserName(): string {
-  const kept = localStorage.getItem(KEPT);
-  if (kept !== null && /^[0-9a-f]{6}$/.test(kept)) return kept;
+  const known = kept.value;
+  if (known !== undefined && /^[0-9a-f]{6}$/.test(known)) return known;
   const name = randomHex(3);
-  localStorage.setItem(KEPT, name);
+  kept.value = name;
   return name;
 }
 

@@ -2,9 +2,11 @@
 
 import { signal } from "@preact/signals";
 
+import { Kept } from "../storage";
+
 const PATH = "#/session/";
 /** Kept as long as the tab lives, for the way back from the other pages. */
-const KEPT = "handback.session";
+const kept = new Kept(() => sessionStorage, "handback.session");
 
 /** None: one begins with what is said first. */
 export const sessionID = signal<string | undefined>(undefined);
@@ -17,8 +19,7 @@ export function followAddress(): void {
 
 /** Goes to a conversation, or to a new one. */
 export function goTo(id: string | undefined): void {
-  if (id === undefined) sessionStorage.removeItem(KEPT);
-  else sessionStorage.setItem(KEPT, id);
+  kept.value = id;
   sessionID.value = id;
   window.location.hash = id === undefined ? "#/" : PATH + encodeURIComponent(id);
 }
@@ -27,12 +28,12 @@ function read(): void {
   const { hash } = window.location;
   if (hash.startsWith(PATH)) {
     const id = decode(hash.slice(PATH.length));
-    if (id !== "") sessionStorage.setItem(KEPT, id);
+    if (id !== "") kept.value = id;
     sessionID.value = id || undefined;
   } else if (hash === "" || hash === "#/") {
-    const kept = sessionStorage.getItem(KEPT) ?? undefined;
-    sessionID.value = kept;
-    if (kept !== undefined) history.replaceState(null, "", PATH + encodeURIComponent(kept));
+    const id = kept.value;
+    sessionID.value = id;
+    if (id !== undefined) history.replaceState(null, "", PATH + encodeURIComponent(id));
   }
 }
 

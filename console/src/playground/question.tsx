@@ -1,19 +1,25 @@
 import { useId, useState } from "preact/hooks";
 
 import { Button } from "../components/button";
+import { writeOut } from "../components/text";
+import { box } from "./box";
 import { answer, type Question } from "./questions";
 
 /** A question of a tool, and where to answer it. */
 export function QuestionForm({ question }: { question: Question }) {
   const id = useId();
   const [typed, setTyped] = useState("");
+  const give = (text: string | undefined) => {
+    answer(question, text);
+    box.current?.focus();
+  };
   const onSubmit = (event: Event) => {
     event.preventDefault();
-    if (typed.trim() !== "") answer(question, typed);
+    if (typed.trim() !== "") give(typed);
   };
   return (
     <form class="question" onSubmit={onSubmit}>
-      <label for={id}>{question.text}</label>
+      <label for={id}>{writeOut(question.text)}</label>
       <div class="question-answer">
         <input
           id={id}
@@ -25,7 +31,7 @@ export function QuestionForm({ question }: { question: Question }) {
         <Button kind="primary" type="submit" disabled={typed.trim() === ""}>
           Answer
         </Button>
-        <Button kind="quiet" onClick={() => answer(question, undefined)}>
+        <Button kind="quiet" onClick={() => give(undefined)}>
           Rather not say
         </Button>
       </div>

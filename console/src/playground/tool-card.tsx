@@ -34,13 +34,15 @@ export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
   const ask = asks.value.find(({ callID }) => callID === part.callID);
   const { tone, word, isOver } = standing(part, conversation.outcomes.value.get(part.callID), ask !== undefined);
   return (
-    <article class="tool" aria-label={`${title}: ${word}`}>
+    <article class="tool-card" aria-label={`${title}: ${word}`}>
       <header class="tool-head">
         <strong>{title}</strong>
         {title !== name && <code class="note">{name}</code>}
         <Badge tone={tone}>{word}</Badge>
       </header>
-      <Body part={part} name={name} title={title} ask={isOver ? undefined : ask} shapes={shapes} />
+      <fieldset class="tool-body" role="presentation" disabled={conversation.isGone.value}>
+        <Body part={part} name={name} title={title} ask={isOver ? undefined : ask} shapes={shapes} />
+      </fieldset>
       {isOver && <Details part={part} title={title} />}
     </article>
   );

@@ -41,13 +41,14 @@ export function offerTools(): void {
   });
 }
 
-/** Waits until the tools can be called, but not for ever, in ms: the model can be spoken to without them. */
-export async function whenOffered(patience: number): Promise<void> {
+/** Waits until the tools can be called, but not for ever, in ms: the model can be spoken to without them. Or until it is aborted. */
+export async function whenOffered(patience: number, signal: AbortSignal): Promise<void> {
   let stopWaiting = () => {};
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, patience);
+    signal.addEventListener("abort", () => resolve(), { once: true });
     const stopLooking = effect(() => {
-      if (offeredAs.value === undefined || isOffered.value) resolve();
+      if (offeredAs.value === undefined || isOffered.value || signal.aborted) resolve();
     });
     stopWaiting = () => {
       clearTimeout(timer);

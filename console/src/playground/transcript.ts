@@ -58,9 +58,14 @@ export class Transcript {
   #takeMessage(info: Message): boolean {
     const parts = this.#messages.get(info.id)?.parts ?? [];
     this.#messages.set(info.id, { info, parts });
-    const [oldest] = this.#messages.keys();
-    if (this.#messages.size > MOST_MESSAGES && oldest !== undefined) this.#messages.delete(oldest);
+    const [oldest] = this.#messages.values();
+    if (this.#messages.size > MOST_MESSAGES && oldest) this.#drop(oldest);
     return true;
+  }
+
+  #drop({ info, parts }: MessageWithParts): void {
+    this.#messages.delete(info.id);
+    for (const { id } of parts) this.#whole.delete(id);
   }
 
   #takePart(part: Part): boolean {

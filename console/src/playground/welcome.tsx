@@ -1,3 +1,5 @@
+import { useLayoutEffect } from "preact/hooks";
+
 import { baseUrl } from "../api";
 import { Button } from "../components/button";
 import { CopyLine } from "../components/copy";
@@ -5,6 +7,7 @@ import { aboutTool, SUGGESTIONS } from "./offer";
 
 /** What this is, for whoever sees it for the first time. */
 export function Welcome({ onSay }: { onSay: (text: string) => void }) {
+  useLayoutEffect(() => window.scrollTo(0, 0), []);
   return (
     <div class="welcome">
       <h1>Let a model use this browser</h1>
@@ -50,5 +53,6 @@ await client.clientTools.register(
   () => new Date().toString(),
 );
 const session = await client.startSession();
-console.log((await session.prompt("What time is it here?")).text);`;
+console.log((await session.prompt("What time is it here?")).text);
+await session.close();`;
 }

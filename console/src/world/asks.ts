@@ -9,29 +9,42 @@ import { messageOf, request } from "../api";
 export const asks = signal<readonly Permission[]>([]);
 export const asksTrouble = signal<string | undefined>(undefined);
 
-/** Those that were answered while the list was on its way. */
-const answered = new Set<string>();
+/** How long to wait after a failure that may pass, in ms. */
+const PATIENCE = 2000;
+/** How many asks are told of while the list is on its way; with more, the list is read again. */
+const MOST_HEARD = 1000;
+
+/** What was told while the list is on its way, by id: the ask, or nothing where it was answered. */
+type Heard = Map<string, Permission | undefined>;
+
+/** Of the latest reading, which alone counts; none when it is over. */
+let heard: Heard | undefined;
 
 export async function readAsks(): Promise<void> {
-  answered.clear();
+  const meanwhile: Heard = new Map();
+  heard = meanwhile;
   try {
     const listed = await request<Permission[]>("GET", ["permission"]);
-    asks.value = listed.filter(({ id }) => !answered.has(id));
+    if (heard !== meanwhile) return;
+    heard = undefined;
+    const told = [...meanwhile.values()].filter((ask) => ask !== undefined);
+    asks.value = [...listed.filter(({ id }) => !meanwhile.has(id)), ...told];
     asksTrouble.value = undefined;
+    if (meanwhile.size >= MOST_HEARD) void readAsks();
   } catch (error) {
-    if (!(error instanceof HandbackError) || !error.transient) asksTrouble.value = messageOf(error);
+    if (heard !== meanwhile) return;
+    if (error instanceof HandbackError && error.transient) {
+      setTimeout(() => heard === meanwhile && void readAsks(), error.retryAfter ?? PATIENCE);
+    } else {
+      heard = undefined;
+      asksTrouble.value = messageOf(error);
+    }
   }
 }
 
 export function hearOfAsks(event: HandbackEvent): void {
-  if (event.type === "permission.updated") {
-    const asked = event.properties;
-    asks.value = [...asks.value.filter(({ id }) => id !== asked.id), asked];
-  } else if (event.type === "permission.replied") {
-    const { permissionID } = event.properties;
-    if (answered.size < 1000) answered.add(permissionID);
-    asks.value = asks.value.filter(({ id }) => id !== permissionID);
-  }
+  if (event.type === "permission.updated") take(event.properties.id, event.properties);
+  else if (event.type === "permission.replied") take(event.properties.permissionID, undefined);
 }
 
 /** Answers; whoever was faster counts, and then it is just gone. */
@@ -41,5 +54,12 @@ export async function replyTo(ask: Permission, reply: Reply, more: ReplyOptions 
   } catch (error) {
     if (!(error instanceof HandbackError) || error.status !== 404) throw error;
   }
-  asks.value = asks.value.filter(({ id }) => id !== ask.id);
+  take(ask.id, undefined);
+}
+
+/** An ask that is new, or was answered. */
+function take(id: string, ask: Permission | undefined): void {
+  if (heard && heard.size < MOST_HEARD) heard.set(id, ask);
+  const others = asks.value.filter((known) => known.id !== id);
+  asks.value = ask ? [...others, ask] : others;
 }

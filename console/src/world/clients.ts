@@ -31,6 +31,12 @@ export function wantClients(): void {
   due ??= setTimeout(() => void readClients(), GATHER);
 }
 
+/** Reads them soon, and the tools that somebody looks at. */
+export function wantAllClients(): void {
+  wantClients();
+  for (const clientID of watched) void readTools(clientID);
+}
+
 /** Keeps them fresh until the returned function is called. */
 export function watchClients(): () => void {
   wantClients();

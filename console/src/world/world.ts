@@ -1,10 +1,13 @@
 // What the page knows of the server: read when it connects, then kept up by what it hears.
 
-import { subscribe } from "../events";
+import { computed, effect, signal, untracked } from "@preact/signals";
+
+import { connection, subscribe } from "../events";
+import { page } from "../router";
 import { hearOfAsks, readAsks } from "./asks";
 import { Beat } from "./beat";
 import { Calls } from "./calls";
-import { hearOfClients, wantClients } from "./clients";
+import { hearOfClients, wantAllClients } from "./clients";
 import { Reader } from "./reader";
 
 const beat = new Beat();
@@ -14,22 +17,31 @@ export const reader = new Reader(calls, beat.mark);
 /** Another number whenever calls have changed. */
 export const callsBeat = beat.signal;
 
+const isVisible = signal(document.visibilityState === "visible");
+document.addEventListener("visibilitychange", () => (isVisible.value = document.visibilityState === "visible"));
+
+/** Whether somebody looks at calls and clients, which are much to read: the playground shows neither. */
+const isLookedAt = computed(() => isVisible.value && page.value.name !== "Playground");
+
 export function follow(): void {
   subscribe((notice) => {
-    if (notice.type === "connected") {
-      wantClients();
-      void readAsks();
-      reader.want(undefined);
-      // Whatever became of them meanwhile.
-      reader.want(calls.underWay().map(({ requestID }) => requestID));
-    } else if (notice.type === "event") {
-      const changed = calls.hear(notice.event);
-      if (changed?.length !== 0) {
-        reader.want(changed);
-        beat.mark();
-      }
-      hearOfAsks(notice.event);
-      hearOfClients(notice.event);
-    }
+    if (notice.type === "connected") void readAsks();
+    if (notice.type !== "event") return;
+    hearOfAsks(notice.event);
+    const changed = calls.hear(notice.event);
+    if (changed?.length !== 0) beat.mark();
+    if (!isLookedAt.value) return;
+    reader.want(changed);
+    hearOfClients(notice.event);
   });
+  effect(() => {
+    if (isLookedAt.value && connection.value.state === "open") untracked(catchUp);
+  });
+}
+
+function catchUp(): void {
+  wantAllClients();
+  reader.want(undefined);
+  // Whatever became of them meanwhile.
+  reader.want(calls.underWay().map(({ requestID }) => requestID));
 }

@@ -31,6 +31,7 @@ test("a call is found, opened and cancelled by keys alone", async (test) => {
   await tabTo(page, "Cancel the call", "Tab");
   await page.keyboard.press("Enter");
   await see(page.getByRole("dialog").getByText("Cancelled", { exact: true }));
+  assert.equal(await focused(page), "Close");
   await page.keyboard.press("Escape");
   await miss(page.getByRole("dialog"));
   // The browser gives the focus back to where it was.

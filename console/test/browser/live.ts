@@ -135,7 +135,10 @@ for (const { button, state, output } of [
     await see(callRows(page).filter({ hasText: "Awaiting approval" }));
     await asked.getByRole("button", { name: button }).click();
     await miss(asked);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "main", "the focus is not lost with the ask");
     await see(callRows(page).filter({ hasText: state }));
+    const [row, tool] = [callRows(page), callRows(page).locator(".tool")].map((shown) => shown.boundingBox());
+    assert.ok(((await tool)?.height ?? Infinity) <= ((await row)?.height ?? 0), "the name of the tool fits into its row");
     const answer = await turn;
     const part = answer.parts.find(({ type }) => type === "tool") ?? (await lastTool(server, session.id));
     assert.equal(part?.state?.status, output);

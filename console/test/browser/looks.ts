@@ -87,6 +87,21 @@ test("what there is not yet is explained", async (test) => {
   await picture(page, "live-empty");
 });
 
+test("another page begins at its heading, on a small screen too", async (test) => {
+  const server = await Server.start(test);
+  const page = await openConsole(test, server, { page: "", viewport: { width: 390, height: 600 } });
+  await see(page.getByText("Connected", { exact: true }));
+  for (const name of ["Live", "Charts", "Playground", "Live"]) {
+    await page.mouse.wheel(0, 10_000);
+    await go(page, name);
+    const heading = page.getByRole("heading", { level: 1 });
+    await until(`the heading of ${name} is below the header`, async () => {
+      const [header, title] = [await page.locator("header.top").boundingBox(), await heading.boundingBox()];
+      return header !== null && title !== null && title.y >= header.y + header.height;
+    });
+  }
+});
+
 test("the theme can be chosen, and stays", async (test) => {
   const server = await Server.start(test);
   const page = await openConsole(test, server, { colorScheme: "light" });

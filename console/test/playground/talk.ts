@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 import { Provider } from "../../../sdk/typescript/test/package/provider.js";
 import { SUGGESTIONS } from "../../src/playground/offer.js";
-import { assert, go, miss, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import { assert, callRows, go, miss, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
 
 test("the first visit explains itself", async (test) => {
@@ -97,7 +97,9 @@ test("a tab has one stream of events and one socket", async (test) => {
   await page.reload();
   await say(page, "What time is it here?");
   await see(log(page).getByText("local_time answered"));
+  assert.deepEqual(opened.filter((path) => path === "/client-tools/clients"), [], "what is not shown is not read");
   await go(page, "Live");
+  await see(callRows(page).filter({ hasText: "local_time" }).filter({ hasText: "Success" }));
   await go(page, "Playground");
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
@@ -174,6 +176,39 @@ test("Stop ends the turn, and cancels its calls", async (test) => {
   await see(page.getByRole("button", { name: "Send" }));
 });
 
+test("Stop while a message is being sent stops the turn as soon as the server has it", async (test) => {
+  const server = await Server.start(test);
+  const page = await openPlayground(test, server);
+  let letGo = () => {};
+  const isHeld = new Promise<void>((held) => {
+    void page.route("**/prompt_async", async (route) => {
+      held();
+      await new Promise<void>((resolve) => (letGo = resolve));
+      await route.continue();
+    });
+  });
+  await say(page, 'Ask me "Why?"');
+  await isHeld;
+  await page.getByRole("button", { name: "Stop" }).click();
+  letGo();
+  await see(log(page).getByText("Stopped · demo/scripted"));
+  await see(page.getByRole("button", { name: "Send" }));
+});
+
+test("a conversation that is deleted under way is over", async (test) => {
+  const server = await Server.start(test);
+  // Its calls are gone with it.
+  const page = await openPlayground(test, server, { expected: REFUSED });
+  await say(page, 'Ask me "Why?"');
+  await see(page.getByLabel("Why?"));
+  await fetch(`${server.url}/session/${encodeURIComponent(await sessionOf(page))}`, { method: "DELETE" });
+  await see(log(page).getByText("The server does not know this conversation"));
+  await see(page.getByRole("button", { name: "Send" }));
+  await miss(page.getByRole("alert"));
+  await log(page).getByRole("button", { name: "New conversation" }).click();
+  await see(page.getByRole("heading", { name: "Let a model use this browser" }));
+});
+
 test("a question survives a reload", async (test) => {
   const server = await Server.start(test);
   const page = await openPlayground(test, server);
@@ -234,7 +269,10 @@ test("a server that is away is said, the text is kept, and what the server forgo
   await server.restart();
   // It keeps nothing.
   await see(log(page).getByText("The server does not know this conversation"));
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await miss(page.getByRole("alert"));
+  await box(page).press("Enter");
+  assert.deepEqual([await box(page).inputValue(), await page.getByRole("button", { name: "Send" }).isDisabled()], ["Draw a blue square", true]);
+  await log(page).getByRole("button", { name: "New conversation" }).click();
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
 });
