@@ -1,4 +1,4 @@
-# What you need: cargo, a C compiler, curl (the tests run the README), Node 20 (the TypeScript SDK, and clients of
+# What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests) and Chromium (both in a page). What is missing is installed or named.
 .PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-chromium
 

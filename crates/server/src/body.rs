@@ -1,6 +1,7 @@
 //! Request bodies, bounded in size and time, and JSON with errors that say where.
 
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -13,6 +14,13 @@ use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::problem::Problem;
+
+/// A body that is so many times what is allowed is still read before it is refused.
+const READ_OFF: usize = 8;
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long its next piece may: whoever waits for the answer before it sends gets it.
+const BETWEEN_PIECES: Duration = Duration::from_millis(200);
 
 /// Characters of an error about JSON, which quotes what was sent; the rest is cut.
 const MOST_TOLD: usize = 500;
@@ -50,7 +58,10 @@ impl FromRequest<App> for Payload {
         let limits = &app.config().limits;
         let declared =
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if declared.is_some_and(|length: usize| length > limits.body_bytes) {
+        if let Some(length) = declared.filter(|length: &usize| *length > limits.body_bytes) {
+            if length <= limits.body_bytes.saturating_mul(READ_OFF) {
+                read_off(request.into_body(), length).await;
+            }
             return Err(too_large(limits.body_bytes));
         }
         let body = read(request.into_body(), limits.body_bytes);
@@ -65,6 +76,23 @@ impl FromRequest<App> for Payload {
             Err(_) => Err(Problem::invalid("the body did not arrive in time")),
         }
     }
+}
+
+/// Reads what is not wanted: a client that is still writing when the connection closes never sees the answer. Whoever
+/// sends far more than is allowed, or takes its time, has the connection closed on it.
+async fn read_off(mut body: Body, length: usize) {
+    let reading = async {
+        let mut left = length;
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(BETWEEN_PIECES, body.frame()).await {
+            let read = frame.data_ref().map_or(0, Bytes::len);
+            left = left.saturating_sub(read);
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // Out of patience is no error: the answer is the same.
+    _ = tokio::time::timeout(PATIENCE, reading).await;
 }
 
 async fn read(mut body: Body, most: usize) -> Result<Bytes, Problem> {
