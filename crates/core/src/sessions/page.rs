@@ -53,10 +53,10 @@ impl Sessions {
             }
             let mut live = self.lock();
             if !live.contains_key(&session.id) {
-                // The store keeps the order: what others say from now on comes after this.
-                let deleting = self.store().delete_messages_from(&session.id, &user.id);
+                // Its turn does not begin before it is kept, and who may not have one forgets nothing.
                 let enqueued = self.enqueue_in(&mut live, &session, &user, client, audience, kept)?;
-                break (deleting, enqueued);
+                // The store keeps the order: what others say from now on comes after this.
+                break (self.store().delete_messages_from(&session.id, &user.id), enqueued);
             }
         };
         deleting.await?;
