@@ -4,7 +4,7 @@ import type { HandbackEvent } from "@handback/client";
 import { EventFeed, type Listener, type Notice } from "@handback/feed";
 import { effect, signal } from "@preact/signals";
 
-import { askForKey, baseUrl, http, isKeyWanted, key, messageOf } from "./api";
+import { askForKey, http, isKeyWanted, key, messageOf } from "./api";
 
 export type { HandbackEvent, Listener, Notice };
 
@@ -61,47 +61,4 @@ function hear(notice: Notice): void {
     connection.value = { state: "failed", reason };
   }
   for (const listener of [...listeners]) listener(notice);
-}
-
-/** How often a shared stream says that it is alive, in ms: the SDK takes a long silence for a lost connection. */
-const KEEP_ALIVE = 30_000;
-
-/**
- * A `fetch` for clients of the SDK in this page: where they would open a stream of events of their own, they get what
- * this tab's stream tells. A browser has six connections to a server for all tabs.
- */
-export const sharedFetch: typeof globalThis.fetch = (input, init) => {
-  const url = input instanceof Request ? input.url : String(input);
-  if (url.split("?")[0] !== new URL("event", baseUrl).href) return globalThis.fetch(input, init);
-  return shareEvents(init?.signal ?? undefined);
-};
-
-function shareEvents(signal: AbortSignal | undefined): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    const encoder = new TextEncoder();
-    let stream!: ReadableStreamDefaultController<Uint8Array>;
-    const body = new ReadableStream<Uint8Array>({ start: (controller) => void (stream = controller), cancel: () => end() });
-    const send = (text: string) => stream.enqueue(encoder.encode(text));
-    const keepAlive = setInterval(() => send(": keep-alive\n\n"), KEEP_ALIVE);
-    const hearNotice = (notice: Notice) => {
-      if (notice.type === "event") return send(`data: ${JSON.stringify(notice.event)}\n\n`);
-      if (notice.type !== "connected") return fail(notice.error);
-      send('data: {"type":"server.connected","properties":{}}\n\n');
-      return resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
-    };
-    let unsubscribe = () => {};
-    const onAbort = () => fail(signal?.reason);
-    const end = () => {
-      clearInterval(keepAlive);
-      unsubscribe();
-      signal?.removeEventListener("abort", onAbort);
-    };
-    const fail = (error: unknown) => {
-      end();
-      stream.error(error);
-      reject(error);
-    };
-    signal?.addEventListener("abort", onAbort, { once: true });
-    unsubscribe = subscribe(hearNotice);
-  });
 }

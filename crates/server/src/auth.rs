@@ -78,11 +78,11 @@ impl Principal {
         }
     }
 
-    /// When what it opens has to end.
-    pub fn expires(&self) -> Option<SystemTime> {
+    /// How long what it opens now may stay open; `None`: for ever.
+    pub fn lifetime(&self, now: SystemTime) -> Option<Duration> {
         match self {
             Self::Application => None,
-            Self::Client(own) => Some(own.expires + LEEWAY),
+            Self::Client(own) => Some((own.expires + LEEWAY).duration_since(now).unwrap_or_default()),
         }
     }
 }

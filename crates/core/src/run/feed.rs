@@ -138,9 +138,9 @@ impl Feed {
         Follower { feed: self.clone(), place }
     }
 
-    /// Whether something that was told already is so.
-    pub fn any(&self, is_so: impl FnMut(&RunEvent) -> bool) -> bool {
-        self.lock().events.iter().any(is_so)
+    /// Looks at what was told so far.
+    pub fn look<R>(&self, look: impl FnOnce(&[RunEvent]) -> R) -> R {
+        look(&self.lock().events)
     }
 
     pub(crate) fn tell(&self, event: RunEvent) {
@@ -200,11 +200,6 @@ impl Follower {
             }
             more.await;
         }
-    }
-
-    /// The turn that is followed.
-    pub fn feed(&self) -> &Feed {
-        &self.feed
     }
 }
 

@@ -38,8 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/event", tag = "events",
     responses((status = 200, description = "`server.connected` first", body = wire::Event, content_type = "text/event-stream")))]
 async fn events(State(app): State<App>, principal: Principal) -> Response {
-    let lifetime =
-        principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default());
+    let lifetime = principal.lifetime(app.hub().clock().now());
     let interval = app.config().client_tools.keepalive_interval;
     let source = Listener {
         frames: frame(&wire::Event::Connected {}, ""),

@@ -276,8 +276,7 @@ fn known(stored: &[Arc<Message>], page: &wire::UiMessage) -> Option<Known> {
 
 /// The answers to a user's message.
 fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
-    let answers = |message: &Arc<Message>| matches!(&message.role, Role::Assistant(said) if said.parent == *user);
-    stored.into_iter().filter(answers).collect()
+    stored.into_iter().filter(|message| message.answers() == Some(user)).collect()
 }
 
 fn nothing_new() -> Problem {

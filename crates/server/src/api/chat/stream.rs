@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::http::HeaderValue;
 use axum::response::Response;
@@ -41,8 +40,7 @@ pub(super) fn response(
         }
     };
     let source = Turn { encoder, events, is_over: false };
-    let lifetime: Option<Duration> =
-        principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default());
+    let lifetime = principal.lifetime(app.hub().clock().now());
     let mut response = sse::response(source, KEEP_ALIVE, app.config().client_tools.keepalive_interval, lifetime);
     response.headers_mut().insert("x-vercel-ai-ui-message-stream", HeaderValue::from_static("v1"));
     response
@@ -51,29 +49,32 @@ pub(super) fn response(
 /// What a turn has settled already: calls that are over, questions that are answered.
 pub(super) fn settled(feed: &Feed) -> Settled {
     let mut settled = Settled::default();
-    feed.any(|event| {
-        match event {
-            RunEvent::Session(SessionEvent::Part { part, .. }) => {
-                if let PartBody::Tool(ToolPart { call, state: ToolState::Done { .. }, .. }) = &part.body {
-                    settled.calls.insert(call.clone());
+    feed.look(|told| {
+        for event in told {
+            match event {
+                RunEvent::Session(SessionEvent::Part { part, .. }) => {
+                    if let PartBody::Tool(ToolPart { call, state: ToolState::Done { .. }, .. }) = &part.body {
+                        settled.calls.insert(call.clone());
+                    }
                 }
+                RunEvent::Answered(ask, _) => _ = settled.asks.insert(ask.id.clone()),
+                RunEvent::Session(_) | RunEvent::Asked(_) => {}
             }
-            RunEvent::Answered(ask, _) => _ = settled.asks.insert(ask.id.clone()),
-            RunEvent::Session(_) | RunEvent::Asked(_) => {}
         }
-        false
     });
     settled
 }
 
 /// Whether a turn has told of a message.
 pub(super) fn has_message(feed: &Feed, id: &MessageId) -> bool {
-    feed.any(|event| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id))
+    let is_it =
+        |event: &RunEvent| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id);
+    feed.look(|told| told.iter().any(is_it))
 }
 
 /// Whether a turn has asked a question.
 pub(super) fn has_asked(feed: &Feed, id: &PermissionId) -> bool {
-    feed.any(|event| matches!(event, RunEvent::Asked(ask) if ask.id == *id))
+    feed.look(|told| told.iter().any(|event| matches!(event, RunEvent::Asked(ask) if ask.id == *id)))
 }
 
 struct Turn {

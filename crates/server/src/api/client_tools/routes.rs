@@ -327,11 +327,6 @@ async fn disconnect(
     Ok(Answer(wire::Done { success: true, ignored: None }))
 }
 
-/// How long what a principal opens may stay open.
-fn lifetime(app: &App, principal: &Principal) -> Option<Duration> {
-    principal.expires().map(|expires| expires.duration_since(app.hub().clock().now()).unwrap_or_default())
-}
-
 struct Calls(Connection);
 
 impl sse::Source for Calls {
@@ -365,7 +360,7 @@ async fn pending(
     let last_seen = headers.get("last-event-id").and_then(|id| EventId::parse(id.to_str().ok()?));
     let connection = connect(&app, &principal, &client, query, last_seen)?;
     let interval = app.config().client_tools.keepalive_interval;
-    Ok(sse::response(Calls(connection), encode::PING, interval, lifetime(&app, &principal)))
+    Ok(sse::response(Calls(connection), encode::PING, interval, principal.lifetime(app.hub().clock().now())))
 }
 
 /// The stream of calls to a client and of its answers, as a WebSocket
@@ -390,6 +385,6 @@ async fn web_socket(
     })?;
     // Connected before the upgrade is answered: a call made right after that is not missed.
     let connection = connect(&app, &principal, client.as_str(), query, None)?;
-    let lifetime = lifetime(&app, &principal);
+    let lifetime = principal.lifetime(app.hub().clock().now());
     Ok(socket::upgrade(app, principal, connection, upgrade, lifetime))
 }
