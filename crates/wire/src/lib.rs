@@ -8,6 +8,8 @@
 //! | [`client_tools`] | the client-tools API: bodies of the endpoints, SSE data, listings |
 //! | [`session`] | the session API: sessions, messages, parts, permissions |
 //! | [`chat`] | the AI SDK's UI message stream |
+//! | [`agui`] | AG-UI 1.0: runs and their events |
+//! | [`threads`] | threads and runs of AG-UI, as Soliplex serves them |
 //! | [`frontend_tools`] | acks and claims of calls that a frontend runs |
 //! | [`socket`] | the messages of the client-tools WebSocket |
 //! | [`event`] | what `GET /event` streams |
@@ -15,6 +17,7 @@
 //! | [`error`] | the error body and its codes |
 //! | `object` | objects that are read as objects only |
 
+pub mod agui;
 pub mod auth;
 pub mod chat;
 pub mod client_tools;
@@ -24,3 +27,4 @@ pub mod frontend_tools;
 mod object;
 pub mod session;
 pub mod socket;
+pub mod threads;

@@ -82,3 +82,17 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deseriali
 pub(crate) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
+
+/// Reads a list of objects, or null for an empty one.
+pub(crate) fn nullable_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(optional_list(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a value, or null for the default one.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,129 @@
+//! What a run is started with.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::Message;
+use crate::object;
+
+/// What a run is started with: the whole conversation, and what the front end brings along.
+///
+/// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunAgentInput<M = Message> {
+    /// The conversation.
+    pub thread_id: String,
+    /// This run of it.
+    pub run_id: String,
+    /// The version of the protocol that the front end speaks; absent before 1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
+    /// The run that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<String>,
+    /// The application's state, any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Value>,
+    /// The conversation as the front end knows it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
+    pub messages: Vec<M>,
+    /// Tools that the front end runs itself.
+    #[serde(default, deserialize_with = "object::nullable_list")]
+    pub tools: Vec<Tool>,
+    /// What the model is to know besides the conversation.
+    #[serde(default, deserialize_with = "object::nullable_list")]
+    pub context: Vec<Context>,
+    /// Whatever else the application passes on, any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded_props: Option<Value>,
+    /// Answers to the interrupts that the last run ended with.
+    #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Vec<Resume>>,
+}
+
+impl<M> RunAgentInput<M> {
+    /// A run of a thread with these messages, by one who speaks 1.0, and nothing else.
+    pub fn new(thread_id: impl Into<String>, run_id: impl Into<String>, messages: Vec<M>) -> Self {
+        Self {
+            thread_id: thread_id.into(),
+            run_id: run_id.into(),
+            protocol_version: Some(super::PROTOCOL_VERSION.to_owned()),
+            parent_run_id: None,
+            state: None,
+            messages,
+            tools: Vec::new(),
+            context: Vec::new(),
+            forwarded_props: None,
+            resume: None,
+        }
+    }
+}
+
+/// A tool that the front end runs itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it does, for the model.
+    #[serde(default, deserialize_with = "object::or_default")]
+    pub description: String,
+    /// What its arguments look like: a JSON Schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub parameters: Option<Box<RawValue>>,
+    /// Whatever else is to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl PartialEq for Tool {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |tool: &Self| tool.parameters.as_ref().map(|schema| schema.get().to_owned());
+        self.name == other.name
+            && self.description == other.description
+            && self.metadata == other.metadata
+            && text(self) == text(other)
+    }
+}
+
+/// Something that the model is to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Context {
+    /// What it is.
+    pub description: String,
+    /// What it says.
+    pub value: String,
+}
+
+/// An answer to an interrupt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Resume {
+    /// The interrupt.
+    pub interrupt_id: String,
+    /// Whether it was answered.
+    pub status: ResumeStatus,
+    /// The answer, any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    /// Whatever else is to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// Whether an interrupt was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ResumeStatus {
+    /// It was; the payload says how.
+    Resolved,
+    /// Somebody decided not to.
+    Cancelled,
+}

@@ -1,0 +1,271 @@
+//! The messages of a conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::object;
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the fields are named by the protocol, and each message says what it is")]
+pub enum Message {
+    /// Instructions of the application's developer.
+    Developer {
+        id: String,
+        content: String,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// Instructions of the system.
+    System {
+        id: String,
+        content: String,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// What the agent says, and the calls that it makes.
+    Assistant {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+        tool_calls: Option<Vec<ToolCall>>,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// What the user says.
+    User {
+        id: String,
+        content: Content,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// What came of a call.
+    Tool {
+        id: String,
+        tool_call_id: String,
+        content: Content,
+        /// What went wrong; the content says it too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// Something that goes on and is no part of the conversation.
+    Activity {
+        id: String,
+        activity_type: String,
+        content: Map<String, Value>,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// What the model thought.
+    Reasoning {
+        id: String,
+        content: String,
+        #[serde(flatten)]
+        labels: Labels,
+    },
+    /// A message of a kind that is not known here, or that is not as it should be.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+impl Message {
+    /// Its id; `None` if it has none that is known.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Developer { id, .. }
+            | Self::System { id, .. }
+            | Self::Assistant { id, .. }
+            | Self::User { id, .. }
+            | Self::Tool { id, .. }
+            | Self::Activity { id, .. }
+            | Self::Reasoning { id, .. } => Some(id),
+            Self::Other(message) => message.get("id").and_then(Value::as_str),
+        }
+    }
+}
+
+/// What any message may say besides.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Labels {
+    /// Who it is, among several of that role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Something that only the provider can read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encrypted_value: Option<String>,
+    /// Whatever else is to be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    /// The subagent that it is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subagent_run_id: Option<String>,
+}
+
+/// A call that an assistant's message makes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// Its id.
+    pub id: String,
+    /// What is called.
+    #[serde(rename = "type", default)]
+    pub kind: CallType,
+    /// The tool and its arguments.
+    pub function: FunctionCall,
+    /// Something that only the provider can read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted_value: Option<String>,
+    /// Whatever else is to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallType {
+    /// A function: a tool.
+    #[default]
+    Function,
+}
+
+/// A tool and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCall {
+    /// The tool.
+    pub name: String,
+    /// The arguments: JSON, as text.
+    #[serde(default, deserialize_with = "object::or_default")]
+    pub arguments: String,
+}
+
+/// Parts of one message; more are an error.
+const MOST_PARTS: usize = 4_096;
+
+/// What a message says: a text, or parts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// A text.
+    Text(String),
+    /// Parts.
+    Parts(#[serde(deserialize_with = "object::short_list::<_, _, MOST_PARTS>")] Vec<Part>),
+}
+
+impl Content {
+    /// Its text; that of the parts that have some, one after the other.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Parts(parts) => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    Part::Text { text, .. } => Some(text.as_str()),
+                    _ => None,
+                });
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A part of what a message says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the fields are named by the protocol, and each part says what it is")]
+pub enum Part {
+    /// A text.
+    Text {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    /// An image.
+    Image {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        source: Source,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    /// Something to hear.
+    Audio {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        source: Source,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    /// A film.
+    Video {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        source: Source,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    /// Any other file.
+    Document {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        source: Source,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Value>,
+    },
+    /// A file, as front ends before 1.0 send it.
+    Binary {
+        mime_type: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filename: Option<String>,
+    },
+    /// A part of a kind that is not known here, or that is not as it should be.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+/// Where the bytes of a part are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the fields are named by the protocol, and each source says what it is")]
+pub enum Source {
+    /// Here, in base64.
+    Data { value: String, mime_type: String },
+    /// At a URL.
+    Url {
+        value: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mime_type: Option<String>,
+    },
+    /// With the provider, under a name that it gave them.
+    File {
+        value: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mime_type: Option<String>,
+    },
+}
