@@ -96,6 +96,19 @@ impl Message {
             Role::User(_) => None,
         }
     }
+
+    /// Why the turn ended here, if it did so early.
+    pub fn error(&self) -> Option<&TurnError> {
+        match &self.role {
+            Role::Assistant(said) => said.error.as_ref(),
+            Role::User(_) => None,
+        }
+    }
+
+    /// Whether the turn failed here, before any call was made.
+    pub(crate) fn failed_without_calls(&self) -> bool {
+        self.error().is_some() && !self.parts.iter().any(|part| part.is_call())
+    }
 }
 
 /// Who speaks.

@@ -1,12 +1,14 @@
 //! One folder a protocol: `routes.rs` takes a request apart and calls the core, `decode.rs` and `encode.rs` map
 //! between wire and core, and nothing else does.
 
+pub mod agui;
 pub mod auth;
 pub mod chat;
 pub mod client_tools;
 pub mod event;
 pub mod frontend_tools;
 pub mod operations;
+mod page;
 pub mod session;
 
 use axum::body::Body;

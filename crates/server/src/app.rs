@@ -189,6 +189,7 @@ impl App {
             .merge(api::session::routes())
             .merge(api::frontend_tools::routes())
             .merge(api::chat::routes())
+            .merge(api::agui::routes())
             .merge(api::event::routes())
             .merge(api::auth::routes())
             .merge(api::operations::routes())

@@ -63,6 +63,8 @@ pub struct Config {
     pub tools: BTreeMap<String, FrontendTool>,
     /// Client tools: their clocks.
     pub client_tools: ClientTools,
+    /// AG-UI.
+    pub agui: AgUi,
     /// Who may use the server.
     pub auth: Auth,
     /// Which web pages may use the server.
@@ -89,6 +91,7 @@ impl Default for Config {
             agents: BTreeMap::new(),
             tools: BTreeMap::new(),
             client_tools: ClientTools::default(),
+            agui: AgUi::default(),
             auth: Auth::default(),
             cors: Cors::default(),
             allowed_hosts: Vec::new(),
@@ -296,6 +299,25 @@ pub enum LogFormat {
     Text,
     /// One JSON object for each event.
     Json,
+}
+
+/// `agui`: runs of AG-UI.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgUi {
+    /// What becomes of a run of `POST /agui` whose reader leaves. Those of threads go on.
+    pub on_disconnect: OnDisconnect,
+}
+
+/// What becomes of a run whose reader leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDisconnect {
+    /// It is stopped, and its open calls are cancelled.
+    #[default]
+    Cancel,
+    /// It goes on; what it says is in the thread.
+    Continue,
 }
 
 /// A table of numbers, each with its meaning, its default and its range in one place. Times are in milliseconds.

@@ -47,6 +47,15 @@ impl Live {
         self.stop()
     }
 
+    /// Stops the turn that answers a message, or takes it out of those that wait.
+    pub(super) fn stop_turn(&mut self, user: &MessageId) {
+        if self.running == *user {
+            self.turn.abort.cancel();
+        } else {
+            self.queue.retain(|queued| queued.user.id != *user);
+        }
+    }
+
     /// What the turn that answers a message tells.
     pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
         let waiting = self.queue.iter().filter_map(|queued| queued.feed.as_ref());

@@ -93,6 +93,41 @@ impl Sessions {
         }
     }
 
+    /// Takes up a turn again that failed: what it did counts, and a last answer that failed before it made any calls
+    /// is forgotten.
+    pub async fn try_again(
+        &self,
+        session: &Arc<Session>,
+        user: &Arc<Message>,
+        audience: Audience,
+    ) -> Result<Prompted, SessionError> {
+        if !self.hub().is_serving() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let (tell_kept, kept) = oneshot::channel();
+        let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
+        let (sessions, id, asked) = (self.clone(), session.id.clone(), user.id.clone());
+        let forgetting = async move {
+            let stored = sessions.store().messages(&id).await?;
+            let last = stored.iter().rfind(|message| message.answers() == Some(&asked));
+            if let Some(failed) = last.filter(|last| last.failed_without_calls()) {
+                sessions.store().delete_messages_from(&id, &failed.id).await?;
+            }
+            // Nobody waits for it if the session was deleted meanwhile.
+            _ = tell_kept.send(true);
+            Ok::<_, StoreError>(())
+        };
+        self.hub().finish(forgetting).await?;
+        Ok(Prompted { user: user.clone(), answer, feed })
+    }
+
+    /// Stops the turn that answers a message, whether it is under way or waits; others go on.
+    pub fn stop_turn(&self, id: &SessionId, user: &MessageId) {
+        if let Some(live) = self.lock().get_mut(id) {
+            live.stop_turn(user);
+        }
+    }
+
     /// Keeps what a page says of its calls in a turn that nobody goes on with.
     pub async fn keep_late(
         &self,

@@ -11,7 +11,7 @@ use crate::object;
 ///
 /// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunAgentInput))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput<M = Message> {
     /// The conversation.

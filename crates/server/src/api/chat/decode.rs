@@ -6,20 +6,19 @@ use std::sync::Arc;
 use handback_core::Hub;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId, ToolName};
+use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
 use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, Usage, UserMessage,
 };
 use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
-use handback_core::tool::{Effect, ToolSpec};
-use handback_core::toolbox::Offered;
+use handback_core::tool::ToolSpec;
 use handback_wire::chat as wire;
-use handback_wire::error::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::api::page::{self, PageTool};
 use crate::problem::Problem;
 
 /// Messages of a conversation that a page may send along.
@@ -203,32 +202,11 @@ fn null() -> Box<RawValue> {
 }
 
 fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
-    let most = hub.limits().tools_per_client;
-    if tools.len() > most {
-        return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
-    }
-    let spec = |tool: wire::PageTool| {
-        let name = ToolName::parse(&tool.name)?;
-        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
-            Problem::invalid(format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
-        })?;
-        let (description, effect) = (tool.description.unwrap_or_default(), Effect::Write);
-        Ok(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }))
+    let tool = |wire::PageTool { name, description, parameters }| {
+        let description = description.unwrap_or_default();
+        PageTool { name, description, parameters }
     };
-    tools.into_iter().map(spec).collect()
-}
-
-/// Refuses a page whose tools have the names of others: nobody could tell them apart.
-pub(super) fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Result<(), Problem> {
-    for (place, tool) in page.iter().enumerate() {
-        let name = tool.name.as_str();
-        let is_taken = others.iter().any(|other| other.id() == name || other.alias == name);
-        if is_taken || page.iter().take(place).any(|other| other.name == tool.name) {
-            let problem = format!("the page's tool \"{name}\" has the name of another; choose another name");
-            return Err(Problem::invalid(problem));
-        }
-    }
-    Ok(())
+    page::tools(hub, tools.into_iter().map(tool).collect())
 }
 
 impl History {

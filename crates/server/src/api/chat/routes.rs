@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use handback_core::call::CallState;
 use handback_core::id::{MessageId, SessionId};
-use handback_core::message::{Message, Part, PartBody, Role, Session};
+use handback_core::message::{Message, Role, Session};
 use handback_core::permission::NotAnswered;
 use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
 use handback_core::store::CallFilter;
@@ -21,6 +21,7 @@ use utoipa_axum::routes;
 use super::decode::{self, Chat, New};
 use super::encode::{self, Encoder, Surroundings};
 use super::stream;
+use crate::api::page::{self, Known, answers};
 use crate::api::session::{client_header, must_own};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
@@ -92,7 +93,7 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
         return Err(SessionError::Forbidden.into());
     }
     shown.has_frontend = true;
-    decode::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
+    page::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
 }
 
 fn audience(chat: &Chat) -> Audience {
@@ -230,7 +231,7 @@ impl Turn<'_> {
                 }
                 // The same again: it goes on already, or has gone on.
                 Err(SessionError::DuplicateMessage(_)) => {
-                    answers = self::answers(sessions.messages(&self.session.id).await?, &user.id);
+                    answers = page::answers(sessions.messages(&self.session.id).await?, &user.id);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -252,31 +253,10 @@ impl Turn<'_> {
     }
 }
 
-/// What of a page's message is stored.
-struct Known {
-    /// The user's message that it answers.
-    user: Arc<Message>,
-    /// The last answer of which the page has a call.
-    last: MessageId,
-    /// Whether the user has said nothing since.
-    is_current: bool,
-}
-
 /// Finds the turn that a page's message belongs to, by its calls.
 fn known(stored: &[Arc<Message>], page: &wire::UiMessage) -> Option<Known> {
     let calls: HashSet<&str> = page.parts.iter().filter_map(|part| part.tool_call_id.as_deref()).collect();
-    let is_known = |part: &Arc<Part>| matches!(&part.body, PartBody::Tool(tool) if calls.contains(tool.call.as_str()));
-    let last = stored.iter().rev().find(|message| message.parts.iter().any(is_known))?;
-    let Role::Assistant(said) = &last.role else { return None };
-    let user = stored.iter().find(|message| message.id == said.parent)?;
-    let newest = stored.iter().rev().find(|message| matches!(&message.role, Role::User(said) if said.wants_reply));
-    let is_current = newest.is_some_and(|newest| newest.id == user.id);
-    Some(Known { user: user.clone(), last: last.id.clone(), is_current })
-}
-
-/// The answers to a user's message.
-fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
-    stored.into_iter().filter(|message| message.answers() == Some(user)).collect()
+    page::known(stored, &calls)
 }
 
 fn nothing_new() -> Problem {

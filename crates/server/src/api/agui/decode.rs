@@ -1,0 +1,279 @@
+//! From the wire to the core: what is new in a run's input.
+
+use std::sync::Arc;
+
+use handback_core::Hub;
+use handback_core::call::Attachment;
+use handback_core::clock::Time;
+use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
+use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
+use handback_core::permission::{Answer, Reply};
+use handback_core::tool::ToolSpec;
+use handback_wire::agui::{Content, Context, Message, Part, Resume, ResumeStatus, RunAgentInput, Source, speaks_1_0};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::api::page::{self, PageTool};
+use crate::problem::Problem;
+
+/// Messages of a conversation that a front end may send along.
+const MESSAGES: usize = 10_000;
+/// The longest id of a run.
+const LONGEST_RUN_ID: usize = 256;
+
+/// What a front end wants.
+pub(super) struct Input {
+    pub(super) thread: SessionId,
+    pub(super) run: String,
+    pub(super) parent: Option<String>,
+    /// Whether it knows what came with 1.0.
+    pub(super) speaks_1_0: bool,
+    /// Its state, if there is something to it.
+    pub(super) state: Option<Value>,
+    pub(super) client: Option<ClientId>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) page_tools: Vec<Arc<ToolSpec>>,
+    /// What the model is to know besides the agent's instructions.
+    pub(super) instructions: Vec<String>,
+    /// All messages before what is new.
+    pub(super) history: History,
+    /// What came of calls, as the messages after the last answer say.
+    pub(super) results: Vec<(CallId, ToolResult)>,
+    /// What the user has said after the last answer.
+    pub(super) said: Vec<Said>,
+    pub(super) resume: Vec<Resume>,
+}
+
+/// A message of the user's.
+#[derive(Clone)]
+pub(super) struct Said {
+    pub(super) message: Option<MessageId>,
+    pub(super) parts: Vec<PartBody>,
+}
+
+/// The conversation, as far as one looks at it each time.
+pub(super) struct History {
+    pub(super) messages: Vec<Box<RawValue>>,
+    /// How many of them come before what is new.
+    pub(super) known: usize,
+    /// The first message of a user or an assistant that is not new.
+    pub(super) first: Option<MessageId>,
+}
+
+/// What is looked at of every message.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    role: String,
+}
+
+/// What the application passes on to us.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Forwarded {
+    #[serde(rename = "clientID")]
+    client_id: Option<String>,
+    model: Option<String>,
+}
+
+/// Takes an input apart; an error says what is wrong with it.
+pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<Input, Problem> {
+    if input.thread_id.is_empty() {
+        return Err(Problem::invalid("`threadId` is empty: it names the conversation"));
+    }
+    if input.run_id.is_empty() || input.run_id.len() > LONGEST_RUN_ID {
+        return Err(Problem::invalid(format!("`runId` must have 1 to {LONGEST_RUN_ID} bytes")));
+    }
+    let heads = heads(&input.messages)?;
+    let known = heads.iter().rposition(|head| head.role == "assistant").map_or(0, |place| place + 1);
+    let speaks = |head: &&Head| matches!(head.role.as_str(), "user" | "assistant");
+    let first = heads.iter().take(known).find(speaks).and_then(|head| head.id.as_deref());
+    let first = first.filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
+    let now = hub.clock().time();
+    let (mut results, mut said, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, (json, head)) in input.messages.iter().zip(&heads).enumerate() {
+        let is_new = place >= known;
+        match (head.role.as_str(), is_new) {
+            ("system" | "developer", _) | ("user" | "tool", true) => match message(json, place)? {
+                Message::System { content, .. } | Message::Developer { content, .. } => instructions.push(content),
+                Message::User { id, content, .. } => said.extend(self::said(&id, content, now)?),
+                Message::Tool { tool_call_id, content, error, .. } => {
+                    results.push((CallId::parse(&tool_call_id)?, result(content, error)));
+                }
+                _ => return Err(misshapen(place, &head.role)),
+            },
+            _ => {}
+        }
+    }
+    instructions
+        .extend(input.context.into_iter().map(|Context { description, value }| format!("{description}: {value}")));
+    let forwarded = forwarded(input.forwarded_props)?;
+    Ok(Input {
+        thread: SessionId::parse(&input.thread_id)?,
+        run: input.run_id,
+        parent: input.parent_run_id,
+        speaks_1_0: speaks_1_0(input.protocol_version.as_deref()),
+        state: input.state.filter(|state| !state.as_object().is_some_and(serde_json::Map::is_empty)),
+        client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
+        model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
+        page_tools: page_tools(hub, input.tools)?,
+        instructions,
+        history: History { messages: input.messages, known, first },
+        results,
+        said,
+        resume: input.resume.unwrap_or_default(),
+    })
+}
+
+fn heads(messages: &[Box<RawValue>]) -> Result<Vec<Head>, Problem> {
+    if messages.len() > MESSAGES {
+        let problem = format!("`messages` has {} entries; at most {MESSAGES} are allowed", messages.len());
+        return Err(Problem::invalid(problem));
+    }
+    messages.iter().enumerate().map(|(place, json)| read(json, place)).collect()
+}
+
+fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T, Problem> {
+    // serde would take a list of an object's values as well.
+    if !json.get().starts_with('{') {
+        return Err(Problem::invalid(format!("`messages[{place}]` must be an object")));
+    }
+    serde_json::from_str(json.get()).map_err(|error| Problem::invalid(format!("`messages[{place}]`: {error}")))
+}
+
+/// The message at a place; one that is not known or not as it should be is [`Message::Other`].
+pub(super) fn message(json: &RawValue, place: usize) -> Result<Message, Problem> {
+    read(json, place)
+}
+
+fn misshapen(place: usize, role: &str) -> Problem {
+    let needed = match role {
+        "tool" => "`id`, `toolCallId` and `content`",
+        _ => "`id` and `content`",
+    };
+    Problem::invalid(format!("`messages[{place}]` is not as a message of role {role} should be: it needs {needed}"))
+}
+
+/// What the user says in a message, if it is something.
+pub(super) fn said(id: &str, content: Content, now: Time) -> Result<Option<Said>, Problem> {
+    let text = |text: String| PartBody::Text { text, span: Span { start: now, end: Some(now) } };
+    let parts: Vec<PartBody> = match content {
+        Content::Text(said) => vec![text(said)],
+        Content::Parts(parts) => {
+            let part = |part| match part {
+                Part::Text { text: said, .. } => Some(text(said)),
+                other => attachment(other).map(PartBody::File),
+            };
+            parts.into_iter().filter_map(part).collect()
+        }
+    };
+    let says_something = parts.iter().any(|part| match part {
+        PartBody::Text { text, .. } => !text.trim().is_empty(),
+        _ => true,
+    });
+    if !says_something {
+        return Ok(None);
+    }
+    let message = Some(id).filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
+    Ok(Some(Said { message, parts }))
+}
+
+/// The file that a part is; `None` if it is none that could be read here.
+fn attachment(part: Part) -> Option<Attachment> {
+    let any = || "application/octet-stream".to_owned();
+    let inline =
+        |mime: String, data: String| Attachment { url: format!("data:{mime};base64,{data}"), mime, filename: None };
+    match part {
+        Part::Image { source, .. }
+        | Part::Audio { source, .. }
+        | Part::Video { source, .. }
+        | Part::Document { source, .. } => match source {
+            Source::Data { value, mime_type } => Some(inline(mime_type, value)),
+            Source::Url { value, mime_type } => {
+                Some(Attachment { mime: mime_type.unwrap_or_else(any), filename: None, url: value })
+            }
+            // Only the provider that it is with could read it.
+            Source::File { .. } => None,
+        },
+        Part::Binary { mime_type, url, data, filename, .. } => match (data, url) {
+            (Some(data), _) => Some(Attachment { filename, ..inline(mime_type, data) }),
+            (None, Some(url)) => Some(Attachment { mime: mime_type, filename, url }),
+            (None, None) => None,
+        },
+        Part::Text { .. } | Part::Other(_) => None,
+    }
+}
+
+/// What a tool message says came of its call.
+pub(super) fn result(content: Content, error: Option<String>) -> ToolResult {
+    let output = content.text();
+    if let Some(error) = error.filter(|error| !error.trim().is_empty()) {
+        let says_more = !output.trim().is_empty() && !output.contains(&error);
+        return ToolResult::Failed(if says_more {
+            format!("{error}\n{output}")
+        } else if output.trim().is_empty() {
+            error
+        } else {
+            output
+        });
+    }
+    let attachments = match content {
+        Content::Text(_) => Vec::new(),
+        Content::Parts(parts) => parts.into_iter().filter_map(attachment).collect(),
+    };
+    ToolResult::Completed { title: String::new(), output, metadata: None, attachments }
+}
+
+fn forwarded(props: Option<Value>) -> Result<Forwarded, Problem> {
+    match props {
+        Some(props @ Value::Object(_)) => {
+            serde_json::from_value(props).map_err(|error| Problem::invalid(format!("`forwardedProps`: {error}")))
+        }
+        // They are the application's, and need not be meant for us.
+        _ => Ok(Forwarded::default()),
+    }
+}
+
+fn page_tools(hub: &Hub, tools: Vec<handback_wire::agui::Tool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+    let tool = |tool: handback_wire::agui::Tool| {
+        let handback_wire::agui::Tool { name, description, parameters, .. } = tool;
+        PageTool { name, description, parameters }
+    };
+    page::tools(hub, tools.into_iter().map(tool).collect())
+}
+
+/// What an answer to an interrupt says; an error says what is wrong with it.
+pub(super) fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Payload {
+        approved: bool,
+        #[serde(default)]
+        edited_args: Option<Value>,
+        #[serde(default)]
+        reason: Option<String>,
+        #[serde(default)]
+        always: Option<bool>,
+    }
+    let id = PermissionId::parse(&resume.interrupt_id).map_err(|error| error.to_string())?;
+    if resume.status == ResumeStatus::Cancelled {
+        let message = Some("The user cancelled this call".to_owned());
+        return Ok((id, Answer { reply: Reply::Reject, input: None, message }));
+    }
+    let payload = match &resume.payload {
+        Some(Value::Bool(approved)) => Payload { approved: *approved, edited_args: None, reason: None, always: None },
+        Some(payload) => Payload::deserialize(payload).map_err(|error| error.to_string())?,
+        None => return Err("the `payload` is missing: {\"approved\": true} or {\"approved\": false}".to_owned()),
+    };
+    let reply = match (payload.approved, payload.always) {
+        (true, Some(true)) => Reply::Always,
+        (true, _) => Reply::Once,
+        (false, _) => Reply::Reject,
+    };
+    let edited = payload.edited_args.filter(|_| payload.approved);
+    let input = edited.map(|edited| to_raw_value(&edited)).transpose().map_err(|error| error.to_string())?;
+    Ok((id, Answer { reply, input, message: payload.reason }))
+}

@@ -1,0 +1,148 @@
+//! The routes of runs.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
+use serde_json::value::RawValue;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::decode;
+use super::run::{self, Run};
+use crate::api::client_tools::encode::json;
+use crate::api::session::client_header;
+use crate::api::{Answer, PathValue};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::Json;
+use crate::config::OnDisconnect;
+use crate::problem::Problem;
+use crate::transport::sse::{self, Next};
+
+/// A comment, which readers pass over.
+pub(super) const KEEP_ALIVE: &str = ": keep-alive\n\n";
+/// At most this long a stream is silent.
+pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+
+/// The routes of this API.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(capabilities, run)).routes(routes!(agent_capabilities, run_agent))
+}
+
+/// Run the default agent, or that of the thread
+///
+/// What AG-UI's `HttpAgent` sends; the answer is the run's events. Closing the connection stops the run, unless
+/// `agui.onDisconnect` says otherwise.
+#[utoipa::path(post, path = "/agui", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
+    responses(
+        (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
+        (status = 400, description = "Bad input, or nothing in it to answer; a tool of the front end has the name of another", body = handback_wire::error::ErrorBody),
+        (status = 403, description = "Another client's thread", body = handback_wire::error::ErrorBody),
+        (status = 409, description = "Too many prompts wait, or the conversation has gone on", body = handback_wire::error::ErrorBody),
+    ))]
+async fn run(
+    State(app): State<App>,
+    principal: Principal,
+    headers: HeaderMap,
+    Json(input): Json<RunAgentInput<Box<RawValue>>>,
+) -> Result<Response, Problem> {
+    start(&app, &principal, &headers, None, input).await
+}
+
+/// Run an agent
+#[utoipa::path(post, path = "/agui/{agent}", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
+    params(("agent" = String, Path, description = "The agent")),
+    responses(
+        (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
+        (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody),
+    ))]
+async fn run_agent(
+    State(app): State<App>,
+    principal: Principal,
+    headers: HeaderMap,
+    PathValue(agent): PathValue,
+    Json(input): Json<RunAgentInput<Box<RawValue>>>,
+) -> Result<Response, Problem> {
+    start(&app, &principal, &headers, Some(&agent), input).await
+}
+
+async fn start(
+    app: &App,
+    principal: &Principal,
+    headers: &HeaderMap,
+    agent: Option<&str>,
+    input: RunAgentInput<Box<RawValue>>,
+) -> Result<Response, Problem> {
+    let mut input = decode::input(app.hub(), input)?;
+    input.client = client_header(headers, input.client)?;
+    let run = run::begin(app, principal, agent, input).await?;
+    let stops = app.config().agui.on_disconnect == OnDisconnect::Cancel;
+    let events = stream::unfold(Reader { run, stops }, async |mut reader| Some((reader.run.next().await?, reader)));
+    let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
+    Ok(sse::response(Frames { events: Box::pin(events) }, KEEP_ALIVE, silence, None))
+}
+
+/// What a front end can expect of the default agent
+#[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, body = AgentCapabilities)))]
+async fn capabilities(State(app): State<App>, _principal: Principal) -> Answer<AgentCapabilities> {
+    Answer(super::encode::capabilities(&app, None))
+}
+
+/// What a front end can expect of an agent
+#[utoipa::path(get, path = "/agui/{agent}", tag = "ag-ui",
+    params(("agent" = String, Path, description = "The agent")),
+    responses((status = 200, body = AgentCapabilities), (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody)))]
+async fn agent_capabilities(
+    State(app): State<App>,
+    _principal: Principal,
+    PathValue(agent): PathValue,
+) -> Result<Answer<AgentCapabilities>, Problem> {
+    app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
+    Ok(Answer(super::encode::capabilities(&app, Some(&agent))))
+}
+
+/// A run whose reader may leave.
+struct Reader {
+    run: Run,
+    /// Whether it is stopped then.
+    stops: bool,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.stops && !self.run.is_over() {
+            self.run.stop();
+        }
+    }
+}
+
+/// A run's events as frames.
+struct Frames {
+    events: Pin<Box<dyn Stream<Item = Vec<Body>> + Send>>,
+}
+
+impl sse::Source for Frames {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        self.events.as_mut().poll_next(context).map(|events| match events {
+            Some(events) => Next::Frame(frames(events)),
+            None => Next::End,
+        })
+    }
+}
+
+fn frames(events: Vec<Body>) -> Bytes {
+    let mut frames = Vec::new();
+    for event in events {
+        frames.extend_from_slice(b"data: ");
+        frames.extend_from_slice(json(&Event::from(event)).as_bytes());
+        frames.extend_from_slice(b"\n\n");
+    }
+    frames.into()
+}

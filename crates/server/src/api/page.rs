@@ -1,0 +1,78 @@
+//! What the protocols have in common by which pages talk to a session: tools of the page itself, and how what a page
+//! sends fits what is stored.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use handback_core::Hub;
+use handback_core::id::{MessageId, ToolName};
+use handback_core::message::{Message, Part, PartBody, Role};
+use handback_core::tool::{Effect, ToolSpec};
+use handback_core::toolbox::Offered;
+use handback_wire::error::ErrorCode;
+use serde_json::value::RawValue;
+
+use crate::problem::Problem;
+
+/// A tool as a page brings it along.
+pub(super) struct PageTool {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// Its JSON Schema.
+    pub(super) parameters: Option<Box<RawValue>>,
+}
+
+/// Reads the tools of a page.
+pub(super) fn tools(hub: &Hub, tools: Vec<PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+    let most = hub.limits().tools_per_client;
+    if tools.len() > most {
+        return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
+    }
+    let spec = |tool: PageTool| {
+        let name = ToolName::parse(&tool.name)?;
+        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
+            Problem::invalid(format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
+        })?;
+        let (description, effect) = (tool.description, Effect::Write);
+        Ok(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }))
+    };
+    tools.into_iter().map(spec).collect()
+}
+
+/// Refuses a page whose tools have the names of others: nobody could tell them apart.
+pub(super) fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Result<(), Problem> {
+    for (place, tool) in page.iter().enumerate() {
+        let name = tool.name.as_str();
+        let is_taken = others.iter().any(|other| other.id() == name || other.alias == name);
+        if is_taken || page.iter().take(place).any(|other| other.name == tool.name) {
+            let problem = format!("the page's tool \"{name}\" has the name of another; choose another name");
+            return Err(Problem::invalid(problem));
+        }
+    }
+    Ok(())
+}
+
+/// The turn that a page talks of.
+pub(super) struct Known {
+    /// The user's message that it answers.
+    pub(super) user: Arc<Message>,
+    /// The last answer of which the page has a call.
+    pub(super) last: MessageId,
+    /// Whether the user has said nothing since.
+    pub(super) is_current: bool,
+}
+
+/// Finds the turn that a page talks of, by calls that it knows.
+pub(super) fn known(stored: &[Arc<Message>], calls: &HashSet<&str>) -> Option<Known> {
+    let is_known = |part: &Arc<Part>| matches!(&part.body, PartBody::Tool(tool) if calls.contains(tool.call.as_str()));
+    let last = stored.iter().rev().find(|message| message.parts.iter().any(is_known))?;
+    let user = stored.iter().find(|message| Some(&message.id) == last.answers())?;
+    let newest = stored.iter().rev().find(|message| matches!(&message.role, Role::User(said) if said.wants_reply));
+    let is_current = newest.is_some_and(|newest| newest.id == user.id);
+    Some(Known { user: user.clone(), last: last.id.clone(), is_current })
+}
+
+/// The answers to a user's message.
+pub(super) fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
+    stored.into_iter().filter(|message| message.answers() == Some(user)).collect()
+}
