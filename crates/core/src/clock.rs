@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{CallId, Made, MessageId, PartId, PermissionId, RequestId, SessionId};
+use crate::id::{CallId, Made, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
 
 /// A moment, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,6 +97,11 @@ impl Clock {
     /// A new id for a model's call, `cal_…`.
     pub fn call_id(&self) -> CallId {
         self.sortable(b"cal_")
+    }
+
+    /// A new run id, `run_…`.
+    pub fn run_id(&self) -> RunId {
+        self.sortable(b"run_")
     }
 
     /// A name that sorts by its time: 60 bits of time and count, 54 bits of chance.

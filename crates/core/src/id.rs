@@ -144,6 +144,10 @@ name! {
     /// A question to whoever may allow a call.
     PermissionId, |text| parse_opaque("permissionID", text, 1)
 }
+name! {
+    /// A run of a thread.
+    RunId, |text| parse_opaque("runID", text, 1)
+}
 
 /// Names that the [`Clock`](crate::clock::Clock) makes: they fit where no memory is needed.
 pub(crate) trait Made {
@@ -161,7 +165,7 @@ macro_rules! made {
     )*};
 }
 
-made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId);
+made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId, RunId);
 
 impl Default for MessageId {
     /// The name of no message.

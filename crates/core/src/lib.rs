@@ -17,12 +17,13 @@
 //! | [`call`] | a call, its stages, its outcome; pure |
 //! | `finished` | calls that are over, remembered for late and repeated answers |
 //! | [`message`] | a session, its messages and their parts |
+//! | [`thread_run`] | a run of a thread, as front ends that come back want to see it |
 //! | [`model`] | the seam to models |
 //! | [`toolbox`] | what a model is offered, the server's own tools, hooks |
 //! | [`agent`] | what a model is told to be, and what it may do |
 //! | [`policy`] | which tools may be called: patterns over their ids; pure |
 //! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
-//! | [`store`] | what is kept: calls, sessions, messages; and its memory implementation |
+//! | [`store`] | what is kept: calls, sessions, messages, runs; and its memory implementation |
 //! | [`event`] | what happened, for whoever listens |
 //! | [`metrics`] | what happened, counted |
 //! | [`rate`] | how many calls a client may be asked for |
@@ -54,6 +55,7 @@ pub mod schema;
 pub mod sessions;
 pub mod store;
 mod table;
+pub mod thread_run;
 pub mod tool;
 pub mod toolbox;
 

@@ -33,7 +33,7 @@ use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
 use crate::run;
 pub use crate::run::feed::{Feed, Follower, RunEvent};
-use crate::store::{Store, StoreError};
+use crate::store::{SessionFilter, Store, StoreError};
 use crate::tool::ToolSpec;
 use crate::toolbox::{Hook, Offered, Place, ServerTool, offer};
 use crate::{clock::Clock, delegate::Caller};
@@ -261,9 +261,9 @@ impl Sessions {
         }
     }
 
-    /// The sessions, of one client or of all, those updated last first.
-    pub async fn list(&self, client: Option<&ClientId>, most: usize) -> Result<Vec<Arc<Session>>, SessionError> {
-        Ok(self.store().list_sessions(client, most).await?)
+    /// The sessions, those updated last first.
+    pub async fn list(&self, filter: &SessionFilter, most: usize) -> Result<Vec<Arc<Session>>, SessionError> {
+        Ok(self.store().list_sessions(filter, most).await?)
     }
 
     /// The messages of a session, in order.

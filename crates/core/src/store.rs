@@ -1,4 +1,4 @@
-//! What is kept: the journal of calls, sessions and their messages, for as long as the store keeps them.
+//! What is kept: the journal of calls, sessions, their messages and runs, for as long as the store keeps them.
 
 mod memory;
 pub mod weight;
@@ -7,9 +7,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use smol_str::SmolStr;
+
 use crate::call::{CallHead, FinishedCall};
-use crate::id::{ClientId, MessageId, RequestId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Session};
+use crate::thread_run::ThreadRun;
 
 pub use memory::{Bounds, MemoryStore};
 
@@ -38,7 +41,24 @@ impl CallFilter {
     }
 }
 
-/// Keeps the journal of calls, sessions and messages.
+/// Which sessions to list.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    /// Only this client's.
+    pub client: Option<ClientId>,
+    /// Only those with exactly this agent.
+    pub agent: Option<SmolStr>,
+}
+
+impl SessionFilter {
+    /// Whether a session is among those.
+    pub fn takes(&self, session: &Session) -> bool {
+        self.client.as_ref().is_none_or(|client| session.client.as_ref() == Some(client))
+            && self.agent.as_ref().is_none_or(|agent| session.agent.as_ref() == Some(agent))
+    }
+}
+
+/// Keeps the journal of calls, sessions, messages and runs.
 ///
 /// Guarantees: operations take effect in the order in which the methods are called (not in which their futures are
 /// polled), so that a read sees every write before it, ended or not; a dropped future does not undo its write; and a
@@ -60,10 +80,10 @@ pub trait Store: Send + Sync + 'static {
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()>;
     /// A session.
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>>;
-    /// The sessions, of one client or of all, those updated last first.
-    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>>;
-    /// Forgets a session with its messages and finished calls; says whether there was one. Calls of that session are
-    /// forgotten even if there was none.
+    /// The sessions, those updated last first.
+    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>>;
+    /// Forgets a session with its messages, runs and finished calls; says whether there was one. Calls of that session
+    /// are forgotten even if there was none.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
     /// Keeps a message with its parts, in place of what was known of it. Does nothing if its session is not kept.
     /// Messages are known by their session and id; who speaks, and what is answered, does not change.
@@ -74,6 +94,27 @@ pub trait Store: Send + Sync + 'static {
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool>;
     /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
+    /// Keeps a run, in place of what was known of it; its events stay. Does nothing if its session is not kept. Runs
+    /// are known by their session and id.
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()>;
+    /// A run of a session.
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>>;
+    /// The runs of a session, in the order in which they were first saved.
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>>;
+    /// Keeps events that a run has told, one JSON text each, after those that are kept. `first` is the number of the
+    /// first of them, counted from 0: what is kept already is not kept twice. Does nothing if the run is not kept; fails
+    /// if events before `first` are missing, since each is known by its number.
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()>;
+    /// What a run has told, from that number on.
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>>;
+    /// Runs of an earlier process that were started and are not over, in any order.
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>>;
     /// Ends when every write before it has.
     fn flush(&self) -> StoreFuture<()>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'

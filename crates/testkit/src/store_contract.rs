@@ -7,11 +7,13 @@
 //! | [`calls`] | the journal of calls |
 //! | [`sessions`] | sessions |
 //! | [`messages`] | messages, their parts, and which are unanswered |
+//! | [`runs`] | runs, what they told, and which are unfinished |
 //! | [`guarantees`] | the order of operations, dropped futures, many writers at a time |
 
 pub mod calls;
 pub mod guarantees;
 pub mod messages;
+pub mod runs;
 pub mod samples;
 pub mod sessions;
 
@@ -33,6 +35,7 @@ macro_rules! store_contract {
             sessions: a_session_is_replaced_and_keeps_its_messages,
             sessions: the_sessions_that_were_updated_last_are_listed_first,
             sessions: sessions_are_listed_by_client,
+            sessions: sessions_are_listed_by_agent,
             sessions: a_deleted_session_takes_its_messages_and_finished_calls_along,
             sessions: a_session_can_be_made_anew_after_it_was_deleted,
             sessions: what_is_unknown_is_not_there,
@@ -44,6 +47,17 @@ macro_rules! store_contract {
             messages: a_message_is_known_by_its_session_and_id,
             messages: a_user_s_message_is_unanswered_until_there_is_an_answer,
             messages: an_assistant_s_message_is_unanswered_until_it_is_complete,
+            runs: a_run_is_kept_as_it_was,
+            runs: runs_stay_in_the_order_of_their_first_save,
+            runs: a_run_is_known_by_its_session_and_id,
+            runs: without_its_session_a_run_is_not_kept_nor_events_without_their_run,
+            runs: runs_and_events_go_with_their_session,
+            runs: runs_and_events_stay_when_their_session_changes,
+            runs: a_run_is_unfinished_from_its_start_until_it_is_over,
+            runs: events_are_kept_as_they_were,
+            runs: events_are_not_kept_twice,
+            runs: events_after_a_gap_are_refused,
+            runs: a_hundred_thousand_events_are_kept,
             guarantees: a_read_sees_writes_that_nobody_has_waited_for,
             guarantees: the_order_is_that_of_the_calls_not_of_the_waiting,
             guarantees: a_dropped_future_does_not_undo_its_write,

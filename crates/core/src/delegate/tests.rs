@@ -10,11 +10,12 @@ use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::event::Event;
 use crate::hub::{CallInfo, Counts};
-use crate::id::{ConnectionName, EventId, ToolName};
+use crate::id::{ConnectionName, EventId, RunId, ToolName};
 use crate::limits::Limits;
 use crate::message::{Message, Session};
 use crate::schema::Schema;
-use crate::store::{CallFilter, MemoryStore, Store, StoreFuture};
+use crate::store::{CallFilter, MemoryStore, SessionFilter, Store, StoreFuture};
+use crate::thread_run::ThreadRun;
 use crate::tool::{Effect, ToolSpec};
 
 fn hub_with(limits: Limits) -> Hub {
@@ -533,8 +534,8 @@ impl Store for SlowStore {
         self.kept.session(session)
     }
 
-    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        self.kept.list_sessions(client, most)
+    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        self.kept.list_sessions(filter, most)
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -555,6 +556,36 @@ impl Store for SlowStore {
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         self.kept.delete_messages_from(session, message)
+    }
+
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+        self.slowly(self.kept.save_run(run))
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        self.kept.run(session, run)
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.kept.runs(session)
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        self.slowly(self.kept.append_run_events(session, run, first, events))
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        self.kept.run_events(session, run, from)
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.kept.unfinished_runs()
     }
 
     fn flush(&self) -> StoreFuture<()> {

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
-use super::{CallFilter, Store, StoreFuture, weight};
+use super::{CallFilter, SessionFilter, Store, StoreError, StoreFuture, weight};
 use crate::call::{CallHead, FinishedCall};
 use crate::clock::Time;
-use crate::id::{ClientId, MessageId, RequestId, SessionId};
+use crate::id::{MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Role, Session};
+use crate::thread_run::ThreadRun;
 
 /// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
 /// much room, the oldest go first.
@@ -30,7 +31,7 @@ pub struct Bounds {
     pub call_bytes: usize,
     /// Sessions.
     pub sessions: usize,
-    /// About how many bytes of messages.
+    /// About how many bytes of sessions, with their messages, runs and events.
     pub message_bytes: usize,
 }
 
@@ -59,7 +60,25 @@ struct Sessions {
 struct KeptSession {
     session: Arc<Session>,
     messages: Vec<Arc<Message>>,
+    runs: Vec<KeptRun>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+struct KeptRun {
+    run: Arc<ThreadRun>,
+    events: Vec<Arc<str>>,
+}
+
+impl KeptSession {
+    fn run(&self, id: &RunId) -> Option<&KeptRun> {
+        self.runs.iter().rev().find(|known| known.run.id == *id)
+    }
+
+    fn run_mut(&mut self, id: &RunId) -> Option<&mut KeptRun> {
+        // What changes is most often the last.
+        self.runs.iter_mut().rev().find(|known| known.run.id == *id)
+    }
 }
 
 impl Sessions {
@@ -144,14 +163,18 @@ impl Store for MemoryStore {
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
-        let (messages, message_bytes) = match sessions.remove(&session.id) {
-            Some(before) => (before.messages, before.bytes - weight::of_session(&before.session)),
-            None => (Vec::new(), 0),
+        let weight = weight::of_session(session);
+        let kept = match sessions.remove(&session.id) {
+            Some(before) => KeptSession {
+                session: session.clone(),
+                bytes: before.bytes + weight - weight::of_session(&before.session),
+                ..before
+            },
+            None => KeptSession { session: session.clone(), messages: Vec::new(), runs: Vec::new(), bytes: weight },
         };
-        let bytes = weight::of_session(session) + message_bytes;
-        sessions.bytes += bytes;
+        sessions.bytes += kept.bytes;
         sessions.order.insert((session.updated, session.id.clone()));
-        sessions.kept.insert(session.id.clone(), KeptSession { session: session.clone(), messages, bytes });
+        sessions.kept.insert(session.id.clone(), kept);
         let removed = sessions.shrink(&self.bounds, &session.id);
         drop(sessions);
         drop(removed);
@@ -162,11 +185,10 @@ impl Store for MemoryStore {
         ready(self.sessions().kept.get(session).map(|kept| kept.session.clone()))
     }
 
-    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
         let sessions = self.sessions();
         let newest = sessions.order.iter().rev().filter_map(|(_, id)| sessions.kept.get(id)).map(|kept| &kept.session);
-        let wanted = newest.filter(|session| client.is_none_or(|client| session.client.as_ref() == Some(client)));
-        ready(wanted.take(most).cloned().collect())
+        ready(newest.filter(|session| filter.takes(session)).take(most).cloned().collect())
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -232,6 +254,78 @@ impl Store for MemoryStore {
         ready(())
     }
 
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+        let mut sessions = self.sessions();
+        let Some(kept) = sessions.kept.get_mut(&run.session) else { return ready(()) };
+        let weight = weight::of_run(run);
+        let before = match kept.run_mut(&run.id) {
+            Some(known) => {
+                let before: Arc<ThreadRun> = std::mem::replace(&mut known.run, run.clone());
+                weight::of_run(&before)
+            }
+            None => {
+                kept.runs.push(KeptRun { run: run.clone(), events: Vec::new() });
+                0
+            }
+        };
+        kept.bytes = kept.bytes + weight - before;
+        sessions.bytes = sessions.bytes + weight - before;
+        let removed = sessions.shrink(&self.bounds, &run.session);
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        let sessions = self.sessions();
+        ready(sessions.kept.get(session).and_then(|kept| kept.run(run)).map(|known| known.run.clone()))
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        let sessions = self.sessions();
+        let runs = sessions.kept.get(session).into_iter().flat_map(|kept| &kept.runs);
+        ready(runs.map(|known| known.run.clone()).collect())
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        mut events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        let mut sessions = self.sessions();
+        let Some(kept) = sessions.kept.get_mut(session) else { return ready(()) };
+        let Some(known) = kept.run_mut(run) else { return ready(()) };
+        let told = known.events.len();
+        if first > told {
+            return failed(format!("event {first} of the run {run} cannot be kept: only {told} are kept before it"));
+        }
+        let repeated = events.len().min(told - first);
+        events.drain(..repeated);
+        let bytes = weight::of_events(&events);
+        known.events.append(&mut events);
+        kept.bytes += bytes;
+        sessions.bytes += bytes;
+        let removed = sessions.shrink(&self.bounds, session);
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        let sessions = self.sessions();
+        let events =
+            sessions.kept.get(session).and_then(|kept| kept.run(run)).and_then(|known| known.events.get(from..));
+        ready(events.unwrap_or_default().to_vec())
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        let sessions = self.sessions();
+        let runs = sessions.kept.values().flat_map(|kept| &kept.runs).map(|known| &known.run);
+        ready(runs.filter(|run| run.is_unfinished()).cloned().collect())
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         ready(())
     }
@@ -249,6 +343,10 @@ impl Store for MemoryStore {
         }
         ready(left)
     }
+}
+
+fn failed<T: Send + 'static>(cause: String) -> StoreFuture<T> {
+    Box::pin(std::future::ready(Err(StoreError(cause))))
 }
 
 fn ready<T: Send + 'static>(value: T) -> StoreFuture<T> {

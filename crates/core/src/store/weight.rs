@@ -1,7 +1,10 @@
 //! About how many bytes things hold on to: what stores and their queues count when they have a bound in bytes.
 
+use std::sync::Arc;
+
 use crate::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
 use crate::message::{Message, Part, PartBody, Role, Session, ToolResult, ToolState};
+use crate::thread_run::ThreadRun;
 
 /// Of a call under way.
 pub fn of_head(head: &CallHead) -> usize {
@@ -26,7 +29,7 @@ pub fn of_call(call: &FinishedCall) -> usize {
     of_head(&call.head) + outcome
 }
 
-/// Of a session without its messages.
+/// Of a session without its messages and runs.
 pub fn of_session(session: &Session) -> usize {
     let approved = session.approved.iter().map(|tool| 64 + tool.len()).sum::<usize>();
     1_024 + session.title.len() + session.metadata.as_ref().map_or(0, |metadata| metadata.get().len()) + approved
@@ -41,6 +44,17 @@ pub fn of_message(message: &Message) -> usize {
         Role::Assistant(said) => said.error.as_ref().map_or(0, |error| error.message().len()),
     };
     512 + said + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
+}
+
+/// Of a run without its events.
+pub fn of_run(run: &ThreadRun) -> usize {
+    let input = run.input.as_ref().map_or(0, |input| input.get().len());
+    512 + run.label.as_ref().map_or(0, String::len) + input
+}
+
+/// Of events that a run has told.
+pub fn of_events(events: &[Arc<str>]) -> usize {
+    events.iter().map(|event| 32 + event.len()).sum()
 }
 
 fn of_part(part: &Part) -> usize {

@@ -8,7 +8,7 @@
 //! | `operation` | one operation, and where its answer goes |
 //! | `writer` | the thread that owns the file: one transaction for all that wait |
 //! | `database` | the file as that thread sees it |
-//! | `sessions`, `messages`, `calls` | what is in the file |
+//! | `sessions`, `messages`, `runs`, `calls` | what is in the file |
 //! | `forms` | the JSON of what the core has no serde form for |
 
 mod calls;
@@ -18,6 +18,7 @@ mod messages;
 mod open;
 mod operation;
 mod queue;
+mod runs;
 mod schema;
 mod sessions;
 mod writer;
@@ -28,9 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use handback_core::call::{CallHead, FinishedCall};
-use handback_core::id::{ClientId, MessageId, RequestId, SessionId};
+use handback_core::id::{MessageId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Store, StoreError, StoreFuture, weight};
+use handback_core::store::{CallFilter, SessionFilter, Store, StoreError, StoreFuture, weight};
+use handback_core::thread_run::ThreadRun;
 use tokio::sync::watch;
 
 use self::database::{Database, Fault};
@@ -228,9 +230,9 @@ impl Store for Sqlite {
         self.read(move |database| sessions::find(database, &session))
     }
 
-    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        let client = client.cloned();
-        self.read(move |database| sessions::list(database, client.as_ref(), most))
+    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        let filter = filter.clone();
+        self.read(move |database| sessions::list(database, &filter, most))
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -256,6 +258,42 @@ impl Store for Sqlite {
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let (session, message) = (session.clone(), message.clone());
         self.write(SMALL, move |database| messages::delete_from(database, &session, &message))
+    }
+
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+        let run = run.clone();
+        self.write(weight::of_run(&run), move |database| runs::save(database, &run))
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        let (session, run) = (session.clone(), run.clone());
+        self.read(move |database| runs::find(database, &session, &run))
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        let session = session.clone();
+        self.read(move |database| runs::list(database, &session))
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        let (session, run) = (session.clone(), run.clone());
+        let bytes = SMALL + weight::of_events(&events);
+        self.write(bytes, move |database| runs::append_events(database, &session, &run, first, &events))
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        let (session, run) = (session.clone(), run.clone());
+        self.read(move |database| runs::events(database, &session, &run, from))
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.read(runs::unfinished)
     }
 
     fn flush(&self) -> StoreFuture<()> {

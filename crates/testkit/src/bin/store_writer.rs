@@ -9,7 +9,7 @@ use std::sync::Arc;
 use handback_core::message::Message;
 use handback_core::store::Store;
 use handback_server::store::{Bounds, Sqlite};
-use handback_testkit::store_contract::samples::{finished, head, session, text_part, user};
+use handback_testkit::store_contract::samples::{events, finished, head, run, session, text_part, user};
 use tokio::task::JoinSet;
 
 const WRITERS: usize = 16;
@@ -35,10 +35,12 @@ async fn main() {
     }
 }
 
-/// A session whose one message grows, and calls, without end.
+/// A session whose one message and one run grow, and calls, without end.
 async fn write(store: Arc<Sqlite>, name: String) {
     store.save_session(&Arc::new(session(&name))).await.unwrap();
     let mut message = user(&name, "message");
+    let run = Arc::new(run(&name, "run"));
+    store.save_run(&run).await.unwrap();
     for number in 0.. {
         let call = finished(head(&format!("{name}.{number}"), "desk", &name));
         store.begin(&call.head).await.unwrap();
@@ -47,6 +49,7 @@ async fn write(store: Arc<Sqlite>, name: String) {
         say(&format!("finished {name}.{number}"));
         message.parts.push(text_part(&format!("part {number}"), "text"));
         store.save_message(&Arc::new(Message::clone(&message))).await.unwrap();
+        store.append_run_events(&run.session, &run.id, number, events(&["told"])).await.unwrap();
         say(&format!("saved {name} {}", message.parts.len()));
     }
 }

@@ -5,20 +5,26 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Store};
+use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::thread_run::ThreadRun;
 use tokio::task::JoinSet;
 
 use super::samples::{
-    client_id, finished, head, seen_call, seen_calls, seen_messages, seen_session, session, session_id, text_part, user,
+    client_id, events, finished, head, run, run_id, seen_call, seen_calls, seen_messages, seen_run, seen_runs,
+    seen_session, session, session_id, text_part, texts, user,
 };
 
 /// The futures of the writes may not even have been polled.
 pub async fn after_a_flush_every_write_before_it_has_ended(store: Arc<dyn Store>) {
     let kept = Arc::new(session("ses_1"));
     let (saved, written) = (store.save_session(&kept), store.save_message(&Arc::new(user("ses_1", "msg_1"))));
+    let (made, run) = (store.save_run(&Arc::new(run("ses_1", "run_1"))), run_id("run_1"));
+    let told = store.append_run_events(&kept.id, &run, 0, events(&["a"]));
     store.flush().await.unwrap();
     assert!(matches!(saved.now_or_never(), Some(Ok(()))));
     assert!(matches!(written.now_or_never(), Some(Ok(()))));
+    assert!(matches!(made.now_or_never(), Some(Ok(()))));
+    assert!(matches!(told.now_or_never(), Some(Ok(()))));
 }
 
 /// Of every kind, before any of their futures was polled.
@@ -30,12 +36,24 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     let saved = store.save_session(&kept);
     let written = store.save_message(&message);
     let ended = store.finish(&call);
-    let (found, list) = (store.session(&kept.id), store.list_sessions(None, 10));
+    let run = Arc::new(ThreadRun { started: Some(Time(1)), ..run("ses_1", "run_1") });
+    let made = store.save_run(&run);
+    let told = store.append_run_events(&kept.id, &run.id, 0, events(&["a", "b"]));
+    let (runs, one, unfinished) = (store.runs(&kept.id), store.run(&kept.id, &run.id), store.unfinished_runs());
+    let tellings = store.run_events(&kept.id, &run.id, 1);
+    let (found, list) = (store.session(&kept.id), store.list_sessions(&SessionFilter::default(), 10));
     let (messages, left) = (store.messages(&kept.id), store.unanswered());
     let (finished, calls) = (store.finished(&call.head.request), store.list_finished(&CallFilter::default(), 10));
     let deleted = store.delete_session(&kept.id);
     let (none, no_messages) = (store.session(&kept.id), store.messages(&kept.id));
+    let (no_runs, no_events) = (store.runs(&kept.id), store.run_events(&kept.id, &run.id, 0));
 
+    assert!(no_runs.await.unwrap().is_empty());
+    assert!(no_events.await.unwrap().is_empty());
+    assert_eq!(texts(&tellings.await.unwrap()), ["b"]);
+    assert_eq!(seen_runs(&unfinished.await.unwrap()), [seen_run(&run)]);
+    assert_eq!(one.await.unwrap().as_deref().map(seen_run), Some(seen_run(&run)));
+    assert_eq!(seen_runs(&runs.await.unwrap()), [seen_run(&run)]);
     assert!(none.await.unwrap().is_none());
     assert!(no_messages.await.unwrap().is_empty());
     assert!(deleted.await.unwrap());
@@ -48,7 +66,7 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     );
     assert_eq!(list.await.unwrap().len(), 1);
     assert_eq!(found.await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
-    for write in [ended, written, saved, begun] {
+    for write in [told, made, ended, written, saved, begun] {
         write.await.unwrap();
     }
 }
@@ -72,6 +90,7 @@ pub async fn the_order_is_that_of_the_calls_not_of_the_waiting(store: Arc<dyn St
 /// Whether it was polled before or not.
 pub async fn a_dropped_future_does_not_undo_its_write(store: Arc<dyn Store>) {
     drop(store.save_session(&Arc::new(session("ses_1"))));
+    drop(store.save_run(&Arc::new(run("ses_1", "run_1"))));
     for number in 0..100 {
         let call = finished(head(&format!("r{number}"), "desk", "ses_1"));
         drop(store.begin(&call.head));
@@ -81,7 +100,14 @@ pub async fn a_dropped_future_does_not_undo_its_write(store: Arc<dyn Store>) {
         }
         drop(finishing);
         drop(store.save_message(&Arc::new(user("ses_1", &format!("msg_{number}")))));
+        let mut telling = store.append_run_events(&session_id("ses_1"), &run_id("run_1"), number, events(&["told"]));
+        if number % 2 == 1 {
+            _ = futures_util::poll!(&mut telling);
+        }
+        drop(telling);
     }
+    let told = store.run_events(&session_id("ses_1"), &run_id("run_1"), 0).await.unwrap();
+    assert_eq!(texts(&told), ["told"; 100]);
     assert_eq!(store.list_finished(&CallFilter::default(), 1_000).await.unwrap().len(), 100);
     assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 100);
     drop(store.delete_session(&session_id("ses_1")));
@@ -114,7 +140,7 @@ pub async fn a_thousand_writers_lose_nothing(store: Arc<dyn Store>) {
     while let Some(written) = writers.join_next().await {
         written.unwrap();
     }
-    let sessions = store.list_sessions(None, 2_000).await.unwrap();
+    let sessions = store.list_sessions(&SessionFilter::default(), 2_000).await.unwrap();
     let ids: Vec<String> = sessions.iter().map(|session| session.id.to_string()).collect();
     assert_eq!(ids, (0..1_000).rev().map(|number| format!("ses_{number:03}")).collect::<Vec<_>>());
     let filter = CallFilter { client: Some(client_id("client-7")), session: None };

@@ -6,11 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use handback_core::call::{Ack, AckStatus, Attachment, CallHead, Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, SessionId, ToolName};
+use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, RunId, SessionId, ToolName};
 use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, TurnError, Usage, UserMessage,
 };
+use handback_core::thread_run::ThreadRun;
 use handback_core::tool::{Effect, Executor, Tool};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -50,6 +51,11 @@ pub fn client_id(text: &str) -> ClientId {
 /// A call's id.
 pub fn request_id(text: &str) -> RequestId {
     RequestId::parse(text).unwrap()
+}
+
+/// A run's id.
+pub fn run_id(text: &str) -> RunId {
+    RunId::parse(text).unwrap()
 }
 
 /// A call of a session to a client.
@@ -269,6 +275,26 @@ pub fn turn_errors() -> Vec<TurnError> {
     ]
 }
 
+/// A run that was made and not started.
+pub fn run(session: &str, id: &str) -> ThreadRun {
+    ThreadRun {
+        id: run_id(id),
+        session: session_id(session),
+        parent: None,
+        created: Time(9),
+        started: None,
+        finished: None,
+        label: None,
+        input: None,
+        usage: None,
+    }
+}
+
+/// Events that a run has told.
+pub fn events(texts: &[&str]) -> Vec<Arc<str>> {
+    texts.iter().map(|text| Arc::from(*text)).collect()
+}
+
 /// All that a store must keep of a finished call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenCall {
@@ -325,4 +351,19 @@ pub fn seen_message(message: &Message) -> String {
 /// Messages, to be compared.
 pub fn seen_messages(messages: &[Arc<Message>]) -> Vec<String> {
     messages.iter().map(|message| seen_message(message)).collect()
+}
+
+/// A run, to be compared: every field, and raw JSON as it is.
+pub fn seen_run(run: &ThreadRun) -> String {
+    serde_json::to_string(run).unwrap()
+}
+
+/// Runs, to be compared.
+pub fn seen_runs(runs: &[Arc<ThreadRun>]) -> Vec<String> {
+    runs.iter().map(|run| seen_run(run)).collect()
+}
+
+/// Events, to be compared.
+pub fn texts(events: &[Arc<str>]) -> Vec<String> {
+    events.iter().map(|event| event.to_string()).collect()
 }

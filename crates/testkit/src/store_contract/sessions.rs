@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use handback_core::clock::Time;
 use handback_core::message::Session;
-use handback_core::store::{CallFilter, Store};
+use handback_core::store::{CallFilter, SessionFilter, Store};
 
 use super::samples::{
     TEXTS, assistant, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls, seen_messages,
@@ -23,7 +23,11 @@ async fn found(store: &Arc<dyn Store>, id: &str) -> Option<String> {
 }
 
 async fn listed(store: &Arc<dyn Store>, client: Option<&str>, most: usize) -> Vec<String> {
-    let sessions = store.list_sessions(client.map(client_id).as_ref(), most).await.unwrap();
+    let filter = SessionFilter { client: client.map(client_id), agent: None };
+    ids(&store.list_sessions(&filter, most).await.unwrap())
+}
+
+fn ids(sessions: &[Arc<Session>]) -> Vec<String> {
     sessions.iter().map(|session| session.id.to_string()).collect()
 }
 
@@ -59,7 +63,7 @@ pub async fn a_session_is_kept_as_it_was(store: Arc<dyn Store>) {
         assert_eq!(found(&store, session.id.as_str()).await, Some(seen_session(session)));
     }
     kept.sort_by(|one, other| (other.updated, &other.id).cmp(&(one.updated, &one.id)));
-    let list = store.list_sessions(None, 1_000).await.unwrap();
+    let list = store.list_sessions(&SessionFilter::default(), 1_000).await.unwrap();
     assert_eq!(seen_sessions(&list), seen_sessions(&kept));
 }
 
@@ -110,6 +114,49 @@ pub async fn sessions_are_listed_by_client(store: Arc<dyn Store>) {
     keep(&store, of("b", "desk", 2)).await;
     assert_eq!(listed(&store, Some("desk"), 10).await, ["c", "b", "a"]);
     assert_eq!(listed(&store, Some("phone"), 10).await, [""; 0]);
+}
+
+/// By exactly that agent, with and without a client, and as a session was last saved.
+pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
+    let of = |id: &str, agent: &str, client: Option<&str>, updated| Session {
+        agent: Some(agent.into()),
+        client: client.map(client_id),
+        updated: Time(updated),
+        ..session(id)
+    };
+    for session in [
+        of("a", "chef", None, 1),
+        of("b", "chef", Some("desk"), 5),
+        of("c", "chef", Some("phone"), 3),
+        of("d", "", Some("desk"), 4),
+        of("e", "Chef", Some("desk"), 2),
+        of("f", "chef ", Some("desk"), 6),
+        of("g", "chef", Some("desk"), 0),
+        Session { client: Some(client_id("desk")), updated: Time(7), ..session("h") },
+    ] {
+        keep(&store, session).await;
+    }
+    let cases: [(Option<&str>, Option<&str>, &[&str]); 8] = [
+        (None, None, &["h", "f", "b", "d", "c", "e", "a", "g"]),
+        (Some("chef"), None, &["b", "c", "a", "g"]),
+        (Some(""), None, &["d"]),
+        (Some("nobody"), None, &[]),
+        (None, Some("desk"), &["h", "f", "b", "d", "e", "g"]),
+        (Some("chef"), Some("desk"), &["b", "g"]),
+        (Some("chef"), Some("phone"), &["c"]),
+        (Some("Chef"), Some("phone"), &[]),
+    ];
+    for (agent, client, expected) in cases {
+        let filter = SessionFilter { client: client.map(client_id), agent: agent.map(Into::into) };
+        for most in [0, 1, 2, 10, usize::MAX] {
+            let listed = ids(&store.list_sessions(&filter, most).await.unwrap());
+            assert_eq!(listed, expected[..expected.len().min(most)], "{filter:?}, at most {most}");
+        }
+    }
+    keep(&store, of("b", "waiter", Some("desk"), 5)).await;
+    keep(&store, session("c")).await;
+    let chef = SessionFilter { client: None, agent: Some("chef".into()) };
+    assert_eq!(ids(&store.list_sessions(&chef, 10).await.unwrap()), ["a", "g"]);
 }
 
 /// But what belongs to others stays, and so does a call that is under way.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::events::until_idle;
 use super::*;
 use crate::call::{CallHead, FinishedCall};
-use crate::store::{CallFilter, StoreError, StoreFuture, weight};
+use crate::id::RunId;
+use crate::store::{CallFilter, SessionFilter, StoreError, StoreFuture, weight};
+use crate::thread_run::ThreadRun;
 
 /// Does what it is told to: to take a second for each write and for reading a session, or to fail.
 #[derive(Default)]
@@ -64,8 +66,8 @@ impl Store for OddStore {
         self.slowly(&self.fails.read_session, || self.kept.session(session))
     }
 
-    fn list_sessions(&self, client: Option<&ClientId>, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        self.kept.list_sessions(client, most)
+    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+        self.kept.list_sessions(filter, most)
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -86,6 +88,36 @@ impl Store for OddStore {
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         self.kept.delete_messages_from(session, message)
+    }
+
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+        self.kept.save_run(run)
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        self.kept.run(session, run)
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.kept.runs(session)
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        self.kept.append_run_events(session, run, first, events)
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        self.kept.run_events(session, run, from)
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.kept.unfinished_runs()
     }
 
     fn flush(&self) -> StoreFuture<()> {

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use handback_core::id::{PermissionId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{Prompted, SessionError};
+use handback_core::store::SessionFilter;
 use handback_wire::session as wire;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -129,9 +130,9 @@ async fn visible(app: &App, principal: &Principal, most: usize) -> Result<Vec<Ar
             };
             return Ok(only.into_iter().filter(|session| must_own(principal, session).is_ok()).take(most).collect());
         }
-        Principal::Client(own) => Some(&own.client),
+        Principal::Client(own) => Some(own.client.clone()),
     };
-    Ok(app.sessions().list(client, most).await?)
+    Ok(app.sessions().list(&SessionFilter { client, agent: None }, most).await?)
 }
 
 /// Say which sessions are busy

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use handback_core::id::InvalidId;
+use handback_core::id::{InvalidId, RunId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Row};
 use serde::de::DeserializeOwned;
@@ -18,6 +18,8 @@ pub(super) enum Fault {
     Row { table: &'static str, id: String, cause: Error },
     #[error("it cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("event {first} of the run {run} cannot be kept: only {told} are kept before it")]
+    Gap { run: RunId, first: usize, told: i64 },
     #[error("SQLite keeps no write-ahead log there; its journal mode is {0}")]
     NoLog(String),
     #[error("SQLite gave up the transaction")]

@@ -4,24 +4,30 @@ use std::sync::Arc;
 
 use handback_core::id::{ClientId, SessionId};
 use handback_core::message::Session;
+use handback_core::store::SessionFilter;
 use rusqlite::{Params, params};
 
 use super::calls;
 use super::database::{Database, Fault, integer, json};
 
-/// Never `REPLACE`, which would delete the row first, and the messages with it.
+/// Never `REPLACE`, which would delete the row first, and the messages and runs with it.
 const SAVE: &str = "
-    INSERT INTO session (id, client, updated, content) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (id) DO UPDATE SET client = excluded.client, updated = excluded.updated, content = excluded.content";
+    INSERT INTO session (id, client, agent, updated, content) VALUES (?1, ?2, ?3, ?4, ?5)
+    ON CONFLICT (id) DO UPDATE SET client = excluded.client, agent = excluded.agent, updated = excluded.updated,
+        content = excluded.content";
 
 const FIND: &str = "SELECT id, content FROM session WHERE id = ?1";
 
+// Those updated last first; each has its index.
 const LIST: &str = "SELECT id, content FROM session ORDER BY updated DESC, id DESC LIMIT ?1";
-
 const LIST_OF_CLIENT: &str = "
     SELECT id, content FROM session WHERE client = ?2 ORDER BY updated DESC, id DESC LIMIT ?1";
+const LIST_OF_AGENT: &str = "
+    SELECT id, content FROM session WHERE agent = ?2 ORDER BY updated DESC, id DESC LIMIT ?1";
+const LIST_OF_BOTH: &str = "
+    SELECT id, content FROM session WHERE client = ?2 AND agent = ?3 ORDER BY updated DESC, id DESC LIMIT ?1";
 
-/// Messages and parts go with their session.
+/// Messages and parts, runs and events go with their session.
 const DELETE: &str = "DELETE FROM session WHERE id = ?1";
 
 pub(super) fn save(database: &mut Database, session: &Session) -> Result<(), Fault> {
@@ -29,7 +35,7 @@ pub(super) fn save(database: &mut Database, session: &Session) -> Result<(), Fau
     let updated = i64::try_from(session.updated.0).unwrap_or(i64::MAX);
     let content = serde_json::to_string(session)?;
     let mut statement = database.connection.prepare_cached(SAVE)?;
-    statement.execute(params![session.id.as_str(), client, updated, content])?;
+    statement.execute(params![session.id.as_str(), client, session.agent.as_deref(), updated, content])?;
     Ok(())
 }
 
@@ -37,14 +43,13 @@ pub(super) fn find(database: &mut Database, session: &SessionId) -> Result<Optio
     Ok(query(database, FIND, [session.as_str()])?.pop())
 }
 
-pub(super) fn list(
-    database: &mut Database,
-    client: Option<&ClientId>,
-    most: usize,
-) -> Result<Vec<Arc<Session>>, Fault> {
-    match client {
-        None => query(database, LIST, [integer(most)]),
-        Some(client) => query(database, LIST_OF_CLIENT, params![integer(most), client.as_str()]),
+pub(super) fn list(database: &mut Database, filter: &SessionFilter, most: usize) -> Result<Vec<Arc<Session>>, Fault> {
+    let most = integer(most);
+    match (&filter.client, filter.agent.as_deref()) {
+        (None, None) => query(database, LIST, [most]),
+        (Some(client), None) => query(database, LIST_OF_CLIENT, params![most, client.as_str()]),
+        (None, Some(agent)) => query(database, LIST_OF_AGENT, params![most, agent]),
+        (Some(client), Some(agent)) => query(database, LIST_OF_BOTH, params![most, client.as_str(), agent]),
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Store, StoreError};
+use handback_core::store::{CallFilter, SessionFilter, Store, StoreError};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    finished, head, request_id, seen_messages, session, session_id, text_part, user,
+    events, finished, head, request_id, run, run_id, seen_messages, session, session_id, text_part, texts, user,
 };
 use rusqlite::Connection;
 
@@ -55,7 +55,7 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     drop(store);
     let store = sqlite(&scratch);
     assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 1);
-    assert_eq!(store.list_sessions(None, 10).await.unwrap().len(), 1);
+    assert_eq!(store.list_sessions(&SessionFilter::default(), 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -93,6 +93,8 @@ async fn a_row_that_cannot_be_read_is_named() {
         store.save_session(&Arc::new(session(id))).await.unwrap();
         store.save_message(&Arc::new(user(id, &format!("msg of {id}")))).await.unwrap();
         store.finish(&finished(head(&format!("r of {id}"), "desk", id))).await.unwrap();
+        store.save_run(&Arc::new(run(id, &format!("run of {id}")))).await.unwrap();
+        store.append_run_events(&session_id(id), &run_id(&format!("run of {id}")), 0, events(&["a"])).await.unwrap();
     }
     let other = Connection::open(&path).unwrap();
     let damage = |script| other.execute_batch(script).unwrap();
@@ -101,7 +103,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     damage("UPDATE session SET content = '{' WHERE id = 'ses_1'");
     let error = cause(&store.session(&one).await.unwrap_err(), &path);
     assert!(error.starts_with("the session ses_1 cannot be read: "), "{error}");
-    assert!(store.list_sessions(None, 10).await.is_err());
+    assert!(store.list_sessions(&SessionFilter::default(), 10).await.is_err());
     assert!(store.session(&two).await.unwrap().is_some());
 
     damage("UPDATE part SET body = '{\"Text\":{}}' WHERE message = 1");
@@ -116,8 +118,17 @@ async fn a_row_that_cannot_be_read_is_named() {
     let error = cause(&store.finished(&request_id("r of ses_1")).await.unwrap_err(), &path);
     assert!(error.starts_with("the call r of ses_1 cannot be read: "), "{error}");
     assert!(store.finished(&request_id("r of ses_2")).await.unwrap().is_some());
-    let filter = CallFilter { session: Some(two), ..CallFilter::default() };
+    let filter = CallFilter { session: Some(two.clone()), ..CallFilter::default() };
     assert_eq!(store.list_finished(&filter, 10).await.unwrap().len(), 1);
+
+    damage("UPDATE run SET content = '{}' WHERE session = 'ses_1'");
+    let error = cause(&store.runs(&one).await.unwrap_err(), &path);
+    assert!(error.starts_with("the run run of ses_1 cannot be read: "), "{error}");
+    damage("UPDATE run_event SET event = CAST(x'ff' AS TEXT) WHERE run = 1");
+    let error = cause(&store.run_events(&one, &run_id("run of ses_1"), 0).await.unwrap_err(), &path);
+    assert!(error.starts_with("the events of the run run of ses_1 cannot be read: "), "{error}");
+    assert_eq!(store.runs(&two).await.unwrap().len(), 1);
+    assert_eq!(texts(&store.run_events(&two, &run_id("run of ses_2"), 0).await.unwrap()), ["a"]);
 
     // What is written anew is whole again, and what is broken can be deleted.
     store.save_session(&Arc::new(session("ses_1"))).await.unwrap();

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases, Success};
-use handback_core::message::Message;
-use handback_core::store::{CallFilter, Store};
+use handback_core::clock::Time;
+use handback_core::message::{Message, Session};
+use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::thread_run::ThreadRun;
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    ended, finished, head, outcomes, parts, request_id, seen_call, seen_calls, seen_messages, seen_session,
-    seen_sessions, session, session_id, text_part, user,
+    ended, events, finished, head, objects, outcomes, parts, request_id, run, seen_call, seen_calls, seen_messages,
+    seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, texts, user,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -25,8 +27,15 @@ async fn listed(store: &Sqlite) -> Vec<String> {
 async fn all_of_it_is_there_after_a_restart() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
-    let kept = Arc::new(session("ses_1"));
+    let kept = Arc::new(Session { agent: Some("chef".into()), ..session("ses_1") });
     store.save_session(&kept).await.unwrap();
+    let over = ThreadRun { finished: Some(Time(2)), input: objects().pop(), ..run("ses_1", "run_2") };
+    let under_way = ThreadRun { started: Some(Time(3)), label: Some("🦀".into()), ..run("ses_1", "run_1") };
+    let runs = [over, under_way].map(Arc::new);
+    for run in &runs {
+        store.save_run(run).await.unwrap();
+        store.append_run_events(&kept.id, &run.id, 0, events(&["a", "b", run.id.as_str()])).await.unwrap();
+    }
     let messages = [Message { parts: parts(), ..user("ses_1", "msg_2") }, user("ses_1", "msg_1")].map(Arc::new);
     for message in &messages {
         store.save_message(message).await.unwrap();
@@ -45,9 +54,20 @@ async fn all_of_it_is_there_after_a_restart() {
 
     for _ in 0..2 {
         let store = sqlite(&scratch);
-        assert_eq!(seen_sessions(&store.list_sessions(None, 10).await.unwrap()), [seen_session(&kept)]);
+        assert_eq!(
+            seen_sessions(&store.list_sessions(&SessionFilter::default(), 10).await.unwrap()),
+            [seen_session(&kept)]
+        );
         assert_eq!(seen_messages(&store.messages(&kept.id).await.unwrap()), seen_messages(&messages));
         assert_eq!(store.unanswered().await.unwrap().len(), 2);
+        let of_agent = SessionFilter { agent: kept.agent.clone(), client: None };
+        assert_eq!(seen_sessions(&store.list_sessions(&of_agent, 10).await.unwrap()), [seen_session(&kept)]);
+        assert_eq!(seen_runs(&store.runs(&kept.id).await.unwrap()), seen_runs(&runs));
+        assert_eq!(seen_runs(&store.unfinished_runs().await.unwrap()), [seen_run(&runs[1])]);
+        for run in &runs {
+            let told = store.run_events(&kept.id, &run.id, 1).await.unwrap();
+            assert_eq!(texts(&told), ["b", run.id.as_str()]);
+        }
         let list = store.list_finished(&CallFilter::default(), 1_000).await.unwrap();
         assert_eq!(seen_calls(&list), seen_calls(&calls));
         // The second time after it was only dropped.
@@ -80,6 +100,23 @@ async fn a_message_goes_on_after_a_restart() {
     store.save_message(&Arc::new(message.clone())).await.unwrap();
     let found = store.messages(&session_id("ses_1")).await.unwrap();
     assert_eq!(seen_messages(&found), seen_messages(&[Arc::new(message)]));
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_a_restart() {
+    let scratch = Scratch::new();
+    let store = sqlite(&scratch);
+    let made = Arc::new(run("ses_1", "run_1"));
+    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_run(&made).await.unwrap();
+    store.append_run_events(&made.session, &made.id, 0, events(&["a", "b"])).await.unwrap();
+    drop(store);
+    let store = sqlite(&scratch);
+    store.append_run_events(&made.session, &made.id, 1, events(&["b", "c"])).await.unwrap();
+    let over = Arc::new(ThreadRun { started: Some(Time(1)), finished: Some(Time(2)), ..ThreadRun::clone(&made) });
+    store.save_run(&over).await.unwrap();
+    assert_eq!(texts(&store.run_events(&made.session, &made.id, 0).await.unwrap()), ["a", "b", "c"]);
+    assert_eq!(seen_runs(&store.runs(&made.session).await.unwrap()), [seen_run(&over)]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use handback_core::call::{Cancellation, Outcome};
 use handback_core::store::Store;
 use handback_server::store::{Bounds, OpenError, Sqlite};
 use handback_testkit::Scratch;
-use handback_testkit::store_contract::samples::{finished, head, request_id, seen_call, session_id};
+use handback_testkit::store_contract::samples::{finished, head, request_id, run_id, seen_call, session_id};
 use rusqlite::Connection;
 
 /// Starts a process that writes to a file.
@@ -34,7 +34,7 @@ fn writing(path: &Path, round: usize) -> (Child, BufReader<ChildStdout>) {
 struct Acknowledged {
     begun: HashSet<String>,
     finished: HashSet<String>,
-    /// How many parts each session's message has at least.
+    /// How many parts each session's message, and how many events its run has at least.
     saved: HashMap<String, usize>,
 }
 
@@ -69,6 +69,8 @@ impl Acknowledged {
         for (session, parts) in &self.saved {
             let messages = store.messages(&session_id(session)).await.unwrap();
             assert_eq!(messages.len(), 1, "{session}");
+            let told = store.run_events(&session_id(session), &run_id("run"), 0).await.unwrap();
+            assert!(told.len() >= *parts, "{session}: {} of {parts}", told.len());
             assert!(messages[0].parts.len() >= *parts, "{session}: {} of {parts}", messages[0].parts.len());
         }
     }

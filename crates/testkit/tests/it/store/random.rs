@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::clock::Time;
-use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::id::{ClientId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Part, Role, Session};
-use handback_core::store::{Bounds, CallFilter, MemoryStore, Store};
+use handback_core::store::{Bounds, CallFilter, MemoryStore, SessionFilter, Store};
+use handback_core::thread_run::ThreadRun;
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    assistant, client_id, ended, head, request_id, seen_call, seen_calls, seen_messages, seen_session, seen_sessions,
-    session, session_id, text_part, user,
+    assistant, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages, seen_run,
+    seen_runs, seen_session, seen_sessions, session, session_id, text_part, user,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -40,6 +41,7 @@ enum Step {
     SaveSession {
         session: usize,
         client: Option<usize>,
+        agent: Option<usize>,
         updated: u64,
     },
     Session {
@@ -47,6 +49,7 @@ enum Step {
     },
     ListSessions {
         client: Option<usize>,
+        agent: Option<usize>,
         most: usize,
     },
     DeleteSession {
@@ -62,6 +65,31 @@ enum Step {
         session: usize,
     },
     Unanswered,
+    SaveRun {
+        session: usize,
+        run: usize,
+        started: bool,
+        finished: bool,
+    },
+    Run {
+        session: usize,
+        run: usize,
+    },
+    Runs {
+        session: usize,
+    },
+    Tell {
+        session: usize,
+        run: usize,
+        first: usize,
+        count: usize,
+    },
+    Told {
+        session: usize,
+        run: usize,
+        from: usize,
+    },
+    UnfinishedRuns,
     /// The store on disk is closed and opened again.
     Restart,
 }
@@ -74,10 +102,19 @@ fn step() -> impl Strategy<Value = Step> {
         1 => slot.prop_map(|slot| Step::Finished { slot }),
         2 => (option::of(client.clone()), option::of(session.clone()), 0..9usize)
             .prop_map(|(client, session, most)| Step::ListFinished { client, session, most }),
-        3 => (session.clone(), option::of(client.clone()), 0..4u64)
-            .prop_map(|(session, client, updated)| Step::SaveSession { session, client, updated }),
+        3 => (session.clone(), option::of(client.clone()), option::of(0..2usize), 0..4u64)
+            .prop_map(|(session, client, agent, updated)| Step::SaveSession { session, client, agent, updated }),
         1 => session.clone().prop_map(|session| Step::Session { session }),
-        1 => (option::of(client), 0..4usize).prop_map(|(client, most)| Step::ListSessions { client, most }),
+        2 => (option::of(client), option::of(0..2usize), 0..4usize)
+            .prop_map(|(client, agent, most)| Step::ListSessions { client, agent, most }),
+        3 => (session.clone(), 0..2usize, any::<bool>(), any::<bool>())
+            .prop_map(|(session, run, started, finished)| Step::SaveRun { session, run, started, finished }),
+        1 => (session.clone(), 0..2usize).prop_map(|(session, run)| Step::Run { session, run }),
+        1 => session.clone().prop_map(|session| Step::Runs { session }),
+        4 => (session.clone(), 0..2usize, 0..6usize, 0..4usize)
+            .prop_map(|(session, run, first, count)| Step::Tell { session, run, first, count }),
+        2 => (session.clone(), 0..2usize, 0..6usize).prop_map(|(session, run, from)| Step::Told { session, run, from }),
+        1 => Just(Step::UnfinishedRuns),
         1 => session.clone().prop_map(|session| Step::DeleteSession { session }),
         6 => (session.clone(), 0..6usize, any::<bool>(), vec(0..8usize, 0..6))
             .prop_map(|(session, message, is_over, parts)| Step::SaveMessage { session, message, is_over, parts }),
@@ -95,11 +132,17 @@ enum Question {
     ListFinished(CallFilter, usize),
     SaveSession(Arc<Session>),
     Session(SessionId),
-    ListSessions(Option<ClientId>, usize),
+    ListSessions(SessionFilter, usize),
     DeleteSession(SessionId),
     SaveMessage(Arc<Message>),
     Messages(SessionId),
     Unanswered,
+    SaveRun(Arc<ThreadRun>),
+    Run(SessionId, RunId),
+    Runs(SessionId),
+    Tell(SessionId, RunId, usize, Vec<Arc<str>>),
+    Told(SessionId, RunId, usize),
+    UnfinishedRuns,
 }
 
 /// What a store answers, all of it, as text.
@@ -113,14 +156,29 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
         }
         Question::SaveSession(session) => format!("{:?}", store.save_session(session).await.unwrap()),
         Question::Session(id) => format!("{:?}", store.session(id).await.unwrap().as_deref().map(seen_session)),
-        Question::ListSessions(client, most) => {
-            format!("{:?}", seen_sessions(&store.list_sessions(client.as_ref(), *most).await.unwrap()))
+        Question::ListSessions(filter, most) => {
+            format!("{:?}", seen_sessions(&store.list_sessions(filter, *most).await.unwrap()))
         }
         Question::DeleteSession(id) => format!("{:?}", store.delete_session(id).await.unwrap()),
         Question::SaveMessage(message) => format!("{:?}", store.save_message(message).await.unwrap()),
         Question::Messages(id) => format!("{:?}", seen_messages(&store.messages(id).await.unwrap())),
         Question::Unanswered => {
             let mut left = seen_messages(&store.unanswered().await.unwrap());
+            left.sort();
+            format!("{left:?}")
+        }
+        Question::SaveRun(run) => format!("{:?}", store.save_run(run).await.unwrap()),
+        Question::Run(session, run) => {
+            format!("{:?}", store.run(session, run).await.unwrap().as_deref().map(seen_run))
+        }
+        Question::Runs(session) => format!("{:?}", seen_runs(&store.runs(session).await.unwrap())),
+        // Refused after a gap; the text has the file's name.
+        Question::Tell(session, run, first, events) => {
+            format!("{:?}", store.append_run_events(session, run, *first, events.clone()).await.is_ok())
+        }
+        Question::Told(session, run, from) => format!("{:?}", store.run_events(session, run, *from).await.unwrap()),
+        Question::UnfinishedRuns => {
+            let mut left = seen_runs(&store.unfinished_runs().await.unwrap());
             left.sort();
             format!("{left:?}")
         }
@@ -136,6 +194,8 @@ struct World {
     ended: BTreeMap<usize, usize>,
     /// The calls under way, by when they began.
     open: Vec<(usize, Arc<CallHead>)>,
+    /// How often something was told: no two events are the same.
+    told: usize,
     /// Parts that are saved over and over.
     parts: Vec<Arc<Part>>,
 }
@@ -150,6 +210,7 @@ impl World {
             scratch,
             ended: BTreeMap::new(),
             open: Vec::new(),
+            told: 0,
             parts: (0..4).map(|number| text_part("prt_1", &format!("text {number}"))).collect(),
         }
     }
@@ -189,13 +250,13 @@ impl World {
                 let filter = CallFilter { client: client.map(client_of), session: session.map(session_of) };
                 Question::ListFinished(filter, *most)
             }
-            Step::SaveSession { session: id, client, updated } => {
+            Step::SaveSession { session: id, client, agent, updated } => {
                 let blank = session(session_of(*id).as_str());
-                let client = client.map(client_of);
-                Question::SaveSession(Arc::new(Session { client, updated: Time(*updated), ..blank }))
+                let SessionFilter { client, agent } = filter_of(*client, *agent);
+                Question::SaveSession(Arc::new(Session { client, agent, updated: Time(*updated), ..blank }))
             }
             Step::Session { session } => Question::Session(session_of(*session)),
-            Step::ListSessions { client, most } => Question::ListSessions(client.map(client_of), *most),
+            Step::ListSessions { client, agent, most } => Question::ListSessions(filter_of(*client, *agent), *most),
             Step::DeleteSession { session } => Question::DeleteSession(session_of(*session)),
             Step::SaveMessage { session, message, is_over, parts } => {
                 let parts = parts.iter().map(|number| self.part(*number)).collect();
@@ -203,6 +264,20 @@ impl World {
             }
             Step::Messages { session } => Question::Messages(session_of(*session)),
             Step::Unanswered => Question::Unanswered,
+            Step::SaveRun { session, run: id, started, finished } => {
+                let blank = run(session_of(*session).as_str(), run_of(*id).as_str());
+                let (started, finished) = (started.then_some(Time(1)), finished.then_some(Time(2)));
+                Question::SaveRun(Arc::new(ThreadRun { started, finished, ..blank }))
+            }
+            Step::Run { session, run } => Question::Run(session_of(*session), run_of(*run)),
+            Step::Runs { session } => Question::Runs(session_of(*session)),
+            Step::Tell { session, run, first, count } => {
+                self.told += 1;
+                let events = (0..*count).map(|number| format!("{}.{number}", self.told).into()).collect();
+                Question::Tell(session_of(*session), run_of(*run), *first, events)
+            }
+            Step::Told { session, run, from } => Question::Told(session_of(*session), run_of(*run), *from),
+            Step::UnfinishedRuns => Question::UnfinishedRuns,
             Step::Restart => return None,
         })
     }
@@ -244,6 +319,14 @@ fn session_of(number: usize) -> SessionId {
     session_id(&format!("ses_{number}"))
 }
 
+fn run_of(number: usize) -> RunId {
+    run_id(&format!("run_{number}"))
+}
+
+fn filter_of(client: Option<usize>, agent: Option<usize>) -> SessionFilter {
+    SessionFilter { client: client.map(client_of), agent: agent.map(|number| format!("agent-{number}").into()) }
+}
+
 /// Even messages are a user's, odd ones answer the one before; in no order of saving.
 fn message_of(session: usize, message: usize, is_over: bool) -> Message {
     let (session, id) = (session_of(session), format!("msg_{message}"));
@@ -276,10 +359,15 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
     // Whatever was asked on the way, in the end all of it is compared, as it was and after a restart.
     for _ in 0..2 {
         world.take(&Step::ListFinished { client: None, session: None, most: 1_000 }).await?;
-        world.take(&Step::ListSessions { client: None, most: 1_000 }).await?;
+        world.take(&Step::ListSessions { client: None, agent: None, most: 1_000 }).await?;
         world.take(&Step::Unanswered).await?;
+        world.take(&Step::UnfinishedRuns).await?;
         for session in 0..3 {
             world.take(&Step::Messages { session }).await?;
+            world.take(&Step::Runs { session }).await?;
+            for run in 0..2 {
+                world.take(&Step::Told { session, run, from: 0 }).await?;
+            }
         }
         world.take(&Step::Restart).await?;
     }

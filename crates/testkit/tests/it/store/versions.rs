@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Store};
+use handback_core::store::{CallFilter, SessionFilter, Store};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    assistant, client_id, ended, head, model, outcomes, parts, raw, seen_calls, seen_messages, seen_sessions, session,
-    session_id, user,
+    assistant, client_id, ended, events, head, model, outcomes, parts, raw, run, seen_calls, seen_messages, seen_run,
+    seen_runs, seen_sessions, session, session_id, texts, user,
 };
 use rusqlite::Connection;
 
@@ -71,11 +71,24 @@ async fn a_file_of_version_1_is_read() {
     calls.reverse();
 
     let store = sqlite(&scratch);
-    assert_eq!(seen_sessions(&store.list_sessions(None, 10).await.unwrap()), seen_sessions(&sessions));
+    assert_eq!(
+        seen_sessions(&store.list_sessions(&SessionFilter::default(), 10).await.unwrap()),
+        seen_sessions(&sessions)
+    );
+    for (agent, expected) in [("default", &sessions[..1]), ("other", &[])] {
+        let of_agent = SessionFilter { client: None, agent: Some(agent.into()) };
+        assert_eq!(seen_sessions(&store.list_sessions(&of_agent, 10).await.unwrap()), seen_sessions(expected));
+    }
     assert_eq!(seen_messages(&store.messages(&session_id("ses_2")).await.unwrap()), seen_messages(&messages));
     assert_eq!(seen_messages(&store.unanswered().await.unwrap()), seen_messages(&messages[1..]));
     let list = store.list_finished(&CallFilter::default(), 1_000).await.unwrap();
     assert_eq!(seen_calls(&list), seen_calls(&calls));
+    // And what is new in this version can be kept there.
+    let made = Arc::new(run("ses_2", "run_1"));
+    store.save_run(&made).await.unwrap();
+    store.append_run_events(&made.session, &made.id, 0, events(&["a"])).await.unwrap();
+    assert_eq!(seen_runs(&store.runs(&made.session).await.unwrap()), [seen_run(&made)]);
+    assert_eq!(texts(&store.run_events(&made.session, &made.id, 0).await.unwrap()), ["a"]);
     drop(store);
 
     let new = Scratch::new();
