@@ -17,7 +17,7 @@
 //! | [`call`] | a call, its stages, its outcome; pure |
 //! | `finished` | calls that are over, remembered for late and repeated answers |
 //! | [`message`] | a session, its messages and their parts |
-//! | [`thread_run`] | a run of a thread, as front ends that come back want to see it |
+//! | [`threads`], [`thread_run`] | runs of threads: started once, told to whoever follows, kept |
 //! | [`model`] | the seam to models |
 //! | [`toolbox`] | what a model is offered, the server's own tools, hooks |
 //! | [`agent`] | what a model is told to be, and what it may do |
@@ -56,6 +56,7 @@ pub mod sessions;
 pub mod store;
 mod table;
 pub mod thread_run;
+pub mod threads;
 pub mod tool;
 pub mod toolbox;
 

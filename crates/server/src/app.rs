@@ -13,6 +13,7 @@ use handback_core::limits::Limits;
 use handback_core::model::{Model, Models};
 use handback_core::sessions::{Sessions, Setup};
 use handback_core::store::{Bounds, MemoryStore, Store, StoreError};
+use handback_core::threads::Threads;
 use handback_core::tool::ToolSpec;
 use handback_core::toolbox::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
@@ -45,6 +46,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     hub: Hub,
     sessions: Sessions,
+    threads: Threads,
     /// The file that things are kept in; `None`: memory.
     database: Option<Arc<Sqlite>>,
     config: Config,
@@ -168,9 +170,12 @@ impl App {
         if interrupted > 0 {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
         }
+        let threads = Threads::new(hub.clone());
+        threads.recover(&api::agui::interrupted()).await?;
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
+            threads,
             database,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
@@ -211,6 +216,11 @@ impl App {
     /// Conversations with models.
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// The runs of threads.
+    pub fn threads(&self) -> &Threads {
+        &self.0.threads
     }
 
     /// The settings.

@@ -9,7 +9,7 @@
 //! decode   the input: what is new in it                                  (decode.rs)
 //! begin    a turn is begun, gone on with, or told again                  (run.rs)
 //! encode   what the turn tells becomes events                            (encode.rs)
-//! out      POST /agui streams them; a run of a thread keeps them as well (routes.rs, threads.rs, log.rs)
+//! out      POST /agui streams them; a run of a thread keeps them as well (routes.rs, threads.rs)
 //! ```
 
 mod decode;
@@ -17,5 +17,7 @@ mod earlier;
 mod encode;
 mod routes;
 mod run;
+mod threads;
 
 pub use routes::routes;
+pub(crate) use threads::interrupted;

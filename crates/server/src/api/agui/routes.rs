@@ -16,6 +16,7 @@ use utoipa_axum::routes;
 
 use super::decode;
 use super::run::{self, Run};
+use super::threads;
 use crate::api::client_tools::encode::json;
 use crate::api::session::client_header;
 use crate::api::{Answer, PathValue};
@@ -33,7 +34,10 @@ pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(capabilities, run)).routes(routes!(agent_capabilities, run_agent))
+    OpenApiRouter::new()
+        .routes(routes!(capabilities, run))
+        .routes(routes!(agent_capabilities, run_agent))
+        .merge(threads::routes())
 }
 
 /// Run the default agent, or that of the thread
@@ -83,6 +87,7 @@ async fn start(
     let mut input = decode::input(app.hub(), input)?;
     input.client = client_header(headers, input.client)?;
     let run = run::begin(app, principal, agent, input).await?;
+    let run = run.ends_after(principal.lifetime(app.hub().clock().now()));
     let stops = app.config().agui.on_disconnect == OnDisconnect::Cancel;
     let events = stream::unfold(Reader { run, stops }, async |mut reader| Some((reader.run.next().await?, reader)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);

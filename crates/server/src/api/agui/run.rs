@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{CallId, MessageId, PermissionId};
 use handback_core::message::{Message, Session, ToolResult};
 use handback_core::permission::{Answer, NotAnswered};
@@ -136,6 +138,12 @@ impl Run {
         self.is_over = true;
     }
 
+    /// Whoever reads it may do so for that long.
+    pub(super) fn ends_after(mut self, lifetime: Option<Duration>) -> Self {
+        self.expires = lifetime.map(|lifetime| Instant::now() + lifetime);
+        self
+    }
+
     /// What it has cost so far.
     pub(super) fn cost(&self) -> &Cost {
         self.encoder.cost()
@@ -174,7 +182,8 @@ pub(super) async fn begin(
         principal.session(Some(input.thread.clone()))?;
     }
     must_be_possible(app, principal, agent, &input).await?;
-    let new = NewSession { client: input.client.clone(), agent: agent.map(Into::into), ..NewSession::default() };
+    let agent_of_new = Some(agent.unwrap_or(DEFAULT_AGENT).into());
+    let new = NewSession { client: input.client.clone(), agent: agent_of_new, ..NewSession::default() };
     let session = app.sessions().get_or_create(input.thread.clone(), new).await?;
     // Somebody else may have made it just now.
     must_own(principal, &session)?;
@@ -273,7 +282,6 @@ impl Beginning<'_> {
     /// A run that tells these turns.
     fn run(&mut self, encoder: Encoder, turns: impl IntoIterator<Item = (Arc<Message>, Feed)>) -> Run {
         let turns = turns.into_iter().map(|(user, feed)| Turn { user, follower: feed.follow() });
-        let lifetime = self.principal.lifetime(self.app.hub().clock().now());
         Run {
             sessions: self.sessions().clone(),
             session: self.session.clone(),
@@ -281,7 +289,7 @@ impl Beginning<'_> {
             turns: turns.collect(),
             results: std::mem::take(&mut self.input.results),
             audience: self.audience(),
-            expires: lifetime.map(|lifetime| Instant::now() + lifetime),
+            expires: None,
             is_over: false,
         }
     }

@@ -1,0 +1,281 @@
+//! The runs of threads: each is started once, and what it tells is kept and given to whoever follows it, however late.
+//!
+//! A thread is a session. What a run tells are texts of whatever protocol it speaks, numbered from 0. While it is under
+//! way they are here as well as in the store; when its end is told, everything is in the store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::HashMap;
+use futures_util::FutureExt;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+
+use crate::hub::Hub;
+use crate::id::{RunId, SessionId};
+use crate::store::{Store, StoreError, StoreFuture};
+use crate::thread_run::{RunUsage, ThreadRun};
+
+/// The runs of threads. A cheap clone of one shared state.
+#[derive(Clone)]
+pub struct Threads(Arc<Shared>);
+
+struct Shared {
+    hub: Hub,
+    // std's mutex: nothing is awaited inside.
+    under_way: Mutex<HashMap<Key, Arc<Log>>>,
+}
+
+type Key = (SessionId, RunId);
+
+/// What a run has told.
+#[derive(Default)]
+struct Log {
+    told: Mutex<Told>,
+    /// Something was told, or the run is over.
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Told {
+    events: Vec<Arc<str>>,
+    is_over: bool,
+}
+
+/// Why a run is not started.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStarted {
+    /// No such run.
+    #[error("there is no run {0} in this thread")]
+    Unknown(RunId),
+    /// It was started before.
+    #[error("run {0} was started already; a run is executed once")]
+    Again(RunId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Threads {
+    /// Threads that use this hub's store and clock.
+    pub fn new(hub: Hub) -> Self {
+        Self(Arc::new(Shared { hub, under_way: Mutex::default() }))
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.0.hub.0.store
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Log>>> {
+        self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a run, which is not started.
+    pub async fn create(
+        &self,
+        session: &SessionId,
+        parent: Option<RunId>,
+        label: Option<String>,
+    ) -> Result<Arc<ThreadRun>, StoreError> {
+        let clock = self.0.hub.clock();
+        let run = Arc::new(ThreadRun {
+            id: clock.run_id(),
+            session: session.clone(),
+            parent,
+            created: clock.time(),
+            started: None,
+            finished: None,
+            label,
+            input: None,
+            usage: None,
+        });
+        self.store().save_run(&run).await?;
+        Ok(run)
+    }
+
+    /// A run of a thread.
+    pub async fn run(&self, session: &SessionId, run: &RunId) -> Result<Option<Arc<ThreadRun>>, StoreError> {
+        self.store().run(session, run).await
+    }
+
+    /// The runs of a thread, in the order in which they were made.
+    pub async fn runs(&self, session: &SessionId) -> Result<Vec<Arc<ThreadRun>>, StoreError> {
+        self.store().runs(session).await
+    }
+
+    /// What a run has told so far.
+    pub async fn events(&self, session: &SessionId, run: &RunId) -> Result<Vec<Arc<str>>, StoreError> {
+        let log = self.lock().get(&(session.clone(), run.clone())).cloned();
+        match log {
+            Some(log) => Ok(log.lock().events.clone()),
+            None => self.store().run_events(session, run, 0).await,
+        }
+    }
+
+    /// Starts a run with what the front end sent: nobody else can start it.
+    pub async fn start(&self, session: &SessionId, id: &RunId, input: Box<RawValue>) -> Result<Teller, NotStarted> {
+        let key = (session.clone(), id.clone());
+        let log = Arc::new(Log::default());
+        {
+            let mut under_way = self.lock();
+            if under_way.contains_key(&key) {
+                return Err(NotStarted::Again(id.clone()));
+            }
+            under_way.insert(key.clone(), log.clone());
+        }
+        let under_way = UnderWay { threads: self.clone(), key, log };
+        let stored = self.store().run(session, id).await?.ok_or_else(|| NotStarted::Unknown(id.clone()))?;
+        if stored.started.is_some() {
+            return Err(NotStarted::Again(id.clone()));
+        }
+        let started = Some(self.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
+        self.store().save_run(&run).await?;
+        Ok(Teller { under_way, run, kept: 0, saving: None })
+    }
+
+    /// Follows what a run tells, from that number on; of one that is over and has told no more, its last word.
+    pub async fn follow(&self, session: &SessionId, run: &RunId, from: usize) -> Result<RunFollower, StoreError> {
+        let log = self.lock().get(&(session.clone(), run.clone())).cloned();
+        if let Some(log) = log {
+            let next = from.min(log.lock().events.len());
+            return Ok(RunFollower { log, next });
+        }
+        let events = self.store().run_events(session, run, 0).await?;
+        let next = from.min(events.len().saturating_sub(1));
+        let told = Mutex::new(Told { events, is_over: true });
+        Ok(RunFollower { log: Arc::new(Log { told, more: Notify::new() }), next })
+    }
+
+    /// Ends the runs that an earlier process has left, each with these last words.
+    pub async fn recover(&self, last_words: &str) -> Result<usize, StoreError> {
+        let left = self.store().unfinished_runs().await?;
+        for run in &left {
+            let told = self.store().run_events(&run.session, &run.id, 0).await?.len();
+            self.store().append_run_events(&run.session, &run.id, told, vec![last_words.into()]).await?;
+            let finished = Some(self.0.hub.clock().time());
+            self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await?;
+        }
+        Ok(left.len())
+    }
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, events: Vec<Arc<str>>) {
+        self.lock().events.extend(events);
+        self.more.notify_waiters();
+    }
+}
+
+/// A run that is under way; when this is dropped it is not any more, and nobody follows it for ever.
+struct UnderWay {
+    threads: Threads,
+    key: Key,
+    log: Arc<Log>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.threads.lock().remove(&self.key);
+        self.log.lock().is_over = true;
+        self.log.more.notify_waiters();
+    }
+}
+
+/// Tells what a run tells.
+pub struct Teller {
+    under_way: UnderWay,
+    run: Arc<ThreadRun>,
+    /// How many events were given to the store.
+    kept: usize,
+    /// The last of them, until that has ended.
+    saving: Option<(usize, StoreFuture<()>)>,
+}
+
+impl Teller {
+    /// The run.
+    pub fn run(&self) -> &ThreadRun {
+        &self.run
+    }
+
+    /// Tells events. They are kept as fast as the store can; nothing waits for it.
+    pub fn tell(&mut self, events: Vec<Arc<str>>) {
+        self.under_way.log.tell(events);
+        if let Some((kept, saving)) = &mut self.saving {
+            let Some(saved) = saving.now_or_never() else { return };
+            self.kept = if_saved(&self.run.id, saved, *kept, self.kept);
+            self.saving = None;
+        }
+        let events = self.under_way.log.lock().events.get(self.kept..).unwrap_or_default().to_vec();
+        let known = self.kept + events.len();
+        self.saving = Some((known, self.append(events)));
+    }
+
+    fn append(&self, events: Vec<Arc<str>>) -> StoreFuture<()> {
+        let store = self.under_way.threads.store();
+        store.append_run_events(&self.run.session, &self.run.id, self.kept, events)
+    }
+
+    /// Tells the last events of the run; everything is kept before anybody sees them.
+    pub async fn finish(mut self, events: Vec<Arc<str>>, usage: RunUsage) {
+        if let Some((kept, saving)) = self.saving.take() {
+            self.kept = if_saved(&self.run.id, saving.await, kept, self.kept);
+        }
+        let mut left = self.under_way.log.lock().events.get(self.kept..).unwrap_or_default().to_vec();
+        left.extend(events.iter().cloned());
+        if_saved(&self.run.id, self.append(left).await, 0, 0);
+        let finished = Some(self.under_way.threads.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { finished, usage: Some(usage), ..ThreadRun::clone(&self.run) });
+        if_saved(&self.run.id, self.under_way.threads.store().save_run(&run).await, 0, 0);
+        self.under_way.log.tell(events);
+    }
+
+    /// The run was not begun after all, and can be started again.
+    pub async fn withdraw(self) -> Result<(), StoreError> {
+        let run = Arc::new(ThreadRun { started: None, input: None, ..ThreadRun::clone(&self.run) });
+        self.under_way.threads.store().save_run(&run).await
+    }
+}
+
+/// How many events are kept by now. That they could not be is for the log: the run goes on.
+fn if_saved(run: &RunId, saved: Result<(), StoreError>, now: usize, before: usize) -> usize {
+    match saved {
+        Ok(()) => now,
+        Err(error) => {
+            tracing::error!(%run, %error, "what a run tells could not be kept");
+            before
+        }
+    }
+}
+
+/// Somebody who follows a run.
+pub struct RunFollower {
+    log: Arc<Log>,
+    next: usize,
+}
+
+impl RunFollower {
+    /// The next event and its number; `None` when the run is over. Safe to drop while it waits.
+    pub async fn next(&mut self) -> Option<(usize, Arc<str>)> {
+        loop {
+            let more = self.log.more.notified();
+            tokio::pin!(more);
+            // Listens before it looks, so that nothing is missed in between.
+            more.as_mut().enable();
+            {
+                let told = self.log.lock();
+                if let Some(event) = told.events.get(self.next) {
+                    self.next += 1;
+                    return Some((self.next - 1, event.clone()));
+                }
+                if told.is_over {
+                    return None;
+                }
+            }
+            more.await;
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Threads and runs, as Soliplex serves them: a room is an agent, a thread is a session of it, and a run is made first
+//! and executed later, once. It goes on when its reader leaves, and whoever comes back gets what it missed.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use handback_core::id::{RunId, SessionId};
+use handback_core::message::Session;
+use handback_core::sessions::{NewSession, SessionError};
+use handback_core::store::SessionFilter;
+use handback_core::thread_run::{RunUsage, ThreadRun};
+use handback_core::threads::{NotStarted, RunFollower, Teller};
+use handback_wire::agui::{Body, Event, RunAgentInput};
+use handback_wire::threads as wire;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::oneshot;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::decode::{self, Input};
+use super::encode;
+use super::routes::{KEEP_ALIVE, LONGEST_SILENCE};
+use super::run::{self, Run};
+use crate::api::client_tools::encode::json;
+use crate::api::session::{client_header, must_own};
+use crate::api::{Answer, PathValue};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::{Payload, parse};
+use crate::problem::Problem;
+use crate::transport::sse::{self, Next};
+
+/// Threads of one listing.
+const LISTED: usize = 1_000;
+
+/// The routes of threads and runs.
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(rooms))
+        .routes(routes!(list, create))
+        .routes(routes!(show, create_run, delete))
+        .routes(routes!(show_run, execute))
+}
+
+/// List the rooms, which are the agents
+#[utoipa::path(get, path = "/api/v1/rooms", tag = "threads",
+    responses((status = 200, description = "By id", body = BTreeMap<String, wire::Room>)))]
+async fn rooms(State(app): State<App>, _principal: Principal) -> Answer<wire::Rooms> {
+    let room = |name: &str| wire::Room {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        description: String::new(),
+        welcome_message: String::new(),
+        suggestions: Vec::new(),
+    };
+    let agents = &app.sessions().setup().agents;
+    Answer(agents.names().map(|name| (name.to_owned(), room(name))).collect())
+}
+
+/// List the threads of a room, those used last first
+#[utoipa::path(get, path = "/api/v1/rooms/{room}/agui", tag = "threads",
+    params(("room" = String, Path, description = "The room")),
+    responses((status = 200, body = wire::Threads), (status = 404, description = "No such room")))]
+async fn list(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(room): PathValue,
+) -> Result<Answer<wire::Threads>, Problem> {
+    must_be_room(&app, &room)?;
+    let client = match &principal {
+        Principal::Application => None,
+        Principal::Client(own) => Some(own.client.clone()),
+    };
+    let filter = SessionFilter { client, agent: Some(room.as_str().into()) };
+    let sessions = app.sessions().list(&filter, LISTED).await?;
+    let own = sessions.iter().filter(|session| must_own(&principal, session).is_ok());
+    Ok(Answer(wire::Threads { threads: own.map(|session| thread(session, &room, None)).collect() }))
+}
+
+/// Make a thread, with a first run
+#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui", tag = "threads", request_body = wire::NewThread,
+    params(("room" = String, Path, description = "The room")),
+    responses((status = 200, body = wire::Thread), (status = 404, description = "No such room")))]
+async fn create(
+    State(app): State<App>,
+    principal: Principal,
+    headers: HeaderMap,
+    PathValue(room): PathValue,
+    payload: Payload,
+) -> Result<Answer<wire::Thread>, Problem> {
+    must_be_room(&app, &room)?;
+    let wire::NewThread { metadata } = or_default(&payload)?;
+    let mut client = client_header(&headers, None)?;
+    if let Principal::Client(own) = &principal {
+        principal.must_be_client(client.get_or_insert_with(|| own.client.clone()))?;
+    }
+    let new = NewSession {
+        id: principal.session(None)?,
+        client,
+        title: metadata.as_ref().and_then(|metadata| metadata.name.clone()).filter(|name| !name.trim().is_empty()),
+        agent: Some(room.as_str().into()),
+        metadata: metadata.as_ref().and_then(|metadata| to_raw_value(metadata).ok()),
+        ..NewSession::default()
+    };
+    let session = match new.id.clone() {
+        Some(only) => app.sessions().get_or_create(only, new).await?,
+        None => app.sessions().create(new).await?,
+    };
+    let first = app.threads().create(&session.id, None, None).await?;
+    let mut shown = self::run(&first, None);
+    shown.run_input = to_raw_value(&empty_input(&session.id, &first.id)).ok();
+    shown.events = Some(Vec::new());
+    Ok(Answer(thread(&session, &room, Some(BTreeMap::from([(first.id.to_string(), shown)])))))
+}
+
+/// Show a thread with its runs
+#[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
+    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
+    responses((status = 200, body = wire::Thread), (status = 404, description = "No such thread"), (status = 400, description = "A thread of another room")))]
+async fn show(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue((room, thread)): PathValue<(String, String)>,
+) -> Result<Answer<wire::Thread>, Problem> {
+    let session = find(&app, &principal, &room, &thread).await?;
+    let runs = app.threads().runs(&session.id).await?;
+    let runs = runs.iter().map(|run| (run.id.to_string(), self::run(run, None))).collect();
+    Ok(Answer(self::thread(&session, &room, Some(runs))))
+}
+
+/// Make a run, which is executed later
+#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads", request_body = wire::NewRun,
+    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
+    responses((status = 200, body = wire::Run), (status = 404, description = "No such thread"), (status = 400, description = "No such parent")))]
+async fn create_run(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue((room, thread)): PathValue<(String, String)>,
+    payload: Payload,
+) -> Result<Answer<wire::Run>, Problem> {
+    let session = find(&app, &principal, &room, &thread).await?;
+    let wire::NewRun { parent_run_id, metadata } = or_default(&payload)?;
+    let parent = parent_run_id.as_deref().map(RunId::parse).transpose()?;
+    if let Some(parent) = &parent
+        && app.threads().run(&session.id, parent).await?.is_none()
+    {
+        return Err(Problem::invalid(format!("there is no run {parent} in this thread to go on from")));
+    }
+    let label = metadata.and_then(|metadata| metadata.label);
+    let made = app.threads().create(&session.id, parent, label).await?;
+    Ok(Answer(self::run(&made, Some(Vec::new()))))
+}
+
+/// Forget a thread with its runs
+#[utoipa::path(delete, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
+    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
+    responses((status = 204, description = "It is gone"), (status = 404, description = "No such thread")))]
+async fn delete(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue((room, thread)): PathValue<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let session = find(&app, &principal, &room, &thread).await?;
+    app.sessions().delete(&session).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Show a run with what it was started with and what it has told
+#[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads",
+    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread"), ("run" = String, Path, description = "The run")),
+    responses((status = 200, body = wire::Run), (status = 404, description = "No such run")))]
+async fn show_run(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue((room, thread, run)): PathValue<(String, String, String)>,
+) -> Result<Answer<wire::Run>, Problem> {
+    let session = find(&app, &principal, &room, &thread).await?;
+    let id = RunId::parse(&run)?;
+    let run = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let events = app.threads().events(&session.id, &id).await?;
+    let events = events.iter().filter_map(|event| RawValue::from_string(event.to_string()).ok()).collect();
+    Ok(Answer(self::run(&run, Some(events))))
+}
+
+/// Execute a run, or come back to it
+///
+/// A run is executed once, and goes on when its reader leaves. Whoever comes back says with `Last-Event-ID` what came
+/// last, and gets what came after it.
+#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads", request_body = RunAgentInput<serde_json::Value>,
+    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread"), ("run" = String, Path, description = "The run"),
+        ("Last-Event-ID" = Option<String>, Header, description = "`{run}:{n}`, the last event that was seen")),
+    responses(
+        (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
+        (status = 400, description = "Bad input, other ids than those of the path, or the run was started already"),
+        (status = 404, description = "No such run"),
+    ))]
+async fn execute(
+    State(app): State<App>,
+    principal: Principal,
+    headers: HeaderMap,
+    PathValue((room, thread, run)): PathValue<(String, String, String)>,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    let session = find(&app, &principal, &room, &thread).await?;
+    let id = RunId::parse(&run)?;
+    let from = match headers.get("last-event-id") {
+        Some(last) => {
+            let seen = last.to_str().ok().and_then(|last| last.rsplit_once(':'));
+            let seen = seen.filter(|(of, _)| *of == id.as_str()).and_then(|(_, number)| number.parse::<usize>().ok());
+            let stored = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+            match (seen, stored.started) {
+                (Some(seen), Some(_)) => seen.saturating_add(1),
+                (Some(_), None) => return Err(Problem::invalid(format!("run {id} was not started yet"))),
+                (None, _) => return Err(Problem::invalid(format!("`Last-Event-ID` must be {id}:<number>"))),
+            }
+        }
+        None => {
+            start(&app, &principal, &headers, &session, &id, &payload).await?;
+            0
+        }
+    };
+    let follower = app.threads().follow(&session.id, &id, from).await?;
+    let events = stream::unfold(follower, async |mut follower: RunFollower| Some((follower.next().await?, follower)));
+    let frames = Frames { run: id, events: Box::pin(events) };
+    let lifetime = principal.lifetime(app.hub().clock().now());
+    let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
+    Ok(sse::response(frames, KEEP_ALIVE, silence, lifetime))
+}
+
+/// Starts a run on a task of its own: it is begun as a whole, and goes on, whether or not its reader leaves.
+async fn start(
+    app: &App,
+    principal: &Principal,
+    headers: &HeaderMap,
+    session: &Arc<Session>,
+    id: &RunId,
+    payload: &Payload,
+) -> Result<(), Problem> {
+    let text = payload.text()?;
+    let input: RunAgentInput<Box<RawValue>> = parse(text)?;
+    for (name, said, meant) in
+        [("threadId", &input.thread_id, session.id.as_str()), ("runId", &input.run_id, id.as_str())]
+    {
+        if said != meant {
+            return Err(Problem::invalid(format!("`{name}` must be {meant}, as in the path")));
+        }
+    }
+    let mut input = decode::input(app.hub(), input)?;
+    input.client = client_header(headers, input.client)?;
+    let raw: Box<RawValue> = parse(text)?;
+    let (begun, is_begun) = oneshot::channel();
+    let starting = execute_once(app.clone(), principal.clone(), session.id.clone(), id.clone(), raw, input, begun);
+    app.tasks().spawn(starting);
+    is_begun.await.unwrap_or_else(|_| Err(run_failed()))
+}
+
+async fn execute_once(
+    app: App,
+    principal: Principal,
+    session: SessionId,
+    id: RunId,
+    raw: Box<RawValue>,
+    mut input: Input,
+    begun: oneshot::Sender<Result<(), Problem>>,
+) {
+    let teller = match app.threads().start(&session, &id, raw).await {
+        Ok(teller) => teller,
+        Err(error) => {
+            // Whoever started it may have left.
+            _ = begun.send(Err(not_started(error)));
+            return;
+        }
+    };
+    input.parent = input.parent.or_else(|| teller.run().parent.as_ref().map(ToString::to_string));
+    match run::begin(&app, &principal, None, input).await {
+        Ok(run) => {
+            _ = begun.send(Ok(()));
+            drive(run, teller).await;
+        }
+        Err(problem) => {
+            let withdrawn = teller.withdraw().await.map_err(Problem::from);
+            _ = begun.send(withdrawn.and(Err(problem)));
+        }
+    }
+}
+
+/// Runs a run to its end; its events are kept and told.
+async fn drive(mut run: Run, mut teller: Teller) {
+    while let Some(events) = run.next().await {
+        let events = events.into_iter().map(|event| json(&Event::from(event)).into()).collect();
+        if run.is_over() {
+            teller.finish(events, usage(&run)).await;
+            return;
+        }
+        teller.tell(events);
+    }
+}
+
+fn usage(run: &Run) -> RunUsage {
+    let cost = run.cost();
+    RunUsage {
+        input_tokens: cost.models.iter().map(|(_, used)| encode::read(used)).sum(),
+        output_tokens: cost.models.iter().map(|(_, used)| encode::written(used)).sum(),
+        requests: cost.requests,
+        tool_calls: cost.calls,
+    }
+}
+
+/// The last words of a run that a restart has ended.
+pub(crate) fn interrupted() -> String {
+    json(&Event::from(Body::RunError {
+        message: "The server was restarted before this run was over".to_owned(),
+        code: Some("interrupted".to_owned()),
+        usage: None,
+    }))
+}
+
+fn not_started(error: NotStarted) -> Problem {
+    match error {
+        NotStarted::Unknown(_) => Problem::not_found(error.to_string()),
+        NotStarted::Again(_) => Problem::invalid(error.to_string()),
+        NotStarted::Store(error) => error.into(),
+    }
+}
+
+fn run_failed() -> Problem {
+    Problem::new(handback_wire::error::ErrorCode::InternalError, "the run could not be begun; see the server's log")
+}
+
+fn no_run(id: &RunId) -> Problem {
+    Problem::not_found(format!("there is no run {id} in this thread"))
+}
+
+fn must_be_room(app: &App, room: &str) -> Result<(), Problem> {
+    match app.sessions().agent(Some(room)) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Problem::not_found(format!("there is no room {room}"))),
+    }
+}
+
+/// A thread of a room that the caller may use.
+async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Result<Arc<Session>, Problem> {
+    must_be_room(app, room)?;
+    let session = match app.sessions().get(&SessionId::parse(thread)?).await {
+        Ok(session) => session,
+        Err(SessionError::Unknown(_)) => return Err(Problem::not_found(format!("there is no thread {thread}"))),
+        Err(error) => return Err(error.into()),
+    };
+    must_own(principal, &session)?;
+    if room_of(&session) != room {
+        return Err(Problem::invalid(format!("thread {thread} is not in room {room}")));
+    }
+    Ok(session)
+}
+
+fn room_of(session: &Session) -> &str {
+    session.agent.as_deref().unwrap_or(handback_core::agent::DEFAULT_AGENT)
+}
+
+/// A body that may be left out.
+fn or_default<T: serde::de::DeserializeOwned + Default>(payload: &Payload) -> Result<T, Problem> {
+    let text = payload.text()?;
+    if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
+}
+
+fn empty_input(thread: &SessionId, run: &RunId) -> RunAgentInput {
+    RunAgentInput {
+        protocol_version: None,
+        state: Some(serde_json::Map::new().into()),
+        forwarded_props: Some(serde_json::Map::new().into()),
+        ..RunAgentInput::new(thread.as_str(), run.as_str(), Vec::new())
+    }
+}
+
+fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String, wire::Run>>) -> wire::Thread {
+    let metadata = session.metadata.as_ref().and_then(|metadata| serde_json::from_str(metadata.get()).ok());
+    wire::Thread {
+        room_id: room.to_owned(),
+        thread_id: session.id.to_string(),
+        created: moment(session.created),
+        metadata,
+        runs,
+    }
+}
+
+fn run(run: &ThreadRun, events: Option<Vec<Box<RawValue>>>) -> wire::Run {
+    wire::Run {
+        run_id: run.id.to_string(),
+        thread_id: run.session.to_string(),
+        parent_run_id: run.parent.as_ref().map(ToString::to_string),
+        created: moment(run.created),
+        finished: run.finished.map(moment),
+        run_input: run.input.clone(),
+        events,
+        metadata: run.label.clone().map(|label| wire::RunMetadata { label: Some(label) }),
+        usage: run.usage.map(|usage| wire::RunUsage {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            requests: usage.requests,
+            tool_calls: usage.tool_calls,
+        }),
+    }
+}
+
+fn moment(time: handback_core::clock::Time) -> String {
+    humantime::format_rfc3339_millis(time.into()).to_string()
+}
+
+/// A run's events as numbered frames.
+struct Frames {
+    run: RunId,
+    events: Pin<Box<dyn Stream<Item = (usize, Arc<str>)> + Send>>,
+}
+
+impl sse::Source for Frames {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        self.events.as_mut().poll_next(context).map(|event| match event {
+            Some((number, event)) => Next::Frame(Bytes::from(format!("id: {}:{number}\ndata: {event}\n\n", self.run))),
+            None => Next::End,
+        })
+    }
+}
