@@ -71,12 +71,12 @@ struct KeptRun {
 }
 
 impl KeptSession {
+    // Whatever is looked for or changes is most often the last.
     fn run(&self, id: &RunId) -> Option<&KeptRun> {
         self.runs.iter().rev().find(|known| known.run.id == *id)
     }
 
     fn run_mut(&mut self, id: &RunId) -> Option<&mut KeptRun> {
-        // What changes is most often the last.
         self.runs.iter_mut().rev().find(|known| known.run.id == *id)
     }
 }

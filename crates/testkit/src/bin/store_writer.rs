@@ -41,6 +41,8 @@ async fn write(store: Arc<Sqlite>, name: String) {
     let mut message = user(&name, "message");
     let run = Arc::new(run(&name, "run"));
     store.save_run(&run).await.unwrap();
+    // An event for each part: the message has one already.
+    store.append_run_events(&run.session, &run.id, 0, events(&["told"])).await.unwrap();
     for number in 0.. {
         let call = finished(head(&format!("{name}.{number}"), "desk", &name));
         store.begin(&call.head).await.unwrap();
@@ -49,7 +51,7 @@ async fn write(store: Arc<Sqlite>, name: String) {
         say(&format!("finished {name}.{number}"));
         message.parts.push(text_part(&format!("part {number}"), "text"));
         store.save_message(&Arc::new(Message::clone(&message))).await.unwrap();
-        store.append_run_events(&run.session, &run.id, number, events(&["told"])).await.unwrap();
+        store.append_run_events(&run.session, &run.id, number + 1, events(&["told"])).await.unwrap();
         say(&format!("saved {name} {}", message.parts.len()));
     }
 }

@@ -148,7 +148,7 @@ pub async fn runs_and_events_go_with_their_session(store: Arc<dyn Store>) {
     assert_eq!(told(&store, "ses_2", "run_1", 0).await, ["a", "b"]);
 }
 
-/// Nor with the messages of their session, which come and go.
+/// When it is saved again, and when its messages go.
 pub async fn runs_and_events_stay_when_their_session_changes(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
     let expected = keep(&store, run("ses_1", "run_1")).await;

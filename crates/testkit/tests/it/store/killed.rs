@@ -70,7 +70,7 @@ impl Acknowledged {
             let messages = store.messages(&session_id(session)).await.unwrap();
             assert_eq!(messages.len(), 1, "{session}");
             let told = store.run_events(&session_id(session), &run_id("run"), 0).await.unwrap();
-            assert!(told.len() >= *parts, "{session}: {} of {parts}", told.len());
+            assert!(told.len() >= *parts, "{session}: {} of {parts} events", told.len());
             assert!(messages[0].parts.len() >= *parts, "{session}: {} of {parts}", messages[0].parts.len());
         }
     }

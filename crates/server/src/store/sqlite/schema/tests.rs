@@ -34,3 +34,42 @@ fn a_step_that_fails_leaves_the_version_before_it() {
     migrate(&mut connection, 1, &SCRIPTS).unwrap();
     assert_eq!(rows(&connection), [2, 3]);
 }
+
+/// What version 1 kept of a session.
+fn insert_session(connection: &Connection, id: &str, content: &str) {
+    let values = [id, content];
+    connection.execute("INSERT INTO session (id, updated, content) VALUES (?1, 1, ?2)", values).unwrap();
+}
+
+#[test]
+fn version_2_knows_the_agents_of_the_sessions_that_were_there() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate(&mut connection, 0, &MIGRATIONS[..1]).unwrap();
+    // As deep as a session's metadata may be.
+    let deep = format!("{}{}", r#"{"agent":["#.repeat(64), "]}".repeat(64));
+    for (id, content) in [
+        ("named", r#"{"id":"named","title":"\"agent\":\"no\"","agent":"it's \"chef\" 🦀","metadata":null}"#),
+        ("deep", &format!(r#"{{"agent":"chef","metadata":{deep}}}"#)),
+        ("odd", r#"{"agent":"chef","metadata":{"n":[1e400,-0],"s":"\ud800","s":1}}"#),
+        ("empty", r#"{"agent":""}"#),
+        ("none", r#"{"agent":null,"metadata":{"agent":"no"}}"#),
+        ("absent", "{}"),
+        ("damaged", r#"{"agent":"chef""#),
+    ] {
+        insert_session(&connection, id, content);
+    }
+    migrate(&mut connection, 1, &MIGRATIONS[..2]).unwrap();
+    let mut statement = connection.prepare("SELECT id, agent FROM session ORDER BY rowid").unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let agents: Vec<(String, Option<String>)> = rows.collect::<Result<_, _>>().unwrap();
+    let expected = [
+        ("named", Some("it's \"chef\" 🦀")),
+        ("deep", Some("chef")),
+        ("odd", Some("chef")),
+        ("empty", Some("")),
+        ("none", None),
+        ("absent", None),
+        ("damaged", None),
+    ];
+    assert_eq!(agents, expected.map(|(id, agent)| (id.to_owned(), agent.map(str::to_owned))));
+}
