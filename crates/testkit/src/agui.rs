@@ -156,7 +156,8 @@ pub struct Page {
     pub tools: Value,
     /// What else its inputs have; may replace what they would have.
     pub more: Value,
-    generation: Generation,
+    /// What it speaks.
+    pub generation: Generation,
     runs: usize,
     results: usize,
 }

@@ -1,5 +1,7 @@
 //! AG-UI over real sockets: what a front end posts, and the whole stream that it gets.
 
+mod held;
+mod interrupts;
 mod pages;
 mod plain;
 mod repeats;
