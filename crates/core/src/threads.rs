@@ -279,3 +279,6 @@ impl RunFollower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
