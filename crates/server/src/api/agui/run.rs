@@ -8,7 +8,7 @@ use std::time::Duration;
 use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{CallId, MessageId, PermissionId};
 use handback_core::message::{Message, Session, ToolResult};
-use handback_core::permission::{Answer, NotAnswered};
+use handback_core::permission::{Answer, NotAnswered, Reply};
 use handback_core::sessions::{
     Audience, Feed, Follower, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions,
 };
@@ -181,7 +181,13 @@ pub(super) async fn begin(
         principal.must_be_client(input.client.get_or_insert_with(|| own.client.clone()))?;
         principal.session(Some(input.thread.clone()))?;
     }
-    must_be_possible(app, principal, agent, &input).await?;
+    if let Some(draft) = must_be_possible(app, principal, agent, &input).await?
+        && !input.resume.is_empty()
+    {
+        // No thread is made to say that there is nothing in it to answer.
+        let session = Arc::new(draft);
+        return Ok(Beginning { app, principal, agent, session, input }.unknown_interrupt());
+    }
     let agent_of_new = Some(agent.unwrap_or(DEFAULT_AGENT).into());
     let new = NewSession { client: input.client.clone(), agent: agent_of_new, ..NewSession::default() };
     let session = app.sessions().get_or_create(input.thread.clone(), new).await?;
@@ -190,8 +196,14 @@ pub(super) async fn begin(
     Beginning { app, principal, agent, session, input }.begin().await
 }
 
-/// Refuses what cannot be done, before anything is changed: no thread is made, stopped or forgotten for it.
-async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>, input: &Input) -> Result<(), Problem> {
+/// Refuses what cannot be done, before anything is changed: no thread is made, stopped or forgotten for it. Gives the
+/// thread as it would be made, if there is none.
+async fn must_be_possible(
+    app: &App,
+    principal: &Principal,
+    agent: Option<&str>,
+    input: &Input,
+) -> Result<Option<Session>, Problem> {
     let sessions = app.sessions();
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
@@ -208,13 +220,14 @@ async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>,
         Err(SessionError::Unknown(_)) => None,
         Err(error) => return Err(error.into()),
     };
+    let is_new = known.is_none();
     let mut shown = match known {
         Some(session) => {
             must_own(principal, &session)?;
             Session::clone(&session)
         }
         None => {
-            if input.said.is_empty() && input.history.first.is_none() {
+            if input.said.is_empty() && input.history.first.is_none() && input.resume.is_empty() {
                 return Err(nothing_new());
             }
             // It will be taken up.
@@ -227,7 +240,8 @@ async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>,
     {
         return Err(SessionError::Forbidden.into());
     }
-    page::must_not_shadow(&input.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
+    page::must_not_shadow(&input.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))?;
+    Ok(is_new.then_some(shown))
 }
 
 fn nothing_new() -> Problem {
@@ -303,6 +317,11 @@ impl Beginning<'_> {
         run
     }
 
+    fn unknown_interrupt(self) -> Run {
+        let message = "There is no such interrupt: it was answered, or its time is over, and its turn is over too";
+        self.failed("unknown_interrupt", message.to_owned())
+    }
+
     fn of_prompted(mut self, prompted: Prompted) -> Run {
         let Prompted { user, feed, .. } = prompted;
         let encoder = self.encoder();
@@ -330,10 +349,7 @@ impl Beginning<'_> {
 
     /// Answers the questions that an earlier run ended with, and tells how its turn goes on.
     async fn resume(mut self) -> Result<Run, Problem> {
-        let Some(feed) = self.sessions().feed(&self.session.id) else {
-            let message = "There is no such interrupt: it was answered, or its time is over, and its run is over too";
-            return Ok(self.failed("unknown_interrupt", message.to_owned()));
-        };
+        let Some(feed) = self.sessions().feed(&self.session.id) else { return Ok(self.unknown_interrupt()) };
         let mut answers: Vec<(PermissionId, Answer)> = Vec::new();
         for resume in &self.input.resume {
             match decode::answer(resume) {
@@ -367,30 +383,26 @@ impl Beginning<'_> {
         Ok(self.run(encoder, [(user, feed)].into_iter().chain(later)))
     }
 
-    /// Whether all of these questions were asked in the turn, and can be answered so.
+    /// Whether all of these questions were asked in the turn, and can be answered so, or have been.
     fn must_be_answerable(
         &self,
         feed: &Feed,
         answers: &[(PermissionId, Answer)],
     ) -> Result<(), (&'static str, String)> {
-        let asked: HashSet<PermissionId> = feed.look(|told| {
-            let asks = told.iter().filter_map(|event| match event {
-                RunEvent::Asked(ask) => Some(ask.id.clone()),
-                _ => None,
-            });
-            asks.collect()
-        });
         for (id, answer) in answers {
-            if !asked.contains(id) {
-                return Err(("unknown_interrupt", format!("There is no interrupt {id} in this thread")));
+            let is_allowed = match ask_told(feed, id) {
+                None => return Err(("unknown_interrupt", format!("There is no interrupt {id} in this thread"))),
+                Some(is_allowed) => is_allowed,
+            };
+            if is_allowed.is_some_and(|is_allowed| is_allowed != (answer.reply != Reply::Reject)) {
+                let message = format!("Interrupt {id} was answered otherwise, or its time is over");
+                return Err(("unknown_interrupt", message));
             }
             if let (Some(ask), Some(input)) = (self.app.hub().ask(id), &answer.input) {
                 let checked = ask.call.tool.spec.schema.check(input, self.app.hub().limits());
                 checked.map_err(|error| {
-                    (
-                        "invalid_resume",
-                        format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {error}"),
-                    )
+                    let message = format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {error}");
+                    ("invalid_resume", message)
                 })?;
             }
         }
@@ -517,4 +529,14 @@ impl Beginning<'_> {
         run.end();
         run
     }
+}
+
+/// What a turn has told of a question: whether it was allowed, if that is known; `None` if it was not asked.
+fn ask_told(feed: &Feed, id: &PermissionId) -> Option<Option<bool>> {
+    let told = |event: &RunEvent| match event {
+        RunEvent::Asked(ask) if ask.id == *id => Some(None),
+        RunEvent::Answered(ask, reply) if ask.id == *id => Some(Some(*reply != Reply::Reject)),
+        _ => None,
+    };
+    feed.look(|events| events.iter().rev().find_map(told))
 }
