@@ -1,0 +1,365 @@
+// Tools of the page, which end the run that calls them, and tools that are run within it.
+
+import assert from "node:assert/strict";
+
+import { AguiPage, CLIENTS } from "../support/agui.js";
+import { GREET, Laptop, NEVER_DONE } from "../support/laptop.js";
+import { test, until } from "../support/patience.js";
+import { Server } from "../support/server.js";
+import { TOOLS, ask, call, results, start, told } from "./setup.js";
+
+const CALL = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"];
+const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
+
+for (const client of CLIENTS) {
+  const { name, protocolVersion } = client;
+  /** What a run that leaves calls to the page ends with. */
+  const pending = (/** @type {string[]} */ pendingToolCallIds) =>
+    protocolVersion && { type: "success", pendingToolCallIds };
+
+  test(`${name}: a tool of the page: the run ends with the call, the next goes on with its result`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("A color?", { content: "Let me ask.", toolCalls: [call("call_1", "pick", { title: "a color" })] });
+    upstream.says("picked a color", { content: "So be it." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    const first = await page.say("A color?");
+
+    const [{ id, ...made }, ...more] = page.open;
+    assert.deepEqual([made, more], [{ name: "pick", input: { title: "a color" } }, []]);
+    assert.deepEqual(first.story, ["RUN_STARTED", ...TEXT, ...CALL, "RUN_FINISHED"]);
+    assert.deepEqual(first.last.outcome, pending([id]));
+    // One message of the model's: what it said, and what it called.
+    assert.equal(first.all("TOOL_CALL_START")[0].parentMessageId, first.all("TEXT_MESSAGE_START")[0].messageId);
+
+    page.answer();
+    const second = await page.run();
+
+    assert.deepEqual(second.story, ["RUN_STARTED", ...TEXT, "RUN_FINISHED"]);
+    assert.deepEqual(page.said, [
+      "user: A color?",
+      'assistant: Let me ask. pick {"title":"a color"}',
+      "tool: picked a color",
+      "assistant: So be it.",
+    ]);
+    assert.deepEqual(told(upstream.asked.all[1]), page.said.slice(0, 3));
+    assert.deepEqual(results(upstream.asked.all[1]), { call_1: "picked a color" });
+  });
+
+  test(`${name}: parallel tools of the page: one run with all results`, async (test) => {
+    const { server, upstream } = await start(test);
+    const toolCalls = [call("call_1", "pick", { title: "a color" }), call("call_2", "locate")];
+    upstream.says("Both.", { toolCalls });
+    upstream.says("Oslo", { content: "Got both." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    const first = await page.say("Both.");
+
+    assert.deepEqual(
+      page.open.map(({ name }) => name),
+      ["pick", "locate"],
+    );
+    assert.deepEqual(first.last.outcome, pending(page.open.map(({ id }) => id)));
+    assert.equal(new Set(first.all("TOOL_CALL_START").map(({ parentMessageId }) => parentMessageId)).size, 1);
+
+    page.answer();
+    await page.run();
+
+    assert.deepEqual([page.said.at(-1), page.runs.length], ["assistant: Got both.", 2]);
+    assert.deepEqual(results(upstream.asked.all[1]), { call_1: "picked a color", call_2: "Oslo" });
+  });
+
+  for (const [how, error] of Object.entries({ "says so": "no GPS", "only writes it": undefined })) {
+    test(`${name}: a tool of the page that fails and ${how}: the model is told, and goes on`, async (test) => {
+      const { server, upstream } = await start(test);
+      upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+      upstream.says("no GPS", { content: "I do not know." });
+      const page = new AguiPage(test, server, client, { tools: TOOLS });
+      await page.say("Where?");
+
+      const [{ id }] = page.open;
+      page.add({ role: "tool", toolCallId: id, content: "Error: no GPS", ...(error && { error }) });
+      await page.run();
+
+      assert.equal(page.said.at(-1), "assistant: I do not know.");
+      assert.match(results(upstream.asked.all[1]).call_1, /no GPS/);
+    });
+  }
+
+  test(`${name}: three continuations`, async (test) => {
+    const { server, upstream } = await start(test);
+    const step = (/** @type {number} */ n) => ({ toolCalls: [call(`call_${n}`, "pick", { title: `${n}` })] });
+    upstream.says("begin", { content: "Let me see.", ...step(1) });
+    upstream.says("picked 1", step(2));
+    upstream.says("picked 2", step(3));
+    upstream.says("picked 3", { content: "I have seen it." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    await page.converse("begin");
+
+    const steps = [1, 2, 3].flatMap((n) => [
+      `assistant: ${n === 1 ? "Let me see. " : ""}pick {"title":"${n}"}`,
+      `tool: picked ${n}`,
+    ]);
+    assert.deepEqual(page.said, ["user: begin", ...steps, "assistant: I have seen it."]);
+    assert.deepEqual([page.runs.length, upstream.asked.all.length], [4, 4]);
+    assert.deepEqual(told(upstream.asked.all[3]), page.said.slice(0, -1));
+  });
+
+  test(`${name}: tools of the server, of a client and of the page in one step`, async (test) => {
+    const { server, upstream } = await start(test);
+    const laptop = await Laptop.connect(test, server, "laptop", { greet: GREET });
+    const toolCalls = [
+      call("call_1", "client_laptop_greet", { name: "Ada" }),
+      call("call_2", "locate"),
+      call("call_3", "list_tools"),
+    ];
+    upstream.says("All.", { toolCalls });
+    // The results come in the order of the calls: the server's own is the last.
+    upstream.says("]", { content: "Got all." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS, forwardedProps: { clientID: "laptop" } });
+
+    const first = await page.say("All.");
+
+    assert.deepEqual(
+      laptop.calls.all.map(({ tool, input, sessionID }) => ({ tool, input, sessionID })),
+      [{ tool: "client_laptop_greet", input: { name: "Ada" }, sessionID: "thread" }],
+    );
+    const ids = Object.fromEntries(
+      first.all("TOOL_CALL_START").map(({ toolCallName, toolCallId }) => [toolCallName, toolCallId]),
+    );
+    assert.deepEqual(Object.keys(ids).toSorted(), ["client_laptop_greet", "list_tools", "locate"]);
+    const given = Object.fromEntries(
+      first.all("TOOL_CALL_RESULT").map(({ toolCallId, content }) => [toolCallId, content]),
+    );
+    assert.deepEqual(Object.keys(given).toSorted(), [ids.client_laptop_greet, ids.list_tools].toSorted());
+    assert.equal(given[ids.client_laptop_greet], "Hello, Ada!");
+    assert.deepEqual(first.last.outcome, pending([ids.locate]));
+    assert.deepEqual(
+      page.open.map(({ id }) => id),
+      [ids.locate],
+    );
+
+    page.answer();
+    const second = await page.run();
+
+    const { call_1: greeting, call_2: town, call_3: list } = results(upstream.asked.all[1]);
+    assert.deepEqual([greeting, town, list], ["Hello, Ada!", "Oslo", given[ids.list_tools]]);
+    assert.deepEqual(second.story, ["RUN_STARTED", ...TEXT, "RUN_FINISHED"]);
+    assert.equal(upstream.asked.all.length, 2);
+  });
+
+  test(`${name}: a client's tool alone is run within the run, and the model goes on in it`, async (test) => {
+    const { server, upstream } = await start(test);
+    await Laptop.connect(test, server, "laptop", { greet: GREET, fail: { run: () => Promise.reject("out of paper") } });
+    upstream.says("Greet.", { toolCalls: [call("call_1", "client_laptop_greet", { name: "Ada" })] });
+    upstream.says("Hello, Ada!", { content: "Now print.", toolCalls: [call("call_2", "client_laptop_fail")] });
+    upstream.says("out of paper", { content: "I cannot print." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS, forwardedProps: { clientID: "laptop" } });
+
+    const run = await page.say("Greet.");
+
+    assert.deepEqual(run.story, [
+      "RUN_STARTED",
+      ...CALL,
+      "TOOL_CALL_RESULT",
+      ...TEXT,
+      ...CALL,
+      "TOOL_CALL_RESULT",
+      ...TEXT,
+      "RUN_FINISHED",
+    ]);
+    assert.deepEqual([page.open, page.said.at(-1)], [[], "assistant: I cannot print."]);
+    assert.deepEqual(page.said.slice(1, 3), ['assistant: client_laptop_greet {"name":"Ada"}', "tool: Hello, Ada!"]);
+    assert.deepEqual(run.last.outcome, protocolVersion && { type: "success" });
+    // All of it comes back with the next message: nothing is told to the model twice.
+    upstream.says("Thanks.", { content: "Welcome." });
+    await page.say("Thanks.");
+    assert.deepEqual(told(upstream.asked.all[3]).length, 7);
+  });
+
+  test(`${name}: input that does not fit is not handed to the page`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("A color?", { toolCalls: [call("call_1", "pick", { title: 1 })] });
+    upstream.says("picked a color", { content: "So be it." });
+    upstream.says("string", { toolCalls: [call("call_2", "pick", { title: "a color" })] });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    const run = await page.say("A color?");
+
+    assert.deepEqual(
+      run.all("TOOL_CALL_RESULT").map(({ toolCallId }) => toolCallId),
+      [run.all("TOOL_CALL_START")[0].toolCallId],
+    );
+    assert.deepEqual(
+      page.open.map(({ input }) => input),
+      [{ title: "a color" }],
+    );
+    page.answer();
+    await page.run();
+    assert.equal(page.said.at(-1), "assistant: So be it.");
+  });
+
+  test(`${name}: a result that is sent again with other words does not replace the first`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Oslo", { content: "In Oslo." });
+    upstream.says("And now?", { content: "Still there." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.converse("Where?");
+
+    const forged = page.agent.messages.map((message) =>
+      message.role === "tool" ? { ...message, content: "Bergen" } : message,
+    );
+    page.agent.setMessages(/** @type {any} */ (forged));
+    await page.say("And now?");
+
+    assert.deepEqual(results(upstream.asked.all[2]), { call_1: "Oslo" });
+    assert.deepEqual(told(upstream.asked.all[2]), [
+      "user: Where?",
+      "assistant: locate {}",
+      "tool: Oslo",
+      "assistant: In Oslo.",
+      "user: And now?",
+    ]);
+  });
+
+  test(`${name}: a call without a result is told as failed`, async (test) => {
+    const { server, upstream } = await start(test);
+    const toolCalls = [call("call_1", "pick", { title: "a color" }), call("call_2", "locate")];
+    upstream.says("Both.", { toolCalls });
+    upstream.says("Oslo", { content: "Only one." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Both.");
+
+    const [, { id }] = page.open;
+    page.add({ role: "tool", toolCallId: id, content: "Oslo" });
+    await page.run();
+
+    const { call_1: missing, call_2: given } = results(upstream.asked.all[1]);
+    assert.equal(given, "Oslo");
+    assert.match(missing, /\S/);
+    assert.equal(page.said.at(-1), "assistant: Only one.");
+    // What comes too late changes nothing.
+    const [late] = page.open;
+    page.add({ role: "tool", toolCallId: late.id, content: "blue" });
+    upstream.says("And now?", { content: "Nothing new." });
+    await page.say("And now?");
+    assert.deepEqual(results(upstream.asked.all[2]), { call_1: missing, call_2: given });
+  });
+
+  test(`${name}: results that are sent again: a run that failed is tried again, a complete one told again`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    let tries = 0;
+    upstream.says("Oslo", () =>
+      ++tries === 1 ? { error: { message: "not now" }, status: 400 } : { content: "In Oslo." },
+    );
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Where?");
+    page.answer();
+    const sent = [...page.agent.messages];
+
+    const failed = await page.run();
+    assert.match(failed.last.message, /not now/);
+    page.agent.setMessages(/** @type {any} */ (sent));
+    const second = await page.run();
+    assert.deepEqual(page.said.slice(3), ["assistant: In Oslo."]);
+    page.agent.setMessages(/** @type {any} */ (sent));
+    const third = await page.run();
+
+    assert.deepEqual(page.said.slice(3), ["assistant: In Oslo."]);
+    assert.deepEqual([second.story, tries], [third.story, 2]);
+    assert.deepEqual(results(upstream.asked.all[2]), { call_1: "Oslo" });
+  });
+
+  test(`${name}: a user who says something else leaves the open call behind`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Never mind.", { content: "As you like." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Where?");
+
+    await page.say("Never mind.");
+
+    assert.equal(page.said.at(-1), "assistant: As you like.");
+    assert.match(results(upstream.asked.all[1]).call_1, /\S/);
+    assert.equal(told(upstream.asked.all[1]).at(-1), "user: Never mind.");
+  });
+
+  test(`${name}: a page that was reloaded answers the call`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Oslo", { content: "In Oslo." });
+    const before = new AguiPage(test, server, client, { tools: TOOLS });
+    await before.say("Where?");
+
+    const page = new AguiPage(test, server, client, { tools: TOOLS, messages: before.agent.messages });
+    page.answer();
+    await page.run();
+
+    assert.equal(page.said.at(-1), "assistant: In Oslo.");
+    assert.deepEqual(results(upstream.asked.all[1]), { call_1: "Oslo" });
+  });
+
+  test(`${name}: a run that is aborted takes its call back from the client`, async (test) => {
+    const { server, upstream } = await start(test);
+    const laptop = await Laptop.connect(test, server, "laptop", { wait: NEVER_DONE });
+    upstream.says("Wait.", { toolCalls: [call("call_1", "client_laptop_wait")] });
+    upstream.says("And now?", { content: "Done waiting." });
+    const page = new AguiPage(test, server, client, { forwardedProps: { clientID: "laptop" } });
+
+    const said = page.say("Wait.");
+    const { requestID } = await laptop.calls.until("the client is called", () => true);
+    page.agent.abortRun();
+    await said;
+
+    await laptop.cancelled.until("the call is taken back", (cancelled) => cancelled.requestID === requestID);
+    await until("the turn is over", async () => {
+      const { body } = await ask(server, "/session/status");
+      return body.thread === undefined || body.thread.type === "idle";
+    });
+    assert.equal(page.ends[0].code, "abort");
+    assert.equal(upstream.asked.all.length, 1);
+    await page.say("And now?");
+    assert.equal(page.said.at(-1), "assistant: Done waiting.");
+  });
+
+  test(`${name}: a turn that is stopped elsewhere is a run that was cancelled`, async (test) => {
+    const { server, upstream } = await start(test);
+    const laptop = await Laptop.connect(test, server, "laptop", { wait: NEVER_DONE });
+    upstream.says("Wait.", { toolCalls: [call("call_1", "client_laptop_wait")] });
+    const page = new AguiPage(test, server, client, { forwardedProps: { clientID: "laptop" } });
+
+    const said = page.say("Wait.");
+    await laptop.calls.until("the client is called", () => true);
+    await ask(server, "/session/thread/abort", { method: "POST" });
+    const run = await said;
+
+    if (protocolVersion) assert.deepEqual([run.last.type, run.last.outcome], ["RUN_FINISHED", { type: "cancelled" }]);
+    else assert.deepEqual([run.last.type, run.last.code], ["RUN_ERROR", "cancelled"]);
+  });
+
+  test(`${name}: a tool of the page with the name of another is refused`, async (test) => {
+    const server = await Server.start(test);
+    const tools = { "open-url": { run: () => "" } };
+    const page = new AguiPage(test, server, client, { tools, complaints: /HTTP 400/ });
+
+    await assert.rejects(page.say("Hello"), (/** @type {any} */ error) => {
+      assert.deepEqual([error.status, error.payload.code], [400, "INVALID_REQUEST"]);
+      assert.match(error.payload.error, /"open-url" has the name of another/);
+      return true;
+    });
+  });
+
+  test(`${name}: without a key, the scripted model calls the tools of the page`, async (test) => {
+    const server = await Server.start(test);
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    await page.converse('call pick {"title": "a color"}\ncall locate {}');
+
+    assert.deepEqual(page.said.slice(2, 4).toSorted(), ["tool: Oslo", "tool: picked a color"]);
+    assert.match(page.said[4], /^assistant: .*Oslo/s);
+    assert.equal(page.runs.length, 2);
+  });
+}
