@@ -248,7 +248,7 @@ for (const client of CLIENTS) {
     assert.deepEqual(results(upstream.asked.all[2]), { call_1: missing, call_2: given });
   });
 
-  test(`${name}: results that are sent again: a run that failed is tried again, a complete one told again`, async (test) => {
+  test(`${name}: results again: a run that failed is tried again, a complete one told again`, async (test) => {
     const { server, upstream } = await start(test);
     upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
     let tries = 0;

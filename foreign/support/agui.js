@@ -21,9 +21,7 @@ import { Tap } from "./stream.js";
 /** @typedef {InstanceType<typeof one.HttpAgent> | InstanceType<typeof zero.HttpAgent>} Agent */
 /** @typedef {{ id: string, name: string, input: any }} Call */
 
-/**
- * The generations of the client, and how each is spoken to.
- */
+/** The generations of the client, and the version of the protocol that each says it speaks. */
 export const CLIENTS = [
   { name: "ag-ui 1.0.0", client: one, protocolVersion: "1.0" },
   { name: "ag-ui 0.0.59", client: zero, protocolVersion: undefined },
@@ -70,8 +68,9 @@ export class AguiPage {
     const { path = "/agui", threadId = "thread", tools = {}, forwardedProps, context, messages, state } = settings;
     this.#client = client;
     this.#tools = tools;
+    const offered = Object.entries(tools);
     this.#parameters = {
-      tools: Object.entries(tools).map(([name, { run, description = "", ...tool }]) => ({ name, description, ...tool })),
+      tools: offered.map(([name, { run, description = "", ...tool }]) => ({ name, description, ...tool })),
       ...(forwardedProps && { forwardedProps }),
       ...(context && { context }),
     };

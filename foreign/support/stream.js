@@ -13,7 +13,16 @@ import { Log, within } from "./patience.js";
 /** @typedef {{ type: string, [key: string]: any }} Event */
 
 /** What holds any JSON, nulls included, and so is not looked into. */
-const ANY_JSON = new Set(["snapshot", "value", "rawEvent", "metadata", "result", "responseSchema", "state", "forwardedProps"]);
+const ANY_JSON = new Set([
+  "snapshot",
+  "value",
+  "rawEvent",
+  "metadata",
+  "result",
+  "responseSchema",
+  "state",
+  "forwardedProps",
+]);
 const TERMINAL = ["RUN_FINISHED", "RUN_ERROR"];
 
 /** A request for a run, and the run as it is told. */
@@ -162,7 +171,7 @@ export class Run {
   /** @param {string} frame */
   #takeFrame(frame) {
     if (/^:[^\n]*$/.test(frame)) return this.comments.add(frame);
-    const lines = frame.split("\n").map((line) => /^(data|id): (.+)$/.exec(line) ?? assert.fail(`not a frame: ${frame}`));
+    const lines = frame.split("\n").map((line) => /^(data|id): (.+)$/.exec(line) ?? assert.fail(`no frame: ${frame}`));
     const fields = new Map(lines.map(([, field, value]) => [field, value]));
     assert.equal(fields.size, lines.length, `a field twice: ${frame}`);
     const id = fields.get("id");
