@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 
 import { AguiPage, CLIENTS } from "../support/agui.js";
 import { GREET, Laptop } from "../support/laptop.js";
-import { test } from "../support/patience.js";
-import { TOOLS, call, results, start } from "./setup.js";
+import { test, until } from "../support/patience.js";
+import { TOOLS, ask, call, results, start } from "./setup.js";
 
 const ASK = `
 [agents.default.permission]
@@ -19,10 +19,10 @@ const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
  *
  * @param {import("node:test").TestContext} test
  * @param {import("../support/agui.js").Client} client
- * @param {string[]} names
+ * @param {{ config?: string, names?: string[] }} [settings]
  */
-async function interrupted(test, client, ...names) {
-  const { server, upstream } = await start(test, ASK);
+async function interrupted(test, client, { config = "", names = ["Ada"] } = {}) {
+  const { server, upstream } = await start(test, ASK + config);
   const laptop = await Laptop.connect(test, server, "laptop", { greet: GREET });
   const toolCalls = names.map((name, place) => call(`call_${place + 1}`, "client_laptop_greet", { name }));
   upstream.says("Greet.", { content: "With pleasure.", toolCalls });
@@ -38,7 +38,7 @@ for (const client of CLIENTS) {
   const { name } = client;
 
   test(`${name}: an interrupt says what is to be allowed, and until when`, async (test) => {
-    const { laptop, run, page, interrupts } = await interrupted(test, client, "Ada");
+    const { laptop, run, page, interrupts } = await interrupted(test, client);
 
     assert.deepEqual(run.story, ["RUN_STARTED", ...TEXT, ...CALL, "RUN_FINISHED"]);
     const [{ toolCallId }] = run.all("TOOL_CALL_START");
@@ -58,7 +58,7 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: an interrupt, allowed: the call is made, and the model goes on`, async (test) => {
-    const { upstream, laptop, page, interrupts } = await interrupted(test, client, "Ada");
+    const { upstream, laptop, page, interrupts } = await interrupted(test, client);
     const [{ id, toolCallId }] = interrupts;
 
     const run = await page.resume({ [id]: { status: "resolved", payload: { approved: true } } });
@@ -80,7 +80,7 @@ for (const client of CLIENTS) {
     cancelled: { status: "cancelled" },
   })) {
     test(`${name}: an interrupt, ${how}: nothing runs, and the model is told`, async (test) => {
-      const { upstream, laptop, page, interrupts } = await interrupted(test, client, "Ada");
+      const { upstream, laptop, page, interrupts } = await interrupted(test, client);
       upstream.says("", { content: "Then not." });
       const [{ id, toolCallId }] = interrupts;
 
@@ -95,7 +95,7 @@ for (const client of CLIENTS) {
   }
 
   test(`${name}: an interrupt, allowed with other arguments`, async (test) => {
-    const { upstream, laptop, page, interrupts } = await interrupted(test, client, "Ada");
+    const { upstream, laptop, page, interrupts } = await interrupted(test, client);
     const [{ id }] = interrupts;
 
     await page.resume({ [id]: { status: "resolved", payload: { approved: true, editedArgs: { name: "Grace" } } } });
@@ -108,7 +108,7 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: arguments that do not fit, or no answer at all, answer nothing`, async (test) => {
-    const { laptop, page, interrupts, server, settings } = await interrupted(test, client, "Ada");
+    const { laptop, page, interrupts, server, settings } = await interrupted(test, client);
     const [{ id: interruptId }] = interrupts;
     const payloads = [{ approved: true, editedArgs: { name: 1 } }, { approved: "yes" }, {}, undefined];
 
@@ -125,24 +125,47 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: an interrupt that is not there`, async (test) => {
-    const { laptop, page, interrupts, server, settings } = await interrupted(test, client, "Ada");
-    const [{ id }] = interrupts;
+    const { upstream, laptop, page, interrupts, server, settings } = await interrupted(test, client);
     const approve = (/** @type {string} */ interruptId) => ({
       interruptId,
       status: "resolved",
       payload: { approved: true },
     });
+    const among = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
+    const alone = new AguiPage(test, server, client, { ...settings, threadId: "another thread" });
 
-    for (const resume of [[approve("another")], [approve(id), approve("another")]]) {
-      const other = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
-      const run = await other.run({ resume });
-      assert.deepEqual([run.story, run.last.code], [["RUN_STARTED", "RUN_ERROR"], "unknown_interrupt"]);
+    const runs = [
+      await among.run({ resume: [approve(interrupts[0].id), approve("another")] }),
+      await alone.run({ resume: [approve("another")] }),
+    ];
+
+    for (const { story, last } of runs) {
+      assert.deepEqual([story, last.code], [["RUN_STARTED", "RUN_ERROR"], "unknown_interrupt"]);
     }
-    assert.deepEqual(laptop.calls.all, []);
+    assert.deepEqual([laptop.calls.all, upstream.asked.all.length], [[], 1]);
+  });
+
+  test(`${name}: an interrupt that nobody answered in time`, async (test) => {
+    const late = await interrupted(test, client, { config: "[clientTools]\napprovalTimeout = 50" });
+    const { upstream, laptop, page, interrupts, server, settings } = late;
+    upstream.says("Well?", { content: "Too late." });
+    upstream.says("", { content: "Nobody says whether I may." });
+    const [{ id: interruptId, expiresAt = "" }] = interrupts;
+    await until("it has expired, and its turn is over", async () => {
+      const { body } = await ask(server, "/session/status");
+      return Date.now() > Date.parse(expiresAt) && body.thread?.type !== "busy";
+    });
+    const other = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
+
+    const run = await other.run({ resume: [{ interruptId, status: "resolved", payload: { approved: true } }] });
+
+    assert.deepEqual([run.story, run.last.code], [["RUN_STARTED", "RUN_ERROR"], "unknown_interrupt"]);
+    await other.say("Well?");
+    assert.deepEqual([other.said.at(-1), laptop.calls.all], ["assistant: Too late.", []]);
   });
 
   test(`${name}: nothing else is answered while an interrupt is open`, async (test) => {
-    const { upstream, page, server, settings } = await interrupted(test, client, "Ada");
+    const { upstream, page, server, settings } = await interrupted(test, client);
     // The client itself refuses to, as long as it knows of the interrupt.
     await assert.rejects(page.say("Hurry up!"), /pending interrupt/);
     const other = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
@@ -154,7 +177,9 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: several interrupts of one step are answered at once`, async (test) => {
-    const { upstream, laptop, page, interrupts, server, settings } = await interrupted(test, client, "Grace", "Ada");
+    const { upstream, laptop, page, interrupts, server, settings } = await interrupted(test, client, {
+      names: ["Grace", "Ada"],
+    });
     const [first, second] = interrupts;
     const other = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
     const approved = { status: "resolved", payload: { approved: true } };
@@ -182,7 +207,7 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: the same answer again makes no call again`, async (test) => {
-    const { laptop, page, interrupts, server, settings } = await interrupted(test, client, "Ada");
+    const { laptop, page, interrupts, server, settings } = await interrupted(test, client);
     const [{ id: interruptId }] = interrupts;
     const resume = [{ interruptId, status: "resolved", payload: { approved: true } }];
     const messages = [...page.agent.messages];
@@ -195,7 +220,7 @@ for (const client of CLIENTS) {
   });
 
   test(`${name}: what is always allowed is not asked again`, async (test) => {
-    const { upstream, laptop, page, interrupts } = await interrupted(test, client, "Ada");
+    const { upstream, laptop, page, interrupts } = await interrupted(test, client);
     const [{ id }] = interrupts;
     await page.resume({ [id]: { status: "resolved", payload: { approved: true, always: true } } });
     upstream.says("Again.", { toolCalls: [call("call_9", "client_laptop_greet", { name: "Grace" })] });

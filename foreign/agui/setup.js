@@ -13,6 +13,10 @@ export const TOOLS = {
   locate: { description: "Where the user is", run: () => "Oslo" },
 };
 
+/** A picture of one dot, as PNG in base64. */
+export const DOT =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /**
  * A server that uses a model of aimock's.
  *

@@ -278,7 +278,7 @@ for (const client of CLIENTS) {
     const running = page.run({ runId });
     const speech = await provider.asked();
     speech.says("Hello ");
-    await page.lastRun.until("TEXT_MESSAGE_CONTENT");
+    await page.until("TEXT_MESSAGE_CONTENT");
     page.agent.abortRun();
     await running;
     const tap = new Tap(test, server);

@@ -6,7 +6,7 @@ import { AguiPage, CLIENTS } from "../support/agui.js";
 import { GREET, Laptop, NEVER_DONE } from "../support/laptop.js";
 import { test, until } from "../support/patience.js";
 import { Server } from "../support/server.js";
-import { TOOLS, ask, call, results, start, told } from "./setup.js";
+import { DOT, TOOLS, ask, call, results, start, told } from "./setup.js";
 
 const CALL = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"];
 const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
@@ -178,11 +178,36 @@ for (const client of CLIENTS) {
     assert.deepEqual(told(upstream.asked.all[3]).length, 7);
   });
 
+  test(`${name}: a picture that a client's tool gives: in the result if the page can take it`, async (test) => {
+    const { server, upstream } = await start(test);
+    const picture = { mime: "image/png", filename: "dot.png", url: `data:image/png;base64,${DOT}` };
+    const look = { run: () => ({ output: "a dot", attachments: [picture] }) };
+    await Laptop.connect(test, server, "laptop", { look });
+    upstream.says("Look.", { toolCalls: [call("call_1", "client_laptop_look")] });
+    upstream.says("And now?", { content: "The same." });
+    upstream.says("", { content: "I see." });
+    const page = new AguiPage(test, server, client, { forwardedProps: { clientID: "laptop" } });
+
+    const run = await page.say("Look.");
+
+    const [{ content }] = run.all("TOOL_CALL_RESULT");
+    const source = { type: "data", value: DOT, mimeType: "image/png" };
+    if (protocolVersion) {
+      assert.deepEqual(content, [
+        { type: "text", text: "a dot" },
+        { type: "image", source, metadata: { filename: "dot.png" } },
+      ]);
+    } else assert.equal(content, "a dot");
+    // The client sends it back as it was: it is known already.
+    await page.say("And now?");
+    assert.equal(page.said.at(-1), "assistant: The same.");
+  });
+
   test(`${name}: input that does not fit is not handed to the page`, async (test) => {
     const { server, upstream } = await start(test);
     upstream.says("A color?", { toolCalls: [call("call_1", "pick", { title: 1 })] });
     upstream.says("picked a color", { content: "So be it." });
-    upstream.says("string", { toolCalls: [call("call_2", "pick", { title: "a color" })] });
+    upstream.says('"string"', { toolCalls: [call("call_2", "pick", { title: "a color" })] });
     const page = new AguiPage(test, server, client, { tools: TOOLS });
 
     const run = await page.say("A color?");
@@ -342,14 +367,28 @@ for (const client of CLIENTS) {
 
   test(`${name}: a tool of the page with the name of another is refused`, async (test) => {
     const server = await Server.start(test);
-    const tools = { "open-url": { run: () => "" } };
+    const tools = { list_tools: { run: () => "" } };
     const page = new AguiPage(test, server, client, { tools, complaints: /HTTP 400/ });
 
     await assert.rejects(page.say("Hello"), (/** @type {any} */ error) => {
       assert.deepEqual([error.status, error.payload.code], [400, "INVALID_REQUEST"]);
-      assert.match(error.payload.error, /"open-url" has the name of another/);
+      assert.match(error.payload.error, /"list_tools" has the name of another/);
       return true;
     });
+  });
+
+  test(`${name}: the page's own name of a tool, whatever the model calls it`, async (test) => {
+    const { server, upstream } = await start(test);
+    const names = () => upstream.asked.all.map(({ body }) => body.tools.map(({ function: { name } }) => name));
+    upstream.says("Where?", () => ({ toolCalls: [call("call_1", names()[0].at(-1))] }));
+    upstream.says("Oslo", { content: "In Oslo." });
+    const page = new AguiPage(test, server, client, { tools: { "where.am:i": TOOLS.locate } });
+
+    await page.converse("Where?");
+
+    assert.match(names()[0].at(-1), /^[\w-]{1,64}$/);
+    assert.deepEqual(page.said, ["user: Where?", "assistant: where.am:i {}", "tool: Oslo", "assistant: In Oslo."]);
+    assert.deepEqual(names()[1], names()[0]);
   });
 
   test(`${name}: without a key, the scripted model calls the tools of the page`, async (test) => {

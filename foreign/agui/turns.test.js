@@ -1,15 +1,16 @@
 // Runs without tools, as npm `@ag-ui/client` has them with an agent of its own kind.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 
 import { AgentCapabilitiesSchema as OldCapabilities } from "ag-ui-core-0";
 import { AgentCapabilitiesSchema as Capabilities } from "ag-ui-core-1/schemas";
 
 import { AguiPage, CLIENTS } from "../support/agui.js";
-import { test, within } from "../support/patience.js";
+import { test, until, within } from "../support/patience.js";
 import { Provider } from "../support/provider.js";
 import { Server } from "../support/server.js";
-import { ask, instructions, start, told } from "./setup.js";
+import { DOT, ask, instructions, start, told } from "./setup.js";
 
 const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
 
@@ -70,6 +71,34 @@ for (const client of CLIENTS) {
     assert.equal(page.said.at(-1), "assistant: You are Ada.");
   });
 
+  test(`${name}: a history of others is told to the model as it can take it`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Who am I?", { content: "You are Ada." });
+    const id = `call:${"1".repeat(60)}`;
+    const messages = [
+      { id: "1", role: "user", content: "I am Ada" },
+      { id: "2", role: "assistant", toolCalls: [toolCall(id, "where.am:i", "{}"), toolCall("open", "locate", "{")] },
+      { id: "3", role: "tool", toolCallId: id, content: "Oslo" },
+    ];
+    const page = new AguiPage(test, server, client, { messages });
+
+    await page.say("Who am I?");
+
+    const [, { tool_calls: calls }, ...results] = upstream.asked.all[0].body.messages.filter(
+      ({ role }) => role !== "system",
+    );
+    for (const { function: made } of calls) {
+      assert.match(made.name, /^[\w-]{1,64}$/);
+      assert.doesNotThrow(() => JSON.parse(made.arguments));
+    }
+    // Each call has a result, and by its own id.
+    assert.deepEqual(
+      results.slice(0, 2).map(({ role, tool_call_id }) => [role, tool_call_id]),
+      calls.map(({ id }) => ["tool", id]),
+    );
+    assert.equal(page.said.at(-1), "assistant: You are Ada.");
+  });
+
   test(`${name}: the same question again is answered anew`, async (test) => {
     const { server, upstream } = await start(test);
     let answers = 0;
@@ -108,16 +137,15 @@ for (const client of CLIENTS) {
     const { server, upstream } = await start(test);
     upstream.says("What is it?", { content: "A dot." });
     const page = new AguiPage(test, server, client);
-    const value = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
     await page.say([
-      { type: "image", source: { type: "data", value, mimeType: "image/png" } },
+      { type: "image", source: { type: "data", value: DOT, mimeType: "image/png" } },
       { type: "text", text: "What is it?" },
     ]);
 
     const { content } = upstream.asked.all[0].body.messages.at(-1);
     assert.deepEqual(content, [
-      { type: "image_url", image_url: { url: `data:image/png;base64,${value}` } },
+      { type: "image_url", image_url: { url: `data:image/png;base64,${DOT}` } },
       { type: "text", text: "What is it?" },
     ]);
     assert.equal(page.said.at(-1), "assistant: A dot.");
@@ -222,6 +250,22 @@ for (const client of CLIENTS) {
     });
   });
 
+  test(`${name}: with a key, as a header says it, and without`, async (test) => {
+    const key = "sk-of-the-application";
+    const digest = createHash("sha256").update(key).digest("hex");
+    const server = await Server.start(test, { config: `[auth]\nkeys = ["${digest}"]` });
+    const page = new AguiPage(test, server, client, { headers: { Authorization: `Bearer ${key}` } });
+    const stranger = new AguiPage(test, server, client, { complaints: /HTTP 401/ });
+
+    await page.say("Hello");
+
+    assert.match(page.said.at(-1) ?? "", /^assistant: \S/);
+    await assert.rejects(stranger.say("Hello"), (/** @type {any} */ error) => {
+      assert.deepEqual([error.status, error.payload.code], [401, "UNAUTHORIZED"]);
+      return true;
+    });
+  });
+
   test(`${name}: an error of the provider ends the run, and the next message is answered`, async (test) => {
     const { server, upstream } = await start(test);
     upstream.says("fail", { error: { message: "the model is on holiday" }, status: 400 });
@@ -261,14 +305,14 @@ for (const client of CLIENTS) {
 
     const said = page.say("Hello");
     const speech = await provider.asked();
-    await page.lastRun.until("RUN_STARTED");
+    await page.until("RUN_STARTED");
     const quiet = async () => {
       const before = page.lastRun.comments.all.length;
       await page.lastRun.comments.until("two comments", () => page.lastRun.comments.all.length >= before + 2);
     };
     await quiet();
     speech.says("Hello ");
-    await page.lastRun.until("TEXT_MESSAGE_CONTENT");
+    await page.until("TEXT_MESSAGE_CONTENT");
     await quiet();
     speech.says("to you.");
     speech.ends();
@@ -287,7 +331,7 @@ for (const client of CLIENTS) {
 
     const said = page.say("Tell me.");
     const asked = await upstream.asked.until("the model is asked", () => true);
-    await page.lastRun.until("TEXT_MESSAGE_CONTENT");
+    await page.until("TEXT_MESSAGE_CONTENT");
     page.agent.abortRun();
     await said;
 
@@ -295,6 +339,32 @@ for (const client of CLIENTS) {
     assert.equal(page.ends[0].code, "abort");
     await page.say("And now?");
     assert.equal(page.said.at(-1), "assistant: The end.");
+  });
+
+  test(`${name}: a run whose page has gone goes on, if the server is told so`, async (test) => {
+    const provider = await Provider.start(test);
+    const config = `model = "local/any"\n[agui]\nonDisconnect = "continue"\n${provider.config}`;
+    const server = await Server.start(test, { config });
+    const page = new AguiPage(test, server, client);
+
+    const said = page.say("Hello");
+    const speech = await provider.asked();
+    speech.says("Hello ");
+    await page.until("TEXT_MESSAGE_CONTENT");
+    page.agent.abortRun();
+    await said;
+    // Word by word, so that the server has the time to see that the page has gone; somebody else reads along.
+    const { body } = await fetch(`${server.url}/api/chat/thread/stream`, { signal: server.closing });
+    const told = body?.pipeThrough(new TextDecoderStream()).getReader() ?? assert.fail("nothing is told");
+    for (const word of ["to ", "you ", "and ", "to ", "all."]) {
+      speech.says(word);
+      await until(`"${word}" is told`, async () => (await told.read()).value?.includes(`"${word}"`) ?? false);
+    }
+    speech.ends();
+    await until("the answer is there", async () => {
+      const { body } = await ask(server, "/session/thread/message");
+      return body.at(-1).parts.some(({ text }) => text === "Hello to you and to all.");
+    });
   });
 
   test(`${name}: a server that is stopped ends its runs`, async (test) => {
@@ -306,12 +376,37 @@ for (const client of CLIENTS) {
     const said = page.say("Hello");
     const speech = await provider.asked();
     speech.says("Hel");
-    await page.lastRun.until("TEXT_MESSAGE_CONTENT");
+    await page.until("TEXT_MESSAGE_CONTENT");
     await server.stop("SIGTERM");
     const run = await said;
 
     assert.deepEqual(run.story, ["RUN_STARTED", ...TEXT, "RUN_ERROR"]);
     assert.equal(page.ends.length, 1);
+  });
+
+  test(`${name}: two pages of one thread: one is answered after the other, and leaves without it`, async (test) => {
+    const provider = await Provider.start(test);
+    const server = await Server.start(test, { config: `model = "local/any"\n${provider.config}` });
+    const [one, two, three] = [1, 2, 3].map(() => new AguiPage(test, server, client));
+
+    const saidByOne = one.say("I am one");
+    const first = await provider.asked();
+    const saidByTwo = two.say("I am two");
+    await two.until("RUN_STARTED");
+    const saidByThree = three.say("I am three");
+    await three.until("RUN_STARTED");
+    two.agent.abortRun();
+    await saidByTwo;
+    first.says("Hello, one.");
+    first.ends();
+    await saidByOne;
+    const last = await provider.asked();
+    last.says("Hello, three.");
+    last.ends();
+    await saidByThree;
+
+    assert.deepEqual(one.said, ["user: I am one", "assistant: Hello, one."]);
+    assert.deepEqual(three.said, ["user: I am three", "assistant: Hello, three."]);
   });
 
   test(`${name}: two threads at the same time do not hear each other`, async (test) => {
@@ -324,7 +419,7 @@ for (const client of CLIENTS) {
     const saidToTwo = two.say("hello two");
     const second = await provider.asked();
     second.says("this is two");
-    await two.lastRun.until("TEXT_MESSAGE_CONTENT");
+    await two.until("TEXT_MESSAGE_CONTENT");
     first.says("this is one");
     first.ends();
     await saidToOne;

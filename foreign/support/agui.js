@@ -38,6 +38,7 @@ export const CLIENTS = [
  * @property {{ description: string, value: string }[]} [context]
  * @property {any[]} [messages] what was said before
  * @property {any} [state]
+ * @property {Record<string, string>} [headers]
  * @property {RegExp} [complaints] what the client may complain about
  */
 
@@ -55,6 +56,7 @@ export class AguiPage {
   #client;
   #tools;
   #parameters;
+  #asked = 0;
 
   /**
    * Opens a page. What its client complains about fails the test.
@@ -79,6 +81,7 @@ export class AguiPage {
     this.agent = new client.client.HttpAgent({
       url: server.url + path,
       threadId,
+      headers: settings.headers,
       fetch: this.tap.fetch,
       initialMessages: messages,
       initialState: state,
@@ -87,7 +90,7 @@ export class AguiPage {
 
   /** All runs of the page, in order. */
   get runs() {
-    return this.tap.runs;
+    return this.tap.runs.all;
   }
 
   /** The run that began last. */
@@ -134,10 +137,21 @@ export class AguiPage {
         void this.ends.push({ outcome, interrupts, pendingToolCallIds }),
       onRunErrorEvent: ({ event: { message, code } }) => void this.ends.push({ message, code }),
     };
+    this.#asked += 1;
     /** @type {Promise<unknown>} */
     const running = this.agent.runAgent({ ...this.#parameters, ...parameters }, subscriber);
     await within("the run is over", running);
     return this.lastRun;
+  }
+
+  /**
+   * The first event of that type of the run that is under way, now or later.
+   *
+   * @param {string} type
+   */
+  async until(type) {
+    const run = await this.tap.runs.until("it is asked for", (run) => run === this.runs[this.#asked - 1]);
+    return run.until(type);
   }
 
   /**

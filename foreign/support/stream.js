@@ -209,9 +209,9 @@ export class Run {
 export class Tap {
   /**
    * All runs that were asked for, in order.
-   * @type {Run[]}
+   * @type {Log<Run>}
    */
-  runs = [];
+  runs = new Log();
 
   #server;
 
@@ -224,8 +224,8 @@ export class Tap {
   constructor(test, server) {
     this.#server = server;
     test.after(async () => {
-      assert.ok(this.runs.length > 0, "nothing was asked for");
-      for (const run of this.runs) {
+      assert.ok(this.runs.all.length > 0, "nothing was asked for");
+      for (const run of this.runs.all) {
         await within(`the run ${run.path} has been read`, run.over);
         await run.check();
         assert.deepEqual(run.problems, [], `the run ${run.path}`);
@@ -242,7 +242,7 @@ export class Tap {
   fetch = async (url, options) => {
     const isReplay = new Headers(options.headers).has("last-event-id");
     const run = new Run(url.slice(this.#server.url.length), JSON.parse(String(options.body)), isReplay);
-    this.runs.push(run);
+    this.runs.add(run);
     try {
       const response = await fetch(url, options);
       run.status = response.status;
@@ -272,7 +272,7 @@ export class Tap {
         signal,
       }),
     );
-    const run = this.runs.at(-1) ?? assert.fail("no run");
+    const run = this.runs.all.at(-1) ?? assert.fail("no run");
     if (!response.ok) return { run, status: response.status, body: await response.json() };
     // How it ends is told by the run itself.
     response.text().catch(() => {});
