@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { AguiPage, CLIENTS } from "../support/agui.js";
-import { test } from "../support/patience.js";
+import { GREET, Laptop } from "../support/laptop.js";
+import { test, within } from "../support/patience.js";
 import { Provider } from "../support/provider.js";
 import { Server } from "../support/server.js";
 import { Tap } from "../support/stream.js";
@@ -210,29 +211,134 @@ test("threads: a run goes on when its reader leaves, and another reads on where 
   assert.deepEqual((await ask(server, path)).body.events, events);
 });
 
+test("threads: a run is told to all who read along", async (test) => {
+  const provider = await Provider.start(test);
+  const server = await Server.start(test, { config: `model = "local/any"\n${provider.config}` });
+  const tap = new Tap(test, server);
+  const { threadId, runId } = await newThread(server);
+  const path = `${ROOM}/${threadId}/${runId}`;
+  const said = input(threadId, runId, "Hello");
+
+  const { run: first } = await tap.post(path, said);
+  const speech = await provider.asked();
+  speech.says("Hello ");
+  const { run: second } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
+  await second.until("TEXT_MESSAGE_CONTENT");
+  speech.says("to you.");
+  speech.ends();
+  await Promise.all([first.over, second.over]);
+
+  assert.deepEqual(second.events.all, first.events.all.slice(1));
+  // Whoever has seen all of it, or says so, is told its end again: no stream is without one.
+  for (const seen of [first.ids.at(-1) ?? "", `${runId}:1000`]) {
+    const { run } = await tap.post(path, said, { headers: { "last-event-id": seen } });
+    await run.over;
+    assert.deepEqual([run.ids, run.events.all], [first.ids.slice(-1), first.events.all.slice(-1)]);
+  }
+});
+
+test("threads: a call that has to be allowed: the run ends with the question, the next answers it", async (test) => {
+  const { server, upstream } = await start(test, '[agents.default.permission]\nclient_tools = "ask"');
+  const laptop = await Laptop.connect(test, server, "laptop", { greet: GREET });
+  upstream.says("Greet.", { toolCalls: [call("call_1", "client_laptop_greet", { name: "Ada" })] });
+  upstream.says("Hello, Ada!", { content: "Greeted." });
+  const tap = new Tap(test, server);
+  const { threadId, runId } = await newThread(server);
+  const forwardedProps = { clientID: "laptop" };
+
+  const { run: asking } = await tap.post(`${ROOM}/${threadId}/${runId}`, {
+    ...input(threadId, runId, "Greet."),
+    forwardedProps,
+  });
+  await asking.over;
+  const [{ id: interruptId }] = asking.last.outcome.interrupts;
+  const { body: next } = await post(server, `${ROOM}/${threadId}`, { parent_run_id: runId });
+  const { run: answering } = await tap.post(`${ROOM}/${threadId}/${next.run_id}`, {
+    ...input(threadId, next.run_id, "Greet."),
+    messages: asking.input.messages,
+    forwardedProps,
+    resume: [{ interruptId, status: "resolved", payload: { approved: true } }],
+  });
+  await answering.over;
+
+  assert.deepEqual(answering.story, ["RUN_STARTED", "TOOL_CALL_RESULT", ...TEXT, "RUN_FINISHED"]);
+  assert.equal(laptop.calls.all.length, 1);
+});
+
 test("threads: a run is stored, and told again after a restart", async (test) => {
   const upstream = await Upstream.start(test);
   upstream.says("Hello", { content: "Hello to you." });
-  const data = await mkdtemp(join(tmpdir(), "handback-threads-"));
-  const config = `model = "mock/some-model"\n${upstream.config}`;
-  const first = await Server.start(test, { config, data });
+  const { first, restart } = await startTwice(test, `model = "mock/some-model"\n${upstream.config}`);
   const { threadId, runId } = await newThread(first);
   const path = `${ROOM}/${threadId}/${runId}`;
   const said = input(threadId, runId, "Hello");
   const { run } = await new Tap(test, first).post(path, said);
   await run.over;
-  await first.stop("SIGTERM");
 
-  const second = await Server.start(test, { config, data });
-  const tap = new Tap(test, second);
+  const tap = new Tap(test, await restart("SIGTERM"));
 
   assert.equal((await tap.post(path, said)).status, 400);
   const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
   await replay.over;
   assert.deepEqual(replay.events.all, run.events.all.slice(1));
-  await second.stop();
-  await rm(data, { recursive: true, force: true });
 });
+
+for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
+  test(`threads: a run that ${signal} breaks off has an end, after a restart too`, async (test) => {
+    const provider = await Provider.start(test);
+    const config = `model = "local/any"\n[limits]\ndrainTimeout = 100\n${provider.config}`;
+    const { first, restart } = await startTwice(test, config);
+    const { threadId, runId } = await newThread(first);
+    const path = `${ROOM}/${threadId}/${runId}`;
+    const said = input(threadId, runId, "Hello");
+    const { run } = await new Tap(test, first).post(path, said);
+    const speech = await provider.asked();
+    speech.says("Hello ");
+    await run.until("TEXT_MESSAGE_CONTENT");
+
+    const second = await restart(signal);
+
+    const told = run.events.all;
+    if (signal === "SIGTERM") assert.deepEqual(run.last.type, "RUN_ERROR");
+    const tap = new Tap(test, second);
+    const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
+    await within("it ends", replay.over);
+    assert.equal(replay.last.type, "RUN_ERROR");
+    // What was told before has been so.
+    assert.deepEqual(replay.events.all.slice(0, told.length - 1), told.slice(1));
+    const { body: stored } = await ask(second, path);
+    assert.deepEqual([typeof stored.finished, stored.events.slice(1)], ["string", replay.events.all]);
+    const { status, body: next } = await post(second, `${ROOM}/${threadId}`, { parent_run_id: runId });
+    assert.equal(status, 200);
+    const { run: again } = await tap.post(`${ROOM}/${threadId}/${next.run_id}`, {
+      ...input(threadId, next.run_id, "Well?"),
+    });
+    const answer = await provider.asked();
+    answer.says("I am back.");
+    answer.ends();
+    await again.over;
+    assert.equal(again.last.type, "RUN_FINISHED");
+  });
+}
+
+/**
+ * A server that remembers, and a way to start it again.
+ *
+ * @param {import("node:test").TestContext} test
+ * @param {string} config
+ */
+async function startTwice(test, config) {
+  const data = await mkdtemp(join(tmpdir(), "handback-threads-"));
+  const first = await Server.start(test, { config, data });
+  const restart = async (/** @type {NodeJS.Signals} */ signal) => {
+    await first.stop(signal);
+    const second = await Server.start(test, { config, data });
+    // It is stopped by then: what was set up first is cleaned up first.
+    test.after(() => rm(data, { recursive: true, force: true }));
+    return second;
+  };
+  return { first, restart };
+}
 
 for (const client of CLIENTS) {
   const { name } = client;
