@@ -299,6 +299,104 @@ for (const client of CLIENTS) {
     assert.deepEqual(results(upstream.asked.all[2]), { call_1: "Oslo" });
   });
 
+  test(`${name}: results, and something that the user says besides`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Be quick.", { content: "In Oslo." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Where?");
+
+    page.answer();
+    await page.say("Be quick.");
+
+    assert.deepEqual(told(upstream.asked.all[1]), page.said.slice(0, -1));
+    assert.deepEqual(page.said, [
+      "user: Where?",
+      "assistant: locate {}",
+      "tool: Oslo",
+      "user: Be quick.",
+      "assistant: In Oslo.",
+    ]);
+  });
+
+  test(`${name}: the same results from two pages at once are answered once`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Oslo", { content: "In Oslo." }, { latency: 50, chunkSize: 2 });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Where?");
+    page.answer();
+    const other = new AguiPage(test, server, client, { tools: TOOLS, messages: page.agent.messages });
+
+    await Promise.all([page.run(), other.run()]);
+
+    assert.deepEqual([page.said.at(-1), other.said.at(-1)], ["assistant: In Oslo.", "assistant: In Oslo."]);
+    assert.equal(upstream.asked.all.length, 2);
+  });
+
+  test(`${name}: thoughts, calls and texts in any order of one step, in small pieces`, async (test) => {
+    const { server, upstream } = await start(test);
+    const { name: tool, arguments: input } = call("", "pick", { title: "a coloúr 🎨" });
+    upstream.says(
+      "A color?",
+      {
+        reasoning: "They want a color.",
+        blocks: [
+          { type: "toolCall", id: "call_1", name: tool, arguments: input },
+          { type: "text", text: "I ask." },
+          { type: "toolCall", id: "call_2", name: "locate", arguments: "{}" },
+          { type: "text", text: "And look." },
+        ],
+      },
+      { chunkSize: 3 },
+    );
+    upstream.says("Oslo", { content: "So be it." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    const first = await page.say("A color?");
+
+    assert.deepEqual(
+      page.open.map(({ name, input }) => [name, input]),
+      [
+        ["pick", { title: "a coloúr 🎨" }],
+        ["locate", {}],
+      ],
+    );
+    assert.ok(first.all("TOOL_CALL_ARGS").length > 4, "the arguments come in pieces");
+    // No message is there twice.
+    const ids = page.agent.messages.map(({ id }) => id);
+    assert.deepEqual(ids, [...new Set(ids)]);
+    const texts = page.agent.messages.map((message) => (message.role === "assistant" ? message.content : ""));
+    assert.equal(texts.join(""), "I ask.And look.");
+
+    page.answer();
+    await page.run();
+
+    assert.equal(page.said.at(-1), "assistant: So be it.");
+    assert.deepEqual(results(upstream.asked.all[1]), { call_1: "picked a coloúr 🎨", call_2: "Oslo" });
+  });
+
+  test(`${name}: calls that cannot be made: of no tool, and with arguments that are no JSON`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Go.", {
+      toolCalls: [call("call_1", "fly"), { id: "call_2", name: "pick", arguments: '{"title": "a c' }],
+    });
+    upstream.says("", { content: "I cannot." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+
+    const run = await page.say("Go.");
+
+    const calls = run.all("TOOL_CALL_START").map(({ toolCallId }) => toolCallId);
+    assert.deepEqual(
+      run
+        .all("TOOL_CALL_RESULT")
+        .map(({ toolCallId }) => toolCallId)
+        .toSorted(),
+      calls.toSorted(),
+    );
+    assert.deepEqual([calls.length, page.said.at(-1), run.last.type], [2, "assistant: I cannot.", "RUN_FINISHED"]);
+  });
+
   test(`${name}: a user who says something else leaves the open call behind`, async (test) => {
     const { server, upstream } = await start(test);
     upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
@@ -311,6 +409,22 @@ for (const client of CLIENTS) {
     assert.equal(page.said.at(-1), "assistant: As you like.");
     assert.deepEqual(results(upstream.asked.all[1]), { call_1: NOT_RUN });
     assert.equal(told(upstream.asked.all[1]).at(-1), "user: Never mind.");
+  });
+
+  test(`${name}: results of a call that was left behind and of one that is open`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("A color?", { toolCalls: [call("call_2", "pick", { title: "a color" })] });
+    upstream.says("picked a color", { content: "So be it." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS });
+    await page.say("Where?");
+    await page.say("A color?");
+
+    page.answer();
+    await page.run();
+
+    assert.deepEqual(page.said.slice(-3), ["tool: Oslo", "tool: picked a color", "assistant: So be it."]);
+    assert.deepEqual(results(upstream.asked.all[2]), { call_1: NOT_RUN, call_2: "picked a color" });
   });
 
   test(`${name}: a page that was reloaded answers the call`, async (test) => {
