@@ -123,6 +123,8 @@ test("threads: what is not there, or belongs elsewhere", async (test) => {
     [400, await post(server, `${ROOM}/${threadId}`, { parent_run_id: nobody })],
     [400, await tap.post(`${ROOM}/${threadId}/${runId}`, { ...said, runId: nobody })],
     [400, await tap.post(`${ROOM}/${threadId}/${runId}`, { ...said, threadId: nobody })],
+    [400, await tap.post(`${ROOM}/${threadId}/${runId}`, { ...said, messages: [] })],
+    [400, await tap.post(`${ROOM}/${threadId}/${runId}`, { ...said, tools: [{ name: "list_tools" }] })],
   ];
 
   for (const [place, [expected, { status, body }]] of /** @type {[number, any][]} */ ([...refused.entries()])) {
@@ -235,6 +237,23 @@ test("threads: a run is told to all who read along", async (test) => {
     await run.over;
     assert.deepEqual([run.ids, run.events.all], [first.ids.slice(-1), first.events.all.slice(-1)]);
   }
+});
+
+test("threads: a thread that is deleted takes its run along", async (test) => {
+  const provider = await Provider.start(test);
+  const server = await Server.start(test, { config: `model = "local/any"\n${provider.config}` });
+  const tap = new Tap(test, server);
+  const { threadId, runId } = await newThread(server);
+  const { run } = await tap.post(`${ROOM}/${threadId}/${runId}`, input(threadId, runId, "Hello"));
+  const speech = await provider.asked();
+  speech.says("Hello ");
+  await run.until("TEXT_MESSAGE_CONTENT");
+
+  assert.equal((await ask(server, `${ROOM}/${threadId}`, { method: "DELETE" })).status, 204);
+  await within("the run ends", run.over);
+
+  assert.deepEqual([run.last.type, run.last.code], ["RUN_ERROR", "cancelled"]);
+  assert.equal((await ask(server, `${ROOM}/${threadId}/${runId}`)).status, 404);
 });
 
 test("threads: a call that has to be allowed: the run ends with the question, the next answers it", async (test) => {

@@ -427,6 +427,26 @@ for (const client of CLIENTS) {
     assert.deepEqual(results(upstream.asked.all[2]), { call_1: NOT_RUN, call_2: "picked a color" });
   });
 
+  test(`${name}: the result of a call that was left behind alone is nothing to answer`, async (test) => {
+    const { server, upstream } = await start(test);
+    upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
+    upstream.says("Never mind.", { content: "As you like." });
+    upstream.says("And now?", { content: "Nothing new." });
+    const page = new AguiPage(test, server, client, { tools: TOOLS, complaints: /HTTP 409/ });
+    await page.say("Where?");
+    await page.say("Never mind.");
+
+    page.answer();
+    await assert.rejects(page.run(), (/** @type {any} */ error) => {
+      assert.deepEqual([error.status, error.payload.code], [409, "CONFLICT"]);
+      return true;
+    });
+
+    await page.say("And now?");
+    assert.equal(page.said.at(-1), "assistant: Nothing new.");
+    assert.deepEqual(results(upstream.asked.all[2]), { call_1: NOT_RUN });
+  });
+
   test(`${name}: a page that was reloaded answers the call`, async (test) => {
     const { server, upstream } = await start(test);
     upstream.says("Where?", { toolCalls: [call("call_1", "locate")] });
