@@ -167,6 +167,21 @@ for (const client of CLIENTS) {
     assert.deepEqual([other.said.at(-1), laptop.calls.all], ["assistant: Too late.", []]);
   });
 
+  test(`${name}: an interrupt that nobody answered in time, while the model is told so`, async (test) => {
+    const late = await interrupted(test, client, { config: "[clientTools]\napprovalTimeout = 50" });
+    const { upstream, laptop, page, interrupts, server, settings } = late;
+    const never = { ttftMs: 60_000, interChunkDelaysMs: [], totalDurationMs: 60_000 };
+    upstream.says("", { content: "Nobody says whether I may." }, { recordedTimings: never });
+    const [{ id: interruptId }] = interrupts;
+    await upstream.asked.until("the model is told", ({ body }) => body.messages.at(-1).role === "tool");
+    const other = new AguiPage(test, server, client, { ...settings, messages: page.agent.messages });
+
+    const run = await other.run({ resume: [{ interruptId, ...APPROVED }] });
+
+    assert.deepEqual([run.story, run.last.code], [["RUN_STARTED", "RUN_ERROR"], "unknown_interrupt"]);
+    assert.deepEqual(laptop.calls.all, []);
+  });
+
   test(`${name}: nothing else is answered while an interrupt is open`, async (test) => {
     const { upstream, page, server, settings } = await interrupted(test, client);
     // The client itself refuses to, as long as it knows of the interrupt.
