@@ -136,14 +136,18 @@ impl Threads {
     /// Follows what a run tells, from that number on; of one that is over and has told no more, its last word.
     pub async fn follow(&self, session: &SessionId, run: &RunId, from: usize) -> Result<RunFollower, StoreError> {
         let log = self.lock().get(&(session.clone(), run.clone())).cloned();
-        if let Some(log) = log {
-            let next = from.min(log.lock().events.len());
-            return Ok(RunFollower { log, next });
-        }
-        let events = self.store().run_events(session, run, 0).await?;
-        let next = from.min(events.len().saturating_sub(1));
-        let told = Mutex::new(Told { events, is_over: true });
-        Ok(RunFollower { log: Arc::new(Log { told, more: Notify::new() }), next })
+        let log = match log {
+            Some(log) => log,
+            None => {
+                let events = self.store().run_events(session, run, 0).await?;
+                Arc::new(Log { told: Mutex::new(Told { events, is_over: true }), more: Notify::new() })
+            }
+        };
+        let next = {
+            let told = log.lock();
+            from.min(told.events.len().saturating_sub(usize::from(told.is_over)))
+        };
+        Ok(RunFollower { log, next })
     }
 
     /// Ends the runs that an earlier process has left, each with these last words.
@@ -164,8 +168,11 @@ impl Log {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, events: Vec<Arc<str>>) {
-        self.lock().events.extend(events);
+    fn tell(&self, events: Vec<Arc<str>>, is_over: bool) {
+        let mut told = self.lock();
+        told.events.extend(events);
+        told.is_over = is_over;
+        drop(told);
         self.more.notify_waiters();
     }
 }
@@ -203,7 +210,7 @@ impl Teller {
 
     /// Tells events. They are kept as fast as the store can; nothing waits for it.
     pub fn tell(&mut self, events: Vec<Arc<str>>) {
-        self.under_way.log.tell(events);
+        self.under_way.log.tell(events, false);
         if let Some((kept, saving)) = &mut self.saving {
             let Some(saved) = saving.now_or_never() else { return };
             self.kept = if_saved(&self.run.id, saved, *kept, self.kept);
@@ -230,7 +237,7 @@ impl Teller {
         let finished = Some(self.under_way.threads.0.hub.clock().time());
         let run = Arc::new(ThreadRun { finished, usage: Some(usage), ..ThreadRun::clone(&self.run) });
         if_saved(&self.run.id, self.under_way.threads.store().save_run(&run).await, 0, 0);
-        self.under_way.log.tell(events);
+        self.under_way.log.tell(events, true);
     }
 
     /// The run was not begun after all, and can be started again.
@@ -279,3 +286,6 @@ impl RunFollower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

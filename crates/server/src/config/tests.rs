@@ -96,6 +96,7 @@ fn defaults() {
     assert!(rows.iter().all(|row| row.source == "default"));
     let rows: Vec<String> = rows.into_iter().map(|row| format!("{} = {}", row.key, row.value)).collect();
     let expected = [
+        "agui.onDisconnect = cancel",
         "allowedHosts = ",
         "auth.keys = ",
         "auth.publicKey = ",
@@ -253,7 +254,8 @@ fn unknown_keys() {
         (
             Place::new().toml("client_tools.defaultTimeout = 5"),
             "file work/handback.toml: unknown key client_tools (did you mean clientTools?); allowed here: listen, \
-             data, ephemeral, model, providers, agents, tools, clientTools, auth, cors, allowedHosts, log, logFormat, limits",
+             data, ephemeral, model, providers, agents, tools, clientTools, agui, auth, cors, allowedHosts, log, \
+             logFormat, limits",
         ),
         (
             Place::new().json(r#"{"auth": {"x.`, expected ` y": "geheim"}}"#),

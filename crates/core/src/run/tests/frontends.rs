@@ -296,3 +296,78 @@ async fn several_who_begin_anew_at_once_leave_one_conversation() {
         .collect();
     assert_eq!(parents, [None, Some(first.user.id.clone())], "{:?}", history(&world, &session).await);
 }
+
+/// What of a session is stored, message by message.
+async fn stored(world: &World, session: &Arc<Session>) -> Vec<Vec<String>> {
+    world.sessions.messages(&session.id).await.unwrap().iter().map(|message| brief(message)).collect()
+}
+
+fn broken() -> Said {
+    Said::Error(TurnError::Provider { message: "broken".to_owned(), status: None, retryable: true })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_failed_is_taken_up_where_it_was() {
+    let partial = vec![Said::Event(ModelEvent::Text("half".to_owned())), broken()];
+    let steps = vec![calls(&[("page", "{}")]), partial, text("whole")];
+    let world = world(steps, Permission::Allow);
+    let session = chat(&world).await;
+    let prompted = say(&world, &session, &["page"]).await;
+    let last = prompted.answer.unwrap().await.unwrap();
+    let PartBody::Tool(tool) = &last.parts[1].body else { panic!("a call") };
+    let result = ToolResult::Failed("no".to_owned());
+    let (call, user) = (tool.call.clone(), prompted.user);
+    let gone_on = world.sessions.go_on(&session, &user, &last.id, audience(&[]), vec![(call, result)]).await.unwrap();
+    gone_on.answer.unwrap().await.unwrap();
+    let again = world.sessions.try_again(&session, &user, audience(&[])).await.unwrap();
+    again.answer.unwrap().await.unwrap();
+    let step = ["start", "page {} ✗ no", "finish tool-calls"];
+    assert_eq!(
+        stored(&world, &session).await,
+        [vec!["text go"], step.to_vec(), vec!["start", "text whole", "finish stop"]]
+    );
+    // The results are those that were kept: nobody had to bring them again.
+    assert_eq!(world.shown().last().unwrap()["results"], json!(["no"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_failed_turn_has_done_is_not_forgotten() {
+    let call_and_break = |name: &str| {
+        let mut said = calls(&[(name, "{}")]);
+        said.pop();
+        said.push(broken());
+        said
+    };
+    let world = world(vec![call_and_break("page"), text("whole")], Permission::Allow);
+    let session = chat(&world).await;
+    let prompted = say(&world, &session, &["page"]).await;
+    prompted.answer.unwrap().await.unwrap();
+    let again = world.sessions.try_again(&session, &prompted.user, audience(&[])).await.unwrap();
+    again.answer.unwrap().await.unwrap();
+    assert_eq!(
+        stored(&world, &session).await,
+        [
+            vec!["text go"],
+            vec!["start", "page {} ✗ Not finished: broken", "error broken"],
+            vec!["start", "text whole", "finish stop"]
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_turn_is_stopped_and_others_go_on() {
+    let hang = vec![Said::Hang(Arc::default())];
+    let world = world(vec![hang, text("third")], Permission::Allow);
+    let session = chat(&world).await;
+    let first = say(&world, &session, &[]).await;
+    let second = say(&world, &session, &[]).await;
+    let third = say(&world, &session, &[]).await;
+    world.sessions.stop_turn(&session.id, &second.user.id);
+    assert!(second.answer.unwrap().await.is_err(), "it never runs");
+    assert!(second.feed.unwrap().follow().next().await.is_none());
+    world.sessions.stop_turn(&session.id, &MessageId::parse("unknown").unwrap());
+    world.sessions.stop_turn(&session.id, &first.user.id);
+    let stopped = first.answer.unwrap().await.unwrap();
+    assert_eq!(stopped.error(), Some(&TurnError::Aborted("The turn was aborted".to_owned())));
+    assert_eq!(brief(&third.answer.unwrap().await.unwrap()), ["start", "text third", "finish stop"]);
+}

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{CallId, MessageId, PermissionId};
 use handback_core::message::{Message, Session, ToolResult};
-use handback_core::permission::{Answer, NotAnswered};
+use handback_core::permission::{Answer, NotAnswered, Reply};
 use handback_core::sessions::{
     Audience, Feed, Follower, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions,
 };
@@ -35,9 +34,25 @@ pub(super) struct Run {
     /// What came of calls that the turn ends with: it goes on with them at once.
     results: Vec<(CallId, ToolResult)>,
     audience: Audience,
-    /// When whoever reads it may not any more.
-    expires: Option<Instant>,
+    reader: Reader,
     is_over: bool,
+}
+
+/// Whoever reads a run.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// When it may not any more.
+    pub(super) expires: Option<Instant>,
+    /// Whether the run is stopped when it leaves.
+    pub(super) takes_run_along: bool,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.left();
+        }
+    }
 }
 
 /// A turn that a run tells.
@@ -66,6 +81,7 @@ impl Run {
                 }
                 Heard::Silence => self.go_on_or_end().await,
                 Heard::Expired => {
+                    self.left();
                     self.encoder.fail(Failure {
                         code: "token_expired",
                         message: "The token has expired; run again with a new one".to_owned(),
@@ -77,7 +93,7 @@ impl Run {
     }
 
     async fn hear(&mut self) -> Heard {
-        let expires = self.expires;
+        let expires = self.reader.expires;
         let expired = async {
             match expires {
                 Some(expires) => sleep_until(expires).await,
@@ -120,6 +136,10 @@ impl Run {
                 Err(error) => self.encoder.fail(Failure { code: "run_failed", message: error.to_string() }),
             }
         }
+        if self.encoder.has_heard_nothing() {
+            let message = "The turn was not run: the thread was deleted, or could not be kept".to_owned();
+            self.encoder.fail(Failure { code: "not_run", message });
+        }
         self.end();
     }
 
@@ -138,9 +158,9 @@ impl Run {
         self.is_over = true;
     }
 
-    /// Whoever reads it may do so for that long.
-    pub(super) fn ends_after(mut self, lifetime: Option<Duration>) -> Self {
-        self.expires = lifetime.map(|lifetime| Instant::now() + lifetime);
+    /// The run is read by this one.
+    pub(super) fn read_by(mut self, reader: Reader) -> Self {
+        self.reader = reader;
         self
     }
 
@@ -154,9 +174,9 @@ impl Run {
         self.is_over
     }
 
-    /// Stops the turns that it tells.
-    pub(super) fn stop(&self) {
-        for turn in &self.turns {
+    /// Whoever reads it has left.
+    fn left(&self) {
+        for turn in self.turns.iter().filter(|_| self.reader.takes_run_along) {
             self.sessions.stop_turn(&self.session.id, &turn.user.id);
         }
     }
@@ -181,7 +201,13 @@ pub(super) async fn begin(
         principal.must_be_client(input.client.get_or_insert_with(|| own.client.clone()))?;
         principal.session(Some(input.thread.clone()))?;
     }
-    must_be_possible(app, principal, agent, &input).await?;
+    if let Some(draft) = must_be_possible(app, principal, agent, &input).await?
+        && !input.resume.is_empty()
+    {
+        // No thread is made to say that there is nothing in it to answer.
+        let session = Arc::new(draft);
+        return Ok(Beginning { app, principal, agent, session, input }.unknown_interrupt());
+    }
     let agent_of_new = Some(agent.unwrap_or(DEFAULT_AGENT).into());
     let new = NewSession { client: input.client.clone(), agent: agent_of_new, ..NewSession::default() };
     let session = app.sessions().get_or_create(input.thread.clone(), new).await?;
@@ -190,8 +216,14 @@ pub(super) async fn begin(
     Beginning { app, principal, agent, session, input }.begin().await
 }
 
-/// Refuses what cannot be done, before anything is changed: no thread is made, stopped or forgotten for it.
-async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>, input: &Input) -> Result<(), Problem> {
+/// Refuses what cannot be done, before anything is changed: no thread is made, stopped or forgotten for it. Gives the
+/// thread as it would be made, if there is none.
+async fn must_be_possible(
+    app: &App,
+    principal: &Principal,
+    agent: Option<&str>,
+    input: &Input,
+) -> Result<Option<Session>, Problem> {
     let sessions = app.sessions();
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
@@ -208,13 +240,14 @@ async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>,
         Err(SessionError::Unknown(_)) => None,
         Err(error) => return Err(error.into()),
     };
+    let is_new = known.is_none();
     let mut shown = match known {
         Some(session) => {
             must_own(principal, &session)?;
             Session::clone(&session)
         }
         None => {
-            if input.said.is_empty() && input.history.first.is_none() {
+            if input.said.is_empty() && input.history.first.is_none() && input.resume.is_empty() {
                 return Err(nothing_new());
             }
             // It will be taken up.
@@ -227,7 +260,8 @@ async fn must_be_possible(app: &App, principal: &Principal, agent: Option<&str>,
     {
         return Err(SessionError::Forbidden.into());
     }
-    page::must_not_shadow(&input.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
+    page::must_not_shadow(&input.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))?;
+    Ok(is_new.then_some(shown))
 }
 
 fn nothing_new() -> Problem {
@@ -289,7 +323,7 @@ impl Beginning<'_> {
             turns: turns.collect(),
             results: std::mem::take(&mut self.input.results),
             audience: self.audience(),
-            expires: None,
+            reader: Reader::default(),
             is_over: false,
         }
     }
@@ -301,6 +335,11 @@ impl Beginning<'_> {
         let mut run = self.run(encoder, []);
         run.end();
         run
+    }
+
+    fn unknown_interrupt(self) -> Run {
+        let message = "There is no such interrupt: it was answered, or its time is over, and its turn is over too";
+        self.failed("unknown_interrupt", message.to_owned())
     }
 
     fn of_prompted(mut self, prompted: Prompted) -> Run {
@@ -330,10 +369,7 @@ impl Beginning<'_> {
 
     /// Answers the questions that an earlier run ended with, and tells how its turn goes on.
     async fn resume(mut self) -> Result<Run, Problem> {
-        let Some(feed) = self.sessions().feed(&self.session.id) else {
-            let message = "There is no such interrupt: it was answered, or its time is over, and its run is over too";
-            return Ok(self.failed("unknown_interrupt", message.to_owned()));
-        };
+        let Some(feed) = self.sessions().feed(&self.session.id) else { return Ok(self.unknown_interrupt()) };
         let mut answers: Vec<(PermissionId, Answer)> = Vec::new();
         for resume in &self.input.resume {
             match decode::answer(resume) {
@@ -352,7 +388,9 @@ impl Beginning<'_> {
             return Err(nothing_new());
         };
         let mut encoder = self.encoder();
-        encoder.pass_over(answers.iter().map(|(ask, _)| ask.clone()));
+        if let Some(ask) = last_asked(&feed, &answers) {
+            encoder.pass_over(ask);
+        }
         // What the user says besides comes after it.
         let unknown = self.unknown().await?;
         let later = self.say(unknown).await?;
@@ -367,30 +405,26 @@ impl Beginning<'_> {
         Ok(self.run(encoder, [(user, feed)].into_iter().chain(later)))
     }
 
-    /// Whether all of these questions were asked in the turn, and can be answered so.
+    /// Whether all of these questions were asked in the turn, and can be answered so, or have been.
     fn must_be_answerable(
         &self,
         feed: &Feed,
         answers: &[(PermissionId, Answer)],
     ) -> Result<(), (&'static str, String)> {
-        let asked: HashSet<PermissionId> = feed.look(|told| {
-            let asks = told.iter().filter_map(|event| match event {
-                RunEvent::Asked(ask) => Some(ask.id.clone()),
-                _ => None,
-            });
-            asks.collect()
-        });
         for (id, answer) in answers {
-            if !asked.contains(id) {
-                return Err(("unknown_interrupt", format!("There is no interrupt {id} in this thread")));
+            let is_allowed = match ask_told(feed, id) {
+                None => return Err(("unknown_interrupt", format!("There is no interrupt {id} in this thread"))),
+                Some(is_allowed) => is_allowed,
+            };
+            if is_allowed.is_some_and(|is_allowed| is_allowed != (answer.reply != Reply::Reject)) {
+                let message = format!("Interrupt {id} was answered otherwise, or its time is over");
+                return Err(("unknown_interrupt", message));
             }
             if let (Some(ask), Some(input)) = (self.app.hub().ask(id), &answer.input) {
                 let checked = ask.call.tool.spec.schema.check(input, self.app.hub().limits());
                 checked.map_err(|error| {
-                    (
-                        "invalid_resume",
-                        format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {error}"),
-                    )
+                    let message = format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {error}");
+                    ("invalid_resume", message)
                 })?;
             }
         }
@@ -444,10 +478,21 @@ impl Beginning<'_> {
             None => {
                 // The same again: it is answered anew.
                 let Some(last) = self.input.said.last().cloned() else { return Err(nothing_new()) };
+                self.must_be_users(&last).await?;
                 self.sessions().prompt_anew(&self.session, self.prompt_of(last, true)).await?
             }
         };
         Ok(self.of_prompted(prompted))
+    }
+
+    /// Refuses what has the id of an answer: nothing is forgotten for it.
+    async fn must_be_users(&self, said: &Said) -> Result<(), Problem> {
+        let Some(id) = &said.message else { return Ok(()) };
+        let stored = self.sessions().messages(&self.session.id).await?;
+        match stored.iter().any(|message| message.id == *id && message.answers().is_some()) {
+            true => Err(SessionError::DuplicateMessage(id.clone()).into()),
+            false => Ok(()),
+        }
     }
 
     /// Calls that were the front end's to run are over when the user says something else: with what came of them, or
@@ -517,4 +562,23 @@ impl Beginning<'_> {
         run.end();
         run
     }
+}
+
+/// What a turn has told of a question: whether it was allowed, if that is known; `None` if it was not asked.
+fn ask_told(feed: &Feed, id: &PermissionId) -> Option<Option<bool>> {
+    let told = |event: &RunEvent| match event {
+        RunEvent::Asked(ask) if ask.id == *id => Some(None),
+        RunEvent::Answered(ask, reply) if ask.id == *id => Some(Some(*reply != Reply::Reject)),
+        _ => None,
+    };
+    feed.look(|events| events.iter().rev().find_map(told))
+}
+
+/// Of these questions, the one that a turn has asked last.
+fn last_asked(feed: &Feed, answers: &[(PermissionId, Answer)]) -> Option<PermissionId> {
+    let told = |event: &RunEvent| match event {
+        RunEvent::Asked(ask) if answers.iter().any(|(id, _)| *id == ask.id) => Some(ask.id.clone()),
+        _ => None,
+    };
+    feed.look(|events| events.iter().rev().find_map(told))
 }

@@ -1,0 +1,178 @@
+//! Runs that are started once, told to whoever follows, and kept.
+
+use serde_json::json;
+use serde_json::value::to_raw_value;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::clock::{Clock, Time};
+use crate::limits::Limits;
+use crate::message::Session;
+use crate::store::MemoryStore;
+
+/// A moment of the clock that always says the same.
+const NOW: Time = Time(1_767_225_600_000);
+
+async fn threads() -> (Threads, SessionId) {
+    let store = Arc::new(MemoryStore::default());
+    let session = SessionId::parse("thread").unwrap();
+    let kept = Session {
+        id: session.clone(),
+        client: None,
+        title: String::new(),
+        parent: None,
+        agent: None,
+        model: None,
+        metadata: None,
+        has_frontend: false,
+        approved: Default::default(),
+        created: NOW,
+        updated: NOW,
+    };
+    store.save_session(&Arc::new(kept)).await.unwrap();
+    let hub = Hub::new(Limits::default(), Clock::counting(), store, TaskTracker::new());
+    (Threads::new(hub), session)
+}
+
+fn input() -> Box<RawValue> {
+    to_raw_value(&json!({ "runId": "r" })).unwrap()
+}
+
+fn events(texts: &[&str]) -> Vec<Arc<str>> {
+    texts.iter().map(|text| (*text).into()).collect()
+}
+
+/// What a follower has at once.
+fn heard(follower: &mut RunFollower) -> Vec<(usize, String)> {
+    let next = || follower.next().now_or_never().flatten();
+    std::iter::from_fn(next).map(|(number, event)| (number, event.to_string())).collect()
+}
+
+fn numbered(from: usize, texts: &[&str]) -> Vec<(usize, String)> {
+    texts.iter().enumerate().map(|(place, text)| (from + place, (*text).to_owned())).collect()
+}
+
+/// A run, as JSON.
+async fn shown(threads: &Threads, session: &SessionId, run: &RunId) -> serde_json::Value {
+    serde_json::to_value(threads.run(session, run).await.unwrap().as_deref()).unwrap()
+}
+
+#[tokio::test]
+async fn a_run_is_started_once() {
+    let (threads, session) = threads().await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let again = |result: Result<Teller, NotStarted>| matches!(result, Err(NotStarted::Again(id)) if id == run.id);
+    let teller = threads.start(&session, &run.id, input()).await.unwrap();
+    assert!(again(threads.start(&session, &run.id, input()).await));
+    teller.finish(events(&["end"]), RunUsage::default()).await;
+    assert!(again(threads.start(&session, &run.id, input()).await));
+    let unknown = RunId::parse("nobody").unwrap();
+    assert!(matches!(threads.start(&session, &unknown, input()).await, Err(NotStarted::Unknown(id)) if id == unknown));
+    // Nothing is left of those who were refused.
+    assert!(threads.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_run_that_is_withdrawn_can_be_started() {
+    let (threads, session) = threads().await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let before = shown(&threads, &session, &run.id).await;
+    threads.start(&session, &run.id, input()).await.unwrap().withdraw().await.unwrap();
+    assert_eq!(shown(&threads, &session, &run.id).await, before);
+    threads.start(&session, &run.id, input()).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_follows_gets_everything_from_where_it_was() {
+    let (threads, session) = threads().await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut early = threads.follow(&session, &run.id, 0).await.unwrap();
+    assert_eq!(heard(&mut early), []);
+    teller.tell(events(&["a", "b"]));
+    let mut late = threads.follow(&session, &run.id, 1).await.unwrap();
+    // One who says that it has seen what was not told yet misses nothing of what comes.
+    let mut beyond = threads.follow(&session, &run.id, 99).await.unwrap();
+    teller.tell(events(&["c"]));
+    teller.finish(events(&["d", "end"]), RunUsage::default()).await;
+    for (follower, expected) in [
+        (&mut early, numbered(0, &["a", "b", "c", "d", "end"])),
+        (&mut late, numbered(1, &["b", "c", "d", "end"])),
+        (&mut beyond, numbered(2, &["c", "d", "end"])),
+    ] {
+        assert_eq!(heard(follower), expected);
+        assert_eq!(follower.next().await, None);
+    }
+    for (from, expected) in [
+        (0, numbered(0, &["a", "b", "c", "d", "end"])),
+        (4, numbered(4, &["end"])),
+        // Whoever has seen all of it hears its last word again: every stream ends with it.
+        (5, numbered(4, &["end"])),
+        (99, numbered(4, &["end"])),
+    ] {
+        assert_eq!(heard(&mut threads.follow(&session, &run.id, from).await.unwrap()), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_end_is_kept_before_it_is_told() {
+    let (threads, session) = threads().await;
+    let run = threads.create(&session, None, Some("first".to_owned())).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
+    teller.tell(events(&["a"]));
+    let usage = RunUsage { input_tokens: 1, output_tokens: 2, requests: 3, tool_calls: 4 };
+    let mut finishing = Box::pin(teller.finish(events(&["end"]), usage));
+    let is_finished = loop {
+        let ended = futures_util::poll!(finishing.as_mut()).is_ready();
+        let has_end = heard(&mut follower).iter().any(|(_, event)| event == "end");
+        let finished = shown(&threads, &session, &run.id).await["finished"].clone();
+        let stored = threads.store().run_events(&session, &run.id, 0).await.unwrap();
+        if has_end {
+            break (finished, stored);
+        }
+        assert!(!ended, "the end is told");
+    };
+    assert_eq!(is_finished, (json!(NOW), events(&["a", "end"])));
+    drop(finishing);
+    assert_eq!(
+        shown(&threads, &session, &run.id).await,
+        json!({ "id": run.id.as_str(), "session": "thread", "parent": null, "created": NOW, "started": NOW,
+            "finished": NOW, "label": "first", "input": { "runId": "r" },
+            "usage": { "input_tokens": 1, "output_tokens": 2, "requests": 3, "tool_calls": 4 } })
+    );
+}
+
+#[tokio::test]
+async fn nobody_follows_a_run_for_ever_that_broke_off() {
+    let (threads, session) = threads().await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
+    teller.tell(events(&["a"]));
+    drop(teller);
+    assert_eq!(heard(&mut follower), numbered(0, &["a"]));
+    assert_eq!(follower.next().await, None);
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_left_is_ended() {
+    let (threads, session) = threads().await;
+    let [left, silent, untouched, over] = [(), (), (), ()].map(|()| threads.create(&session, None, None));
+    let (left, silent, untouched, over) =
+        (left.await.unwrap(), silent.await.unwrap(), untouched.await.unwrap(), over.await.unwrap());
+    threads.start(&session, &left.id, input()).await.unwrap().tell(events(&["a", "b"]));
+    drop(threads.start(&session, &silent.id, input()).await.unwrap());
+    threads.start(&session, &over.id, input()).await.unwrap().finish(events(&["end"]), RunUsage::default()).await;
+    assert_eq!(threads.recover("gone").await.unwrap(), 2);
+    assert_eq!(threads.recover("gone").await.unwrap(), 0);
+    for (run, expected, finished) in [
+        (&left, events(&["a", "b", "gone"]), json!(NOW)),
+        (&silent, events(&["gone"]), json!(NOW)),
+        (&untouched, events(&[]), json!(null)),
+        (&over, events(&["end"]), json!(NOW)),
+    ] {
+        assert_eq!(threads.events(&session, &run.id).await.unwrap(), expected);
+        assert_eq!(shown(&threads, &session, &run.id).await["finished"], finished);
+    }
+}
