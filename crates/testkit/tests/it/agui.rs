@@ -1,7 +1,11 @@
 //! AG-UI over real sockets: what a front end posts, and the whole stream that it gets.
 
+mod bad_requests;
+mod ends;
 mod held;
+mod histories;
 mod interrupts;
+mod ownership;
 mod pages;
 mod plain;
 mod repeats;
