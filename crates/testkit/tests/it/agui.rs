@@ -9,6 +9,7 @@ mod ownership;
 mod pages;
 mod plain;
 mod repeats;
+mod threads;
 
 use handback_server::config::Config;
 use handback_testkit::agui::Page;

@@ -132,7 +132,8 @@ async fn results_of_calls_that_an_unknown_history_does_not_have_make_no_thread()
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "pick", "arguments": "{}" } });
     let calling = json!({ "id": "a1", "role": "assistant", "toolCalls": [call] });
     for said in [answer, calling] {
-        must_refuse(&world.server, &with("messages", json!([user("u1", "hi"), said, result("r1", "nobody", "x")]))).await;
+        must_refuse(&world.server, &with("messages", json!([user("u1", "hi"), said, result("r1", "nobody", "x")])))
+            .await;
     }
 }
 
