@@ -247,13 +247,15 @@ async fn must_be_possible(
             Session::clone(&session)
         }
         None => {
-            if input.said.is_empty() && input.history.first.is_none() && input.resume.is_empty() {
-                return Err(nothing_new());
-            }
             let draft = sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?;
             // It will be taken up.
             let said = earlier::read(&input.history, input.history.messages.len())?;
-            earlier::messages(app.hub(), &draft, &sessions.setup().default_model, said)?;
+            let earlier = earlier::messages(app.hub(), &draft, &sessions.setup().default_model, said)?;
+            let earlier: Vec<Arc<Message>> = earlier.into_iter().map(Arc::new).collect();
+            let calls: HashSet<&str> = input.results.iter().map(|(call, _)| call.as_str()).collect();
+            if input.said.is_empty() && input.resume.is_empty() && page::known(&earlier, &calls).is_none() {
+                return Err(nothing_new());
+            }
             draft
         }
     };
