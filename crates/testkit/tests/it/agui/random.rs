@@ -38,17 +38,47 @@ enum Said {
 fn said() -> impl Strategy<Value = Said> {
     let text = || prop::sample::select(vec!["", "Hello", " ", "\n\n", "data: x\n\n", "\u{1f600}"]);
     let tool = prop::sample::select(vec!["pick", "pick", "client_tab_t", "client_tab_u", "list_tools", "nobody", ""]);
-    let arguments = prop::sample::select(vec!["", "{}", "{\"n\":", "1}", "{\"n\":1}", "{\"n\":\"x\"}", "[", "null"]);
+    let arguments = prop::sample::select(vec!["", "{}", "{}", "{\"n\":", "1}", "{\"n\":1}", "{\"n\":\"x\"}", "["]);
     prop_oneof![
         3 => text().prop_map(Said::Text),
         2 => text().prop_map(Said::Thought),
-        4 => (0..3usize, tool).prop_map(|(index, tool)| Said::Call { index, tool }),
-        5 => (0..3usize, arguments).prop_map(|(index, delta)| Said::Arguments { index, delta }),
+        3 => (0..3usize, tool).prop_map(|(index, tool)| Said::Call { index, tool }),
+        3 => (0..3usize, arguments).prop_map(|(index, delta)| Said::Arguments { index, delta }),
         3 => (0..3usize).prop_map(|index| Said::CallEnded { index }),
         1 => (0..9u64).prop_map(Said::Usage),
         1 => Just(Said::Failure),
-        2 => any::<bool>().prop_map(Said::Stop),
+        1 => any::<bool>().prop_map(Said::Stop),
     ]
+}
+
+/// A step of a model: most often in an order in which models speak, sometimes in any.
+fn step() -> impl Strategy<Value = Vec<Said>> {
+    let mostly_mended = prop::sample::select(vec![true, true, true, true, false]);
+    (vec(said(), 0..16), mostly_mended).prop_map(|(said, is_mended)| if is_mended { mended(said) } else { said })
+}
+
+/// The same in an order in which models speak: each call has a number of its own, what is said of calls is said of those
+/// that have begun, and the end is the end.
+fn mended(said: Vec<Said>) -> Vec<Said> {
+    let (mut calls, mut open) = (0, Vec::new());
+    let mut mended = Vec::new();
+    for said in said {
+        mended.push(match said {
+            Said::Call { tool, .. } => {
+                calls += 1;
+                open.push(calls - 1);
+                Said::Call { index: calls - 1, tool }
+            }
+            Said::Arguments { .. } | Said::CallEnded { .. } if open.is_empty() => continue,
+            Said::Arguments { index, delta } => Said::Arguments { index: open[index % open.len()], delta },
+            Said::CallEnded { index } => Said::CallEnded { index: open.remove(index % open.len()) },
+            Said::Stop(_) => continue,
+            other => other,
+        });
+    }
+    mended.extend(open.into_iter().map(|index| Said::CallEnded { index }));
+    mended.push(Said::Stop(calls > 0));
+    mended
 }
 
 impl Said {
@@ -122,7 +152,7 @@ fn case() -> impl Strategy<Value = Case> {
         prop::sample::select(vec![Permission::Allow, Permission::Allow, Permission::Ask, Permission::Deny]);
     let generation = prop::sample::select(vec![Generation::Old, Generation::New]);
     let world = (vec(answer, 1..4), vec(any::<bool>(), 1..4), permission, generation, any::<bool>());
-    (vec(vec(said(), 0..12), 1..6), vec(next(), 0..5), world).prop_map(
+    (vec(step(), 1..8), vec(next(), 0..5), world).prop_map(
         |(steps, nexts, (answers, approvals, permission, generation, is_in_thread))| Case {
             steps,
             nexts,
@@ -174,6 +204,14 @@ impl Player {
         if self.is_in_thread {
             assert_eq!(self.server.get(&path).await.body["events"], json!(stream.seen()));
         }
+        if input["resume"].is_array() {
+            // What an earlier run has told is not told again.
+            let known = json!(self.page.messages).to_string();
+            for begun in stream.seen().iter().filter(|event| event["type"].as_str().unwrap().ends_with("_START")) {
+                let id = begun.get("toolCallId").unwrap_or(&begun["messageId"]).as_str().unwrap();
+                assert!(!known.contains(id), "{begun}");
+            }
+        }
         self.last = input;
         let interrupts = stream.interrupts();
         self.page.take(stream.seen());
@@ -216,10 +254,11 @@ impl Player {
         resolved(interrupt, json!({ "approved": approved }))
     }
 
-    /// The calls of the last step that nobody has answered.
+    /// The calls since the user said something that nobody has answered.
     fn open_calls(&self) -> Vec<String> {
         let of_message = |message: &Value| message["toolCalls"].as_array().cloned().unwrap_or_default();
-        let calls = self.page.messages.iter().flat_map(of_message).map(|call| call["id"].clone());
+        let since = self.page.messages.rsplit(|message| message["role"] == "user").next().unwrap_or_default();
+        let calls = since.iter().flat_map(of_message).map(|call| call["id"].clone());
         let is_open = |call: &Value| !self.page.messages.iter().any(|message| message["toolCallId"] == *call);
         calls.filter(is_open).map(|call| call.as_str().unwrap().to_owned()).collect()
     }
