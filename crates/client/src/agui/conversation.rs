@@ -380,9 +380,10 @@ impl Conversation {
 
     /// Notes that this front end runs a call. Only one that is pending can be run.
     pub(super) fn begin_call(&mut self, id: &str) {
-        if let Some(call) = self.call_mut(id).filter(|call| call.status == ToolCallStatus::Pending) {
-            call.status = ToolCallStatus::Executing;
-        }
+        let Some(call) = self.call_mut(id).filter(|call| call.status == ToolCallStatus::Pending) else { return };
+        call.status = ToolCallStatus::Executing;
+        let name = call.name.clone();
+        self.note_calling(&name);
     }
 
     /// Notes what came of a call.
@@ -413,10 +414,10 @@ impl Conversation {
         }
     }
 
-    /// The text that was being told is complete, or as complete as it will ever be.
-    pub(super) fn close_text(&mut self, is_cut_off: bool) {
+    /// The text that was being told is as complete as it will ever be.
+    pub(super) fn cut_off_text(&mut self) {
         if let Some(Item::Text(text)) = self.streaming.take().and_then(|item| self.items.get_mut(item)) {
-            text.is_cut_off = is_cut_off;
+            text.is_cut_off = true;
         }
     }
 
@@ -425,7 +426,7 @@ impl Conversation {
         if let Status::Failed(message) = &status {
             self.items.push(Item::Error { message: message.clone() });
         }
-        self.close_text(true);
+        self.cut_off_text();
         self.fail_calls(open_calls, |_| true);
         self.chunk = None;
         self.reasoning = Reasoning::default();

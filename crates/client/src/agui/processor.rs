@@ -58,8 +58,10 @@ impl Conversation {
                 }
             }
             Body::MessagesSnapshot { messages } => self.replace_messages(messages),
-            Body::ActivitySnapshot { message_id, activity_type, content, replace } => {
-                self.activity_told(message_id, activity_type, content, replace.unwrap_or(true));
+            Body::ActivitySnapshot { message_id, replace: Some(false), .. }
+                if self.places.activities.contains_key(message_id) => {}
+            Body::ActivitySnapshot { message_id, activity_type, content, .. } => {
+                self.activity_told(message_id, activity_type, content);
             }
             Body::ActivityDelta { message_id, patch, .. } => self.activity_changed(message_id, patch),
             Body::ReasoningStart { .. } | Body::ReasoningMessageStart { .. } => self.thinking(),
@@ -86,6 +88,7 @@ impl Conversation {
             self.thread_id = Some(thread_id.to_owned());
         }
         self.found = self.items.len();
+        self.activity = Activity::None;
         self.status = Status::Running;
     }
 
@@ -94,7 +97,7 @@ impl Conversation {
         self.fail_calls("incomplete arguments: the run ended before they were complete", |call| {
             call.status == ToolCallStatus::Streaming
         });
-        self.close_text(false);
+        self.streaming = None;
         self.reasoning = Reasoning::default();
         self.activity = Activity::None;
         self.status = Status::Completed;
@@ -107,7 +110,6 @@ impl Conversation {
     }
 
     fn text_started(&mut self, id: &str, role: TextRole) {
-        self.close_text(false);
         self.activity = Activity::Responding;
         let reasoning = std::mem::take(&mut self.reasoning.text);
         let place = self.places.texts.get(id).copied();
@@ -148,7 +150,7 @@ impl Conversation {
 
     fn text_ended(&mut self, id: &str) {
         if self.open_text(id).is_some() {
-            self.close_text(false);
+            self.streaming = None;
             self.activity = Activity::None;
         }
     }
@@ -250,7 +252,7 @@ impl Conversation {
         }
     }
 
-    fn activity_told(&mut self, id: &str, kind: &str, content: &Map<String, Value>, replace: bool) {
+    fn activity_told(&mut self, id: &str, kind: &str, content: &Map<String, Value>) {
         if kind.is_empty() {
             return tracing::warn!(id, "an activity without a type; it is dropped");
         }
@@ -261,8 +263,7 @@ impl Conversation {
         }
         let told = Item::Activity { id: id.to_owned(), kind: kind.to_owned(), content: content.clone() };
         match self.places.activities.get(id).and_then(|place| self.items.get_mut(*place)) {
-            Some(item) if replace => *item = told,
-            Some(_) => {}
+            Some(item) => *item = told,
             None => {
                 self.places.activities.insert(id.to_owned(), self.items.len());
                 self.items.push(told);

@@ -76,7 +76,7 @@ impl Conversation {
                 None => tracing::warn!(tool_call_id, "a result of a call that is not known; it is dropped"),
             },
             Message::Activity { id, activity_type, content, .. } => {
-                self.activity_told(id, activity_type, content, true);
+                self.activity_told(id, activity_type, content);
             }
             Message::Reasoning { content, .. } => self.reasoning.text.push_str(content),
             Message::User { .. } | Message::Other(_) => self.items.push(Item::Message(message.clone())),
