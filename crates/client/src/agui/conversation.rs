@@ -14,8 +14,8 @@ const LONGEST_REASON: usize = 512;
 
 /// A conversation: what was said and done, in order, and what goes on right now.
 ///
-/// It is changed by [`process`](super::process), which takes the events of runs, and by [`Conversation::say`]. A call of a
-/// tool moves forward only: streaming, pending, executing, and then completed or failed.
+/// It is changed by [`process`](super::process), which takes the events of runs, and by [`Conversation::say`]. A call
+/// of a tool moves forward only: streaming, pending, executing, and then completed or failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     pub(super) thread_id: Option<String>,
@@ -231,7 +231,8 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// A conversation in a thread that has this id. One without an id, [`Conversation::default`], gets it from its first run.
+    /// A conversation in a thread that has this id. One without an id, [`Conversation::default`], gets it from its
+    /// first run.
     pub fn in_thread(thread_id: impl Into<String>) -> Self {
         Self { thread_id: Some(thread_id.into()), ..Self::default() }
     }
@@ -284,7 +285,8 @@ impl Conversation {
         &self.reasoning.text
     }
 
-    /// What the agent must know before it goes on, until a run finishes without asking; see [`Run::resume`](super::Run::resume).
+    /// What the agent must know before it goes on, until a run finishes without asking; see
+    /// [`Run::resume`](super::Run::resume).
     pub fn interrupts(&self) -> &[Interrupt] {
         &self.interrupts
     }

@@ -1,7 +1,7 @@
 //! What events do to a conversation.
 //!
-//! One event costs what it brings, however long the conversation is: texts and arguments grow in place. Only what describes
-//! everything anew (a snapshot of the messages, the end of a run) looks at everything.
+//! One event costs what it brings, however long the conversation is: texts and arguments grow in place. Only what
+//! describes everything anew (a snapshot of the messages, the end of a run) looks at everything.
 
 mod patch;
 mod snapshot;
@@ -18,7 +18,8 @@ const SERVER_CALL: &str = "skill_tool_call";
 
 /// The conversation after an event.
 ///
-/// It takes what comes: an event that does not fit what came before is passed over, with a warning where something is lost.
+/// It takes what comes: an event that does not fit what came before is passed over, with a warning where something is
+/// lost.
 pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
     conversation.apply(event);
     conversation

@@ -48,8 +48,8 @@ pub struct RunOptions {
     pub forwarded_props: Value,
     /// The state that the agent is given first, in place of the conversation's.
     pub state: Option<Value>,
-    /// The version of the protocol that is spoken: 1.0 if nothing is said. `None` for servers from before it that do not take
-    /// what they do not know.
+    /// The version of the protocol that is spoken: 1.0 if nothing is said. `None` for servers from before it that do
+    /// not take what they do not know.
     pub protocol_version: Option<String>,
 }
 
@@ -86,9 +86,9 @@ pub enum TurnError {
 /// A conversation with an agent whose tools run here: what is said goes out, and whatever the agent calls is run and
 /// answered, until it is done.
 ///
-/// A turn is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in silence:
-/// nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it for others to
-/// see, there is [`RunHandle::cancel`].
+/// A turn is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in
+/// silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it
+/// for others to see, there is [`RunHandle::cancel`].
 pub struct Run {
     agent: Arc<dyn Agent>,
     tools: ToolRegistry,
@@ -132,8 +132,8 @@ impl RunHandle {
         self.board.see(|view| view.conversation.clone())
     }
 
-    /// Stops the turn that goes on; false if none does. When this returns, the state is [`RunState::Cancelled`] and stays so;
-    /// tools and stream end after that.
+    /// Stops the turn that goes on; false if none does. When this returns, the state is [`RunState::Cancelled`] and
+    /// stays so; tools and stream end after that.
     pub fn cancel(&self) -> bool {
         self.board.cancel()
     }
@@ -184,8 +184,8 @@ impl Run {
         self.turn(Turn::Start).await
     }
 
-    /// Asks again for what failed or was stopped. The results of tools that were run are sent again; the tools are not run
-    /// again.
+    /// Asks again for what failed or was stopped. The results of tools that were run are sent again; the tools are not
+    /// run again.
     ///
     /// # Errors
     /// [`TurnError::Interrupted`] if the agent wants answers.
@@ -307,8 +307,8 @@ impl Course<'_> {
         }
     }
 
-    /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if there are
-    /// none, and the turn is over.
+    /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if
+    /// there are none, and the turn is over.
     async fn stream(&self, answers: Option<Vec<Resume>>, depth: u32) -> Option<(Vec<ToolCall>, EventStream)> {
         let board = &self.run.board;
         let mut events = match self.run.agent.run(self.input(answers)).await {
@@ -427,8 +427,8 @@ impl Course<'_> {
                 board.update(|view| view.conversation.end_call(&id, result));
             }
         };
-        // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing that
-        // comes after the end of a run changes it.
+        // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing
+        // that comes after the end of a run changes it.
         let draining = async {
             rest.for_each(|_late| async {}).await;
             pending::<()>().await;

@@ -17,7 +17,8 @@ use crate::sse::EventReader;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A stream that is silent for this long is dead, unless the application says otherwise. Not every server has keep-alives.
+/// A stream that is silent for this long is dead, unless the application says otherwise. Not every server has
+/// keep-alives.
 const SILENCE: Duration = Duration::from_secs(300);
 /// How large an answer about a thread or a run may be; a larger one is an error.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;

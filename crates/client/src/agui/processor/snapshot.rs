@@ -7,8 +7,8 @@ use handback_wire::agui::{Content, Message};
 use super::super::conversation::{Conversation, Item, Places, Role, Text, ToolCall, ToolCallStatus};
 
 impl Conversation {
-    /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are known
-    /// keep how far they are, so that none goes back.
+    /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are
+    /// known keep how far they are, so that none goes back.
     pub(super) fn replace_messages(&mut self, messages: &[Message]) {
         let open_text = self.streaming_text().cloned();
         let mut known: HashMap<String, ToolCall> = HashMap::new();
