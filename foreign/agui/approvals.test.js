@@ -5,14 +5,12 @@ import assert from "node:assert/strict";
 import { AguiPage, CLIENTS } from "../support/agui.js";
 import { GREET, Laptop } from "../support/laptop.js";
 import { test, until } from "../support/patience.js";
-import { TOOLS, ask, call, results, start } from "./setup.js";
+import { CALL, TEXT, TOOLS, ask, call, results, start } from "./setup.js";
 
 const ASK = `
 [agents.default.permission]
 client_tools = "ask"
 `;
-const CALL = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"];
-const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
 const APPROVED = { status: "resolved", payload: { approved: true } };
 const DENIED = { status: "resolved", payload: { approved: false } };
 

@@ -3,6 +3,10 @@
 import { Server } from "../support/server.js";
 import { Upstream } from "../support/upstream.js";
 
+/** A call, and a text, as a run tells them. */
+export const CALL = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"];
+export const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
+
 /** Tools of a page. */
 export const TOOLS = {
   pick: {

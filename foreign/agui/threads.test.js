@@ -12,10 +12,9 @@ import { Provider } from "../support/provider.js";
 import { Server } from "../support/server.js";
 import { Tap } from "../support/stream.js";
 import { Upstream } from "../support/upstream.js";
-import { TOOLS, ask, call, results, start } from "./setup.js";
+import { TEXT, TOOLS, ask, call, results, start } from "./setup.js";
 
 const ROOM = "/api/v1/rooms/default/agui";
-const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
 
 /**
  * Posts JSON, and gives the answer.

@@ -10,9 +10,7 @@ import { AguiPage, CLIENTS } from "../support/agui.js";
 import { test, until, within } from "../support/patience.js";
 import { Provider } from "../support/provider.js";
 import { Server } from "../support/server.js";
-import { DOT, ask, instructions, start, told } from "./setup.js";
-
-const TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
+import { DOT, TEXT, ask, instructions, start, told } from "./setup.js";
 
 for (const client of CLIENTS) {
   const { name, protocolVersion } = client;

@@ -33,8 +33,8 @@ pub(super) struct Encoder {
     approval_timeout: Duration,
     /// Tools of the front end whose arguments may still be changed: they are told when they are final.
     withheld: HashSet<String>,
-    /// Nothing is told up to where an earlier run ended with these questions.
-    passed_over: HashSet<PermissionId>,
+    /// Nothing is told up to where an earlier run ended with this question, and perhaps others.
+    passed_over: Option<PermissionId>,
     /// The message that is being written; a text may still have its name.
     message: Option<MessageId>,
     is_named: bool,
@@ -151,7 +151,7 @@ impl Encoder {
             speaks_1_0: input.speaks_1_0,
             approval_timeout,
             withheld,
-            passed_over: HashSet::new(),
+            passed_over: None,
             message: None,
             is_named: false,
             texts: HashMap::new(),
@@ -175,9 +175,9 @@ impl Encoder {
         encoder
     }
 
-    /// An earlier run has told all up to these questions.
-    pub(super) fn pass_over(&mut self, asks: impl IntoIterator<Item = PermissionId>) {
-        self.passed_over.extend(asks);
+    /// An earlier run has told all up to this question, the last of those that it ended with.
+    pub(super) fn pass_over(&mut self, ask: PermissionId) {
+        self.passed_over = Some(ask);
     }
 
     /// The run fails with this, unless it has failed already.
@@ -205,9 +205,14 @@ impl Encoder {
         self.pending.clear();
     }
 
+    /// Whether a turn has told nothing: it was never run.
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.message.is_none()
+    }
+
     /// Whether nothing but questions to the user is open.
     pub(super) fn waits_for_user(&self) -> bool {
-        self.passed_over.is_empty() && self.has_only_asks()
+        self.passed_over.is_none() && self.has_only_asks()
     }
 
     fn has_only_asks(&self) -> bool {
@@ -244,19 +249,19 @@ impl Encoder {
             RunEvent::Asked(ask) => self.ask(ask),
             RunEvent::Answered(ask, _) => self.answer(ask),
         }
-        if !self.passed_over.is_empty() {
+        if self.passed_over.is_some() {
             self.events.truncate(before);
             self.catch_up();
         }
     }
 
-    /// Begins to tell where the earlier run ended: with these questions, which are answered by now, and nothing else
-    /// open.
+    /// Begins to tell where the earlier run ended: with that question, which is answered by now, and nothing but
+    /// questions open.
     fn catch_up(&mut self) {
         self.cost = Cost::default();
-        let has_asked = |id: &PermissionId| self.asks.iter().any(|ask| ask.id == *id);
-        if self.has_only_asks() && self.passed_over.iter().all(has_asked) {
-            self.passed_over.clear();
+        let is_open = self.asks.iter().any(|ask| Some(&ask.id) == self.passed_over.as_ref());
+        if is_open && self.has_only_asks() {
+            self.passed_over = None;
             for ask in std::mem::take(&mut self.asks) {
                 self.set_stage(&ask.call.call, Stage::Running);
             }

@@ -11,11 +11,12 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::decode;
-use super::run::{self, Run};
+use super::run::{self, Reader};
 use super::threads;
 use crate::api::client_tools::encode::json;
 use crate::api::session::client_header;
@@ -86,10 +87,13 @@ async fn start(
 ) -> Result<Response, Problem> {
     let mut input = decode::input(app.hub(), input)?;
     input.client = client_header(headers, input.client)?;
-    let run = run::begin(app, principal, agent, input).await?;
-    let run = run.ends_after(principal.lifetime(app.hub().clock().now()));
-    let stops = app.config().agui.on_disconnect == OnDisconnect::Cancel;
-    let events = stream::unfold(Reader { run, stops }, async |mut reader| Some((reader.run.next().await?, reader)));
+    let lifetime = principal.lifetime(app.hub().clock().now());
+    let reader = Reader {
+        expires: lifetime.map(|lifetime| Instant::now() + lifetime),
+        takes_run_along: app.config().agui.on_disconnect == OnDisconnect::Cancel,
+    };
+    let run = run::begin(app, principal, agent, input).await?.read_by(reader);
+    let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     Ok(sse::response(Frames { events: Box::pin(events) }, KEEP_ALIVE, silence, None))
 }
@@ -111,21 +115,6 @@ async fn agent_capabilities(
 ) -> Result<Answer<AgentCapabilities>, Problem> {
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
     Ok(Answer(super::encode::capabilities(&app, Some(&agent))))
-}
-
-/// A run whose reader may leave.
-struct Reader {
-    run: Run,
-    /// Whether it is stopped then.
-    stops: bool,
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        if self.stops && !self.run.is_over() {
-            self.run.stop();
-        }
-    }
 }
 
 /// A run's events as frames.

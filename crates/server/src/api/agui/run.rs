@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{CallId, MessageId, PermissionId};
@@ -35,9 +34,25 @@ pub(super) struct Run {
     /// What came of calls that the turn ends with: it goes on with them at once.
     results: Vec<(CallId, ToolResult)>,
     audience: Audience,
-    /// When whoever reads it may not any more.
-    expires: Option<Instant>,
+    reader: Reader,
     is_over: bool,
+}
+
+/// Whoever reads a run.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// When it may not any more.
+    pub(super) expires: Option<Instant>,
+    /// Whether the run is stopped when it leaves.
+    pub(super) takes_run_along: bool,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.left();
+        }
+    }
 }
 
 /// A turn that a run tells.
@@ -66,6 +81,7 @@ impl Run {
                 }
                 Heard::Silence => self.go_on_or_end().await,
                 Heard::Expired => {
+                    self.left();
                     self.encoder.fail(Failure {
                         code: "token_expired",
                         message: "The token has expired; run again with a new one".to_owned(),
@@ -77,7 +93,7 @@ impl Run {
     }
 
     async fn hear(&mut self) -> Heard {
-        let expires = self.expires;
+        let expires = self.reader.expires;
         let expired = async {
             match expires {
                 Some(expires) => sleep_until(expires).await,
@@ -120,6 +136,10 @@ impl Run {
                 Err(error) => self.encoder.fail(Failure { code: "run_failed", message: error.to_string() }),
             }
         }
+        if self.encoder.has_heard_nothing() {
+            let message = "The turn was not run: the thread was deleted, or could not be kept".to_owned();
+            self.encoder.fail(Failure { code: "not_run", message });
+        }
         self.end();
     }
 
@@ -138,9 +158,9 @@ impl Run {
         self.is_over = true;
     }
 
-    /// Whoever reads it may do so for that long.
-    pub(super) fn ends_after(mut self, lifetime: Option<Duration>) -> Self {
-        self.expires = lifetime.map(|lifetime| Instant::now() + lifetime);
+    /// The run is read by this one.
+    pub(super) fn read_by(mut self, reader: Reader) -> Self {
+        self.reader = reader;
         self
     }
 
@@ -154,9 +174,9 @@ impl Run {
         self.is_over
     }
 
-    /// Stops the turns that it tells.
-    pub(super) fn stop(&self) {
-        for turn in &self.turns {
+    /// Whoever reads it has left.
+    fn left(&self) {
+        for turn in self.turns.iter().filter(|_| self.reader.takes_run_along) {
             self.sessions.stop_turn(&self.session.id, &turn.user.id);
         }
     }
@@ -303,7 +323,7 @@ impl Beginning<'_> {
             turns: turns.collect(),
             results: std::mem::take(&mut self.input.results),
             audience: self.audience(),
-            expires: None,
+            reader: Reader::default(),
             is_over: false,
         }
     }
@@ -368,7 +388,9 @@ impl Beginning<'_> {
             return Err(nothing_new());
         };
         let mut encoder = self.encoder();
-        encoder.pass_over(answers.iter().map(|(ask, _)| ask.clone()));
+        if let Some(ask) = last_asked(&feed, &answers) {
+            encoder.pass_over(ask);
+        }
         // What the user says besides comes after it.
         let unknown = self.unknown().await?;
         let later = self.say(unknown).await?;
@@ -456,10 +478,21 @@ impl Beginning<'_> {
             None => {
                 // The same again: it is answered anew.
                 let Some(last) = self.input.said.last().cloned() else { return Err(nothing_new()) };
+                self.must_be_users(&last).await?;
                 self.sessions().prompt_anew(&self.session, self.prompt_of(last, true)).await?
             }
         };
         Ok(self.of_prompted(prompted))
+    }
+
+    /// Refuses what has the id of an answer: nothing is forgotten for it.
+    async fn must_be_users(&self, said: &Said) -> Result<(), Problem> {
+        let Some(id) = &said.message else { return Ok(()) };
+        let stored = self.sessions().messages(&self.session.id).await?;
+        match stored.iter().any(|message| message.id == *id && message.answers().is_some()) {
+            true => Err(SessionError::DuplicateMessage(id.clone()).into()),
+            false => Ok(()),
+        }
     }
 
     /// Calls that were the front end's to run are over when the user says something else: with what came of them, or
@@ -536,6 +569,15 @@ fn ask_told(feed: &Feed, id: &PermissionId) -> Option<Option<bool>> {
     let told = |event: &RunEvent| match event {
         RunEvent::Asked(ask) if ask.id == *id => Some(None),
         RunEvent::Answered(ask, reply) if ask.id == *id => Some(Some(*reply != Reply::Reject)),
+        _ => None,
+    };
+    feed.look(|events| events.iter().rev().find_map(told))
+}
+
+/// Of these questions, the one that a turn has asked last.
+fn last_asked(feed: &Feed, answers: &[(PermissionId, Answer)]) -> Option<PermissionId> {
+    let told = |event: &RunEvent| match event {
+        RunEvent::Asked(ask) if answers.iter().any(|(id, _)| *id == ask.id) => Some(ask.id.clone()),
         _ => None,
     };
     feed.look(|events| events.iter().rev().find_map(told))
