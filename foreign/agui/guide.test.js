@@ -67,6 +67,7 @@ const MIXED = blocksOf("js", section("Three kinds of tools"))[0]
     return source.replace(found, () => line);
   }, FIRST);
 const ASKING = example("Asking before a call runs").source;
+const FAILING = example("When something goes wrong").source;
 
 /**
  * A folder in which the client is installed, as npm would: the programs find it by its own name.
@@ -154,9 +155,9 @@ for (const { installed, name } of [
   { installed: "ag-ui-client-0", name: CLIENTS[1].name },
 ]) {
   test(`guide, ${name}: all programs are type-checked`, async (test) => {
-    assert.deepEqual([blocksOf("js").length, blocksOf("toml").length], [3, 2], "the blocks were not found");
+    assert.deepEqual([blocksOf("js").length, blocksOf("toml").length], [4, 2], "the blocks were not found");
     const folder = await project(test, installed);
-    for (const [program, source] of Object.entries({ FIRST, MIXED, ASKING })) {
+    for (const [program, source] of Object.entries({ FIRST, MIXED, ASKING, FAILING })) {
       await writeFile(join(folder, `${program.toLowerCase()}.mjs`), source);
     }
     const settings = { extends: "../../tsconfig.json", include: ["*.mjs"] };
@@ -184,6 +185,11 @@ for (const { installed, name } of [
     const server = await Server.start(test, { config });
     await attach(test, server);
     assertFits(example("Asking before a call runs").printed, await execute(test, server, installed, ASKING));
+  });
+
+  test(`guide, ${name}: a run that fails`, async (test) => {
+    const server = await Server.start(test);
+    assertFits(example("When something goes wrong").printed, await execute(test, server, installed, FAILING));
   });
 }
 
