@@ -1,19 +1,18 @@
 //! A page that shows a chat: what it posts, the UI message stream that it reads, and its acks and claims.
 
 use reqwest::header::HeaderMap;
-use reqwest::{Method, RequestBuilder, Response};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use crate::server::{Answer, PATIENCE, TestServer};
+use crate::frames::{self, Frames};
+use crate::server::{Answer, TestServer};
 use crate::tidy::Tidier;
 
 /// A UI message stream that is being read, byte by byte: a frame that is no chunk is a failed test.
 pub struct ChatStream {
     /// What it was answered with.
     pub headers: HeaderMap,
-    response: Response,
-    unread: Vec<u8>,
+    frames: Frames,
     chunks: Vec<Value>,
 }
 
@@ -24,15 +23,15 @@ impl ChatStream {
         if response.status() != 200 {
             panic!("{}: {:?}", response.status(), response.text().await);
         }
-        Self { headers: response.headers().clone(), response, unread: Vec::new(), chunks: Vec::new() }
+        Self { headers: response.headers().clone(), frames: Frames::of(response), chunks: Vec::new() }
     }
 
     /// The next chunk; `None` when the stream has said that it is done, and is.
     pub async fn try_next(&mut self) -> Option<Value> {
-        let frame = self.frame().await.expect("the stream ends with [DONE]");
+        let frame = self.frames.next().await.expect("the stream ends with [DONE]");
         let data = frame.strip_prefix("data: ").unwrap_or_else(|| panic!("a frame of data: {frame:?}"));
         if data == "[DONE]" {
-            assert_eq!(self.frame().await, None, "nothing follows [DONE]");
+            assert_eq!(self.frames.next().await, None, "nothing follows [DONE]");
             return None;
         }
         let chunk: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
@@ -71,58 +70,11 @@ impl ChatStream {
     pub fn seen(&self) -> &[Value] {
         &self.chunks
     }
-
-    /// The next frame without the empty line that ends it, comments left out; `None` when the stream is over.
-    async fn frame(&mut self) -> Option<String> {
-        loop {
-            if let Some(end) = self.unread.windows(2).position(|bytes| bytes == b"\n\n") {
-                let frame: Vec<u8> = self.unread.drain(..end + 2).take(end).collect();
-                if !frame.starts_with(b":") {
-                    return Some(String::from_utf8(frame).expect("the stream is text"));
-                }
-                continue;
-            }
-            let piece = timeout(PATIENCE, self.response.chunk()).await.expect("the stream goes on in time");
-            match piece.expect("the stream is not cut") {
-                Some(piece) => self.unread.extend_from_slice(&piece),
-                None => {
-                    assert_eq!(self.unread, b"", "the last frame is complete");
-                    return None;
-                }
-            }
-        }
-    }
 }
 
 /// Chunks in lines; see [`ChatStream::lines`].
 pub fn lines(chunks: &[Value]) -> Vec<String> {
-    let mut joined = Vec::<Value>::new();
-    for chunk in chunks {
-        let grows = |key: &str| chunk[key].as_str().zip(joined.last().filter(|last| continues(last, chunk)));
-        let whole = ["delta", "inputTextDelta"].into_iter().find_map(|key| {
-            let (delta, before) = grows(key)?;
-            Some((key, format!("{}{delta}", before[key].as_str()?)))
-        });
-        match (whole, joined.last_mut()) {
-            (Some((key, whole)), Some(last)) => last[key] = whole.into(),
-            _ => joined.push(chunk.clone()),
-        }
-    }
-    let Value::Array(tidied) = Tidier::default().tidy(&Value::Array(joined)) else { return Vec::new() };
-    tidied.into_iter().map(line).collect()
-}
-
-/// Whether a chunk is the next piece of the same.
-fn continues(last: &Value, next: &Value) -> bool {
-    ["type", "id", "toolCallId"].into_iter().all(|key| last[key] == next[key])
-}
-
-fn line(mut chunk: Value) -> String {
-    let kind = chunk["type"].take();
-    let fields = chunk.as_object_mut().expect("a chunk is an object");
-    fields.remove("type");
-    let kind = kind.as_str().expect("a chunk has a type");
-    if fields.is_empty() { kind.to_owned() } else { format!("{kind} {chunk}") }
+    frames::lines(chunks, &mut Tidier::default())
 }
 
 /// What a page posts: the user says something in a chat.

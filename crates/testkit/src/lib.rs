@@ -5,6 +5,7 @@
 //! | [`server`] | a real server on a free port, and requests to it |
 //! | [`session`] | sessions on it: prompts, messages, asks |
 //! | [`chat`] | a page that shows a chat: its posts, streams, acks and claims |
+//! | [`agui`] | a page that speaks AG-UI: its runs, what it makes of them, and the rules that they keep |
 //! | [`model`] | a model that says what the test tells it, when the test tells it |
 //! | [`client`] | a client that answers calls in the background |
 //! | [`tidy`] | JSON without what is new each time |
@@ -19,9 +20,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
+pub mod agui;
 pub mod chat;
 pub mod client;
 pub mod faults;
+mod frames;
 pub mod keys;
 pub mod model;
 pub mod raw;
@@ -34,6 +37,7 @@ pub mod storm;
 pub mod stream;
 pub mod tidy;
 
+pub use agui::AguiStream;
 pub use chat::ChatStream;
 pub use client::ScriptedClient;
 pub use faults::Faults;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 /// Prefixes of ids that the server makes.
-const PREFIXES: [&str; 5] = ["ses_", "msg_", "prt_", "per_", "cal_"];
+const PREFIXES: [&str; 6] = ["ses_", "msg_", "prt_", "per_", "cal_", "run_"];
 
 /// Numbers ids and leaves out times: the first session is `ses_1`, the second `ses_2`; the first call is `req_1`; every
 /// time is `"time"`. What is tidied with the same tidier has the same names.
@@ -52,7 +52,7 @@ impl Tidier {
 
     fn renamed(&self, value: &Value, key: &str) -> Value {
         match value {
-            Value::String(_) if key == "deadline" => "time".into(),
+            Value::String(_) if matches!(key, "deadline" | "expiresAt" | "created" | "finished") => "time".into(),
             Value::String(text) => self.renamed_text(text).into(),
             Value::Number(_) if matches!(key, "created" | "updated" | "completed" | "start" | "end") => "time".into(),
             Value::Array(items) => items.iter().map(|item| self.renamed(item, key)).collect(),

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is a failed test")]
 
 mod access;
+mod agui;
 mod bad_input;
 mod chat;
 mod console;

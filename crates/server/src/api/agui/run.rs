@@ -250,9 +250,11 @@ async fn must_be_possible(
             if input.said.is_empty() && input.history.first.is_none() && input.resume.is_empty() {
                 return Err(nothing_new());
             }
+            let draft = sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?;
             // It will be taken up.
-            earlier::read(&input.history, input.history.messages.len())?;
-            sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?
+            let said = earlier::read(&input.history, input.history.messages.len())?;
+            earlier::messages(app.hub(), &draft, &sessions.setup().default_model, said)?;
+            draft
         }
     };
     if let Some(client) = &input.client

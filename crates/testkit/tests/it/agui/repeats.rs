@@ -1,0 +1,194 @@
+//! Front ends send the whole conversation every time, and sometimes the same again: what is known stays as it is.
+
+use handback_core::message::TurnError;
+use handback_testkit::agui::Page;
+use serde_json::json;
+
+use super::{World, call, failed_run, run, text};
+
+#[tokio::test]
+async fn stored_results_are_never_replaced() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({}))]).await;
+    page.answer(&calls[0], "really");
+    world.model.will_say("Done.");
+    page.run(&world.server).await;
+    let place = page.messages.iter().position(|message| message["role"] == "tool").unwrap();
+    page.messages[place]["content"] = "forged".into();
+    page.say("u2", "and?");
+    world.model.will_say("Still.");
+    page.run(&world.server).await;
+    let conversation = ["user | go", "assistant | pick {} → really", "assistant | Done.", "user | and?"];
+    assert_eq!(world.model.last_shown().conversation, conversation);
+}
+
+#[tokio::test]
+async fn a_continuation_that_is_complete_is_told_again_without_asking_the_model() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({}))]).await;
+    page.answer(&calls[0], "five");
+    world.model.will_say("It is five.");
+    let mut input = page.input();
+    let first = world.server.agui(&input).await.lines().await;
+    // Other content, and another tool's result beside it: nothing of it counts.
+    input["messages"][2]["content"] = "six".into();
+    let again = world.server.agui(&input).await.lines().await;
+    assert_eq!(again, first);
+    assert_eq!(again, run(2, &[&text("msg_1", "It is five.")]));
+    assert_eq!(world.model.shown().len(), 2);
+    let history = ["user | go", "assistant | pick {} → five | <tool-calls>", "assistant | It is five. | <stop>"];
+    assert_eq!(world.history("t").await, history);
+}
+
+#[tokio::test]
+async fn a_continuation_that_ended_with_calls_hands_them_out_again() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({ "n": 1 }))]).await;
+    page.answer(&calls[0], "one");
+    world.model.will_call(&[("pick", json!({ "n": 2 }))]);
+    let input = page.input();
+    let mut first = world.server.agui(&input).await;
+    let mut again = world.server.agui(&input).await;
+    let lines = first.lines().await;
+    assert_eq!(again.lines().await, lines);
+    assert_eq!(lines, run(2, &[&call("cal_1", "pick", r#"{"n":2}"#)]));
+    assert_eq!(again.calls("pick"), first.calls("pick"));
+    page.take(again.seen());
+    page.answer(&again.calls("pick")[0], "two");
+    world.model.will_say("Done.");
+    page.run(&world.server).await;
+    assert_eq!(world.model.last_shown().results, ["two"]);
+    assert_eq!(world.model.shown().len(), 3);
+}
+
+#[tokio::test]
+async fn a_continuation_that_failed_is_tried_again_with_the_results_kept() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({})), ("list_tools", json!({}))]).await;
+    page.answer(&calls[0], "five");
+    let overloaded = || TurnError::Provider { message: "overloaded".to_owned(), status: Some(529), retryable: true };
+    let mut input = page.input();
+    for _ in 0..2 {
+        world.model.will(vec![Err(overloaded())]);
+        let lines = world.server.agui(&input).await.lines().await;
+        assert_eq!(lines, failed_run(2, &[], "provider_error", "overloaded"));
+        // What is said differently the next time does not count.
+        input["messages"].as_array_mut().unwrap().last_mut().unwrap()["content"] = "six".into();
+    }
+    world.model.will_say("It is five.");
+    let lines = world.server.agui(&input).await.lines().await;
+    assert_eq!(lines, run(2, &[&text("msg_1", "It is five.")]));
+    assert_eq!(world.model.last_shown().results[0], "five");
+    assert_eq!(world.model.shown().len(), 4);
+    assert_eq!(world.history("t").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_continuation_that_comes_twice_at_once_is_one() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({}))]).await;
+    page.answer(&calls[0], "five");
+    let input = page.input();
+    let (mut one, mut two) = tokio::join!(world.server.agui(&input), world.server.agui(&input));
+    world.model.asked().await.answer("Once.");
+    assert_eq!(one.lines().await, run(2, &[&text("msg_1", "Once.")]));
+    assert_eq!(two.lines().await, run(2, &[&text("msg_1", "Once.")]));
+    assert_eq!(world.model.shown().len(), 2);
+    assert_eq!(world.history("t").await.len(), 3);
+}
+
+#[tokio::test]
+async fn the_same_message_again_is_answered_anew() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    world.model.will_say("Hello.");
+    page.clone().run(&world.server).await;
+    world.model.will_say("Good day.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Good day.")]));
+    assert_eq!(world.model.last_shown().conversation, ["user | hi"]);
+    assert_eq!(world.history("t").await, ["user | hi", "assistant | Good day. | <stop>"]);
+}
+
+#[tokio::test]
+async fn a_message_whose_answer_failed_is_answered_anew() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    world.model.will(vec![Err(TurnError::Auth { provider: "fake".into(), message: "bad key".to_owned() })]);
+    let lines = page.clone().run(&world.server).await.lines().await;
+    assert_eq!(lines, failed_run(1, &[], "provider_auth", "bad key"));
+    world.model.will_say("Hello.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Hello.")]));
+    assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);
+}
+
+#[tokio::test]
+async fn a_message_instead_of_results_ends_the_calls_and_later_results_are_ignored() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({}))]).await;
+    page.say("u2", "never mind");
+    world.model.will_say("All right.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "All right.")]));
+    let shown = world.model.last_shown().conversation;
+    assert_eq!(shown, ["user | go", "assistant | pick {} ✗ The page did not run this call", "user | never mind"]);
+    // Too late.
+    let before = world.history("t").await;
+    let mut late = page.clone();
+    late.messages.truncate(2);
+    late.answer(&calls[0], "late");
+    world.server.refused_agui("/agui", &late.input()).await.must_fail(409, "CONFLICT");
+    page.messages.insert(2, late.messages[2].clone());
+    page.say("u3", "and?");
+    world.model.will_say("Nothing.");
+    page.run(&world.server).await;
+    assert_eq!(world.history("t").await[..4], before);
+    assert_eq!(world.model.last_shown().conversation[1], "assistant | pick {} ✗ The page did not run this call");
+}
+
+#[tokio::test]
+async fn results_and_a_message_in_one_request_both_count() {
+    let world = World::start().await;
+    let (mut page, calls) = world.with_calls(&[("pick", json!({ "n": 1 })), ("pick", json!({ "n": 2 }))]).await;
+    page.answer(&calls[0], "five");
+    page.say("u2", "and what is that squared?");
+    world.model.will_say("25.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "25.")]));
+    let conversation = [
+        "user | go",
+        r#"assistant | pick {"n":1} → five | pick {"n":2} ✗ The page did not run this call"#,
+        "user | and what is that squared?",
+    ];
+    assert_eq!(world.model.last_shown().conversation, conversation);
+}
+
+#[tokio::test]
+async fn several_messages_are_said_and_the_last_is_answered() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    for (id, said) in [("u1", "one"), ("u2", "two"), ("u3", "three")] {
+        page.say(id, said);
+    }
+    world.model.will_say("Four.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Four.")]));
+    assert_eq!(world.model.last_shown().conversation, ["user | one", "user | two", "user | three"]);
+    assert_eq!(world.model.shown().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_begins_while_another_is_under_way_waits_for_it() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "one");
+    let mut first = page.begin(&world.server).await;
+    let asked = world.model.asked().await;
+    page.say("u2", "two");
+    let mut second = page.begin(&world.server).await;
+    assert_eq!(second.next().await["runId"], "r2");
+    assert_eq!(world.model.shown().len(), 1);
+    asked.answer("First.");
+    assert_eq!(first.lines().await, run(1, &[&text("msg_1", "First.")]));
+    world.model.asked().await.answer("Second.");
+    assert_eq!(second.lines().await, run(2, &[&text("msg_1", "Second.")]));
+    assert_eq!(world.model.last_shown().conversation, ["user | one", "assistant | First.", "user | two"]);
+}
