@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{CallId, MessageId, PermissionId};
-use handback_core::message::{Message, Session, ToolResult};
+use handback_core::message::{Message, Role, Session, ToolResult};
 use handback_core::permission::{Answer, NotAnswered, Reply};
 use handback_core::sessions::{
     Audience, Feed, Follower, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions,
@@ -232,22 +232,24 @@ async fn must_be_possible(
         return Err(Problem::not_found(error.to_string()));
     }
     sessions.must_know(None, input.model.as_ref())?;
-    if input.results.is_empty() && input.said.is_empty() && input.resume.is_empty() {
-        return Err(nothing_new());
-    }
     let known = match sessions.get(&input.thread).await {
         Ok(session) => Some(session),
         Err(SessionError::Unknown(_)) => None,
         Err(error) => return Err(error.into()),
     };
     let is_new = known.is_none();
+    let has_news = !(input.results.is_empty() && input.said.is_empty() && input.resume.is_empty());
     let mut shown = match known {
         Some(session) => {
             must_own(principal, &session)?;
+            if !has_news && failed_turn(sessions, &session).await?.is_none() {
+                return Err(nothing_new());
+            }
             Session::clone(&session)
         }
         None => {
-            if input.said.is_empty() && input.history.first.is_none() && input.resume.is_empty() {
+            let has_earlier = !input.said.is_empty() || input.history.first.is_some();
+            if !has_news || !(has_earlier || !input.resume.is_empty()) {
                 return Err(nothing_new());
             }
             let draft = sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?;
@@ -297,7 +299,11 @@ impl Beginning<'_> {
             return self.resume().await;
         }
         self.import().await?;
-        if self.input.said.is_empty() { self.continue_turn().await } else { self.prompt().await }
+        match (self.input.said.is_empty(), self.input.results.is_empty()) {
+            (false, _) => self.prompt().await,
+            (true, false) => self.continue_turn().await,
+            (true, true) => self.try_again().await,
+        }
     }
 
     fn sessions(&self) -> &Sessions {
@@ -556,6 +562,13 @@ impl Beginning<'_> {
         }
     }
 
+    /// There is nothing new: the last turn failed, and is tried again.
+    async fn try_again(self) -> Result<Run, Problem> {
+        let user = failed_turn(self.sessions(), &self.session).await?.ok_or_else(nothing_new)?;
+        let prompted = self.sessions().try_again(&self.session, &user, self.audience()).await?;
+        Ok(self.of_prompted(prompted))
+    }
+
     /// A run that tells answers which are complete.
     fn told_again(mut self, answers: &[Arc<Message>]) -> Run {
         let mut encoder = self.encoder();
@@ -564,6 +577,15 @@ impl Beginning<'_> {
         run.end();
         run
     }
+}
+
+/// What the user said last, if its turn failed or was stopped.
+async fn failed_turn(sessions: &Sessions, session: &Session) -> Result<Option<Arc<Message>>, Problem> {
+    let stored = sessions.messages(&session.id).await?;
+    let wants_reply = |message: &&Arc<Message>| matches!(&message.role, Role::User(said) if said.wants_reply);
+    let Some(user) = stored.iter().rfind(wants_reply).cloned() else { return Ok(None) };
+    let has_failed = page::answers(stored, &user.id).pop().is_some_and(|last| last.error().is_some());
+    Ok(has_failed.then_some(user))
 }
 
 /// What a turn has told of a question: whether it was allowed, if that is known; `None` if it was not asked.
