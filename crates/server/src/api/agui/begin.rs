@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use handback_core::agent::DEFAULT_AGENT;
 use handback_core::id::{MessageId, PermissionId};
 use handback_core::message::{Message, Role, Session};
 use handback_core::permission::{Answer, NotAnswered, Reply};
@@ -39,8 +38,7 @@ pub(super) async fn run(
         let session = Arc::new(draft);
         return Ok(Beginning { app, principal, agent, session, input, reader }.unknown_interrupt());
     }
-    let agent_of_new = Some(agent.unwrap_or(DEFAULT_AGENT).into());
-    let new = NewSession { client: input.client.clone(), agent: agent_of_new, ..NewSession::default() };
+    let new = NewSession { client: input.client.clone(), agent: agent.map(Into::into), ..NewSession::default() };
     let session = app.sessions().get_or_create(input.thread.clone(), new).await?;
     // Somebody else may have made it just now.
     must_own(principal, &session)?;

@@ -99,7 +99,14 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         match (head.role.as_str(), is_new) {
             ("system" | "developer", _) | ("user" | "tool", true) => match message(json, place)? {
                 Message::System { content, .. } | Message::Developer { content, .. } => instructions.push(content),
-                Message::User { id, content, .. } => said.extend(self::said(&id, content, now)?),
+                Message::User { id, content, .. } => {
+                    let new = self::said(&id, content, now)?;
+                    // Said twice under one name, it counts once, as it was said last.
+                    said.retain(|known: &Said| {
+                        known.message.is_none() || new.as_ref().is_none_or(|new| new.message != known.message)
+                    });
+                    said.extend(new);
+                }
                 Message::Tool { tool_call_id, content, error, .. } => {
                     results.push((CallId::parse(&tool_call_id)?, result(content, error)));
                 }

@@ -355,14 +355,10 @@ async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Res
         Err(error) => return Err(error.into()),
     };
     must_own(principal, &session)?;
-    if room_of(&session) != room {
+    if session.agent_name() != room {
         return Err(Problem::invalid(format!("thread {thread} is not in room {room}")));
     }
     Ok(session)
-}
-
-fn room_of(session: &Session) -> &str {
-    session.agent.as_deref().unwrap_or(handback_core::agent::DEFAULT_AGENT)
 }
 
 /// A body that may be left out.
