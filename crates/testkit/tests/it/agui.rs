@@ -8,6 +8,7 @@ mod interrupts;
 mod ownership;
 mod pages;
 mod plain;
+mod random;
 mod repeats;
 mod threads;
 

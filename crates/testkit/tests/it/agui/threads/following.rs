@@ -107,7 +107,6 @@ async fn a_run_goes_on_to_its_end_without_a_reader() {
     world.server.register("tab", &["t"]).await;
     let mut client = world.server.stream("tab").await;
     let mut thread = Thread::make(&world.server).await;
-    thread.page.say("u1", "hi");
     let mut input = thread.input();
     input["forwardedProps"] = json!({ "clientID": "tab" });
     let mut stream = AguiStream::open(thread.starting(&world.server), &input).await;
