@@ -433,6 +433,3 @@ impl Conversation {
         self.status = status;
     }
 }
-
-#[cfg(test)]
-mod tests;
