@@ -450,4 +450,4 @@ impl Course<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

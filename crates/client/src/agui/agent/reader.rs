@@ -11,8 +11,8 @@ use super::link::{Frame, Frames, Link};
 use super::{AgentError, EventStream, Incoming};
 use crate::backoff::Backoff;
 
-/// The delays between the tries to take up a stream again: they double from the first to the second.
-const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
+/// The shortest and the longest delay between the tries to take up a stream again.
+pub(super) const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 /// How many tries may fail in a row; then the run is given up. Every event that arrives is a new beginning.
 const MOST_TRIES: u32 = 5;
 /// How much one run may send, in bytes; more ends it with an error. It is all kept in the conversation.
@@ -37,9 +37,9 @@ impl Reader {
         Self { link, url, body, frames: Some(frames), read: 0, is_over: false, resumption: None }
     }
 
-    /// A stream that is lost is taken up again.
-    pub(super) fn resumed(self) -> Self {
-        let resumption = Resumption { cursor: None, failed: 0, backoff: Backoff::new(DELAYS.0, DELAYS.1) };
+    /// A stream that is lost is taken up again, after delays that double from the first to the second.
+    pub(super) fn resumed(self, delays: (Duration, Duration)) -> Self {
+        let resumption = Resumption { cursor: None, failed: 0, backoff: Backoff::new(delays.0, delays.1) };
         Self { resumption: Some(resumption), ..self }
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::link::{Link, json};
-use super::reader::Reader;
+use super::reader::{DELAYS, Reader};
 use super::{Agent, AgentError, EventStream};
 
 /// A room of a server that keeps threads and runs: a run is made first and executed then, and goes on when its reader is lost.
@@ -22,6 +22,8 @@ pub struct ThreadAgent {
     link: Link,
     /// `…/api/v1/rooms/{room}/agui`.
     room: Url,
+    /// Between the tries to take up a stream again.
+    delays: (Duration, Duration),
 }
 
 impl ThreadAgent {
@@ -31,7 +33,7 @@ impl ThreadAgent {
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(base_url: &str, room: &str) -> Result<Self, AgentError> {
         let (link, base) = Link::new(base_url)?;
-        Ok(Self { link, room: below(&base, &["api", "v1", "rooms", room, "agui"]) })
+        Ok(Self { link, room: below(&base, &["api", "v1", "rooms", room, "agui"]), delays: DELAYS })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -56,6 +58,12 @@ impl ThreadAgent {
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
         self.link.silence(silence);
+        self
+    }
+
+    #[cfg(test)]
+    pub(super) fn hasty(mut self) -> Self {
+        self.delays = (Duration::from_millis(1), Duration::from_millis(2));
         self
     }
 
@@ -85,7 +93,7 @@ impl Agent for ThreadAgent {
             let url = below(&agent.room, &[&input.thread_id, &input.run_id]);
             let body = json(&input)?;
             let frames = agent.link.open(url.clone(), body.clone(), None).await?;
-            Ok(Reader::new(agent.link, url, body, frames).resumed().events())
+            Ok(Reader::new(agent.link, url, body, frames).resumed(agent.delays).events())
         }
         .boxed()
     }
