@@ -154,3 +154,6 @@ fn form(schema: Option<&Map<String, Value>>) -> Form {
         Some(_) => Form::Json,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -250,8 +250,13 @@ impl Page {
             Stage::Failed { .. } => (Ink::Red, "✗"),
             Stage::Receiving | Stage::Ready | Stage::Running => (Ink::Cyan, "⚙"),
         };
-        let [tool, arguments] = [&call.tool, &call.arguments].map(|text| excerpt(text, INPUT_CHARACTERS));
-        let arguments = if arguments.is_empty() { arguments } else { format!(" {arguments}") };
+        let tool = excerpt(&call.tool, INPUT_CHARACTERS);
+        let arguments = match call.stage {
+            // What of them is there when it is written is chance, and it stays written.
+            Stage::Receiving if self.place == Place::Log => String::new(),
+            _ if call.arguments.is_empty() => String::new(),
+            _ => format!(" {}", excerpt(&call.arguments, INPUT_CHARACTERS)),
+        };
         let (standing, quoted) = self.standing(thread, &call.stage);
         format!("{} {}{arguments} {standing}\n{quoted}", self.paint.ink(ink, sign), self.paint.ink(Ink::Bold, &tool))
     }
@@ -327,3 +332,6 @@ fn tail(line: &str) -> String {
         Some(excess) => format!("…{}", line.chars().skip(excess + 1).collect::<String>()),
     }
 }
+
+#[cfg(test)]
+mod tests;

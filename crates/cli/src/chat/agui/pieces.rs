@@ -1,6 +1,6 @@
 //! What of a conversation is new: conversations in, pieces to show out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use handback_client::agui::{Conversation, Item, Role, ToolCall, ToolCallStatus};
@@ -53,6 +53,8 @@ pub(super) struct Pieces {
     /// Of what the model thinks before it is known what it thinks it for.
     loose_thought: String,
     calls: HashMap<String, (ToolCallStatus, usize)>,
+    /// Calls that were not allowed. The agent tells why as if it came of them.
+    rejected: HashSet<String>,
     unread: usize,
     /// All texts since it was last taken.
     answer: String,
@@ -91,6 +93,11 @@ impl Pieces {
         pieces
     }
 
+    /// Notes that a call was not allowed.
+    pub(super) fn reject(&mut self, call: &str) {
+        self.rejected.insert(call.to_owned());
+    }
+
     /// All that was said since this was last asked, as it is printed.
     pub(super) fn take_answer(&mut self) -> String {
         std::mem::take(&mut self.answer)
@@ -99,7 +106,7 @@ impl Pieces {
     fn text(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
         let is_new = !self.texts.contains_key(id);
         let Some((part, new)) = grown(&mut self.texts, id, text) else { return };
-        if is_new && !self.answer.is_empty() && !self.answer.ends_with('\n') {
+        if (is_new || part != id) && !self.answer.is_empty() && !self.answer.ends_with('\n') {
             self.answer.push('\n');
         }
         self.answer.push_str(&new);
@@ -149,6 +156,7 @@ impl Pieces {
         let result = || call.result.clone().unwrap_or_default();
         match call.status {
             _ if last == Some(call.status) => {}
+            ToolCallStatus::Completed if self.rejected.contains(&call.id) => show(Stage::Failed { error: result() }),
             ToolCallStatus::Completed => show(Stage::Done { output: result(), took: times.take(&call.id) }),
             ToolCallStatus::Failed => {
                 times.take(&call.id);
@@ -174,3 +182,6 @@ fn grown(shown: &mut HashMap<String, String>, id: &str, text: &str) -> Option<(S
     text.clone_into(before);
     Some((part, new))
 }
+
+#[cfg(test)]
+mod tests;

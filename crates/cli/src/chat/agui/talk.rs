@@ -295,7 +295,9 @@ impl Talk {
 
     /// Tells the agent what it must know, and something else besides.
     fn resume(&mut self, number: usize, answers: Vec<Resume>, text: Option<&str>) -> anyhow::Result<()> {
-        self.thread(number).answers.clone_from(&answers);
+        let thread = self.thread(number);
+        thread.note_rejected(&answers, thread.conversation().interrupts());
+        thread.answers.clone_from(&answers);
         self.start_with(number, Turn::Resume(answers), text)
     }
 

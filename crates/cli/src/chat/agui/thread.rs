@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use handback_client::agui::wire::Resume;
+use handback_client::agui::wire::{Interrupt, Resume, ResumeStatus};
 use handback_client::agui::{Conversation, RunHandle, View};
 use tokio::sync::watch;
 
@@ -92,6 +92,18 @@ impl Thread {
         self.waiting.pop_front()
     }
 
+    /// Notes which calls these answers do not allow.
+    pub(super) fn note_rejected(&mut self, answers: &[Resume], interrupts: &[Interrupt]) {
+        for interrupt in interrupts {
+            let answer = answers.iter().find(|answer| answer.interrupt_id == interrupt.id);
+            if let (Some(call), Some(answer)) = (&interrupt.tool_call_id, answer)
+                && !is_allowed(answer)
+            {
+                self.pieces.reject(call);
+            }
+        }
+    }
+
     /// Says no to all that the agent must know and was not told.
     pub(super) fn refusals(&self, conversation: &Conversation) -> Vec<Resume> {
         conversation.interrupts().iter().map(|interrupt| refusal(&interrupt.id)).collect()
@@ -107,4 +119,9 @@ impl Thread {
             Standing::Stopped => "stopped",
         }
     }
+}
+
+fn is_allowed(answer: &Resume) -> bool {
+    let approved = answer.payload.as_ref().and_then(|payload| payload.get("approved")?.as_bool());
+    answer.status == ResumeStatus::Resolved && approved != Some(false)
 }
