@@ -33,11 +33,11 @@ pub enum Incoming {
 
 /// Who can be asked for a run: a server, or something in its place.
 ///
-/// The future asks, and the stream is what is answered; dropping either of them ends it. Nothing is asked before the future
-/// is polled.
+/// The future asks, and the stream is what is answered; dropping either of them ends it. Nothing is asked before the
+/// future is polled.
 pub trait Agent: Send + Sync + 'static {
-    /// Asks for a run. An empty `thread_id` stands for a thread that is not there yet: the agent makes one up, and the events
-    /// tell which. An agent may have ids of its own for runs, too.
+    /// Asks for a run. An empty `thread_id` stands for a thread that is not there yet: the agent makes one up, and the
+    /// events tell which. An agent may have ids of its own for runs, too.
     fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>>;
 }
 

@@ -14,8 +14,8 @@ const LONGEST_REASON: usize = 512;
 
 /// A conversation: what was said and done, in order, and what goes on right now.
 ///
-/// It is changed by [`process`](super::process), which takes the events of runs, and by [`Conversation::say`]. A call of a
-/// tool moves forward only: streaming, pending, executing, and then completed or failed.
+/// It is changed by [`process`](super::process), which takes the events of runs, and by [`Conversation::say`]. A call
+/// of a tool moves forward only: streaming, pending, executing, and then completed or failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     pub(super) thread_id: Option<String>,
@@ -231,7 +231,8 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// A conversation in a thread that has this id. One without an id, [`Conversation::default`], gets it from its first run.
+    /// A conversation in a thread that has this id. One without an id, [`Conversation::default`], gets it from its
+    /// first run.
     pub fn in_thread(thread_id: impl Into<String>) -> Self {
         Self { thread_id: Some(thread_id.into()), ..Self::default() }
     }
@@ -284,7 +285,8 @@ impl Conversation {
         &self.reasoning.text
     }
 
-    /// What the agent must know before it goes on, until a run finishes without asking; see [`Run::resume`](super::Run::resume).
+    /// What the agent must know before it goes on, until a run finishes without asking; see
+    /// [`Run::resume`](super::Run::resume).
     pub fn interrupts(&self) -> &[Interrupt] {
         &self.interrupts
     }
@@ -380,9 +382,10 @@ impl Conversation {
 
     /// Notes that this front end runs a call. Only one that is pending can be run.
     pub(super) fn begin_call(&mut self, id: &str) {
-        if let Some(call) = self.call_mut(id).filter(|call| call.status == ToolCallStatus::Pending) {
-            call.status = ToolCallStatus::Executing;
-        }
+        let Some(call) = self.call_mut(id).filter(|call| call.status == ToolCallStatus::Pending) else { return };
+        call.status = ToolCallStatus::Executing;
+        let name = call.name.clone();
+        self.note_calling(&name);
     }
 
     /// Notes what came of a call.
@@ -413,10 +416,10 @@ impl Conversation {
         }
     }
 
-    /// The text that was being told is complete, or as complete as it will ever be.
-    pub(super) fn close_text(&mut self, is_cut_off: bool) {
+    /// The text that was being told is as complete as it will ever be.
+    pub(super) fn cut_off_text(&mut self) {
         if let Some(Item::Text(text)) = self.streaming.take().and_then(|item| self.items.get_mut(item)) {
-            text.is_cut_off = is_cut_off;
+            text.is_cut_off = true;
         }
     }
 
@@ -425,7 +428,7 @@ impl Conversation {
         if let Status::Failed(message) = &status {
             self.items.push(Item::Error { message: message.clone() });
         }
-        self.close_text(true);
+        self.cut_off_text();
         self.fail_calls(open_calls, |_| true);
         self.chunk = None;
         self.reasoning = Reasoning::default();

@@ -10,8 +10,9 @@ use super::no_arguments;
 
 /// The messages of a conversation, as a run is asked for with them.
 ///
-/// Calls come with their results: completed ones with what came of them, failed ones with their error. Open calls are left
-/// out altogether, and so is a text that was cut off and that nobody has answered; errors and activities are no messages.
+/// Calls come with their results: completed ones with what came of them, failed ones with their error. Open calls are
+/// left out altogether, and so is a text that was cut off and that nobody has answered; errors and activities are no
+/// messages.
 pub fn messages(conversation: &Conversation) -> Vec<Message> {
     let mut messages = Messages::default();
     for item in conversation.items() {

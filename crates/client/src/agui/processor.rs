@@ -1,7 +1,7 @@
 //! What events do to a conversation.
 //!
-//! One event costs what it brings, however long the conversation is: texts and arguments grow in place. Only what describes
-//! everything anew (a snapshot of the messages, the end of a run) looks at everything.
+//! One event costs what it brings, however long the conversation is: texts and arguments grow in place. Only what
+//! describes everything anew (a snapshot of the messages, the end of a run) looks at everything.
 
 mod patch;
 mod snapshot;
@@ -18,7 +18,8 @@ const SERVER_CALL: &str = "skill_tool_call";
 
 /// The conversation after an event.
 ///
-/// It takes what comes: an event that does not fit what came before is passed over, with a warning where something is lost.
+/// It takes what comes: an event that does not fit what came before is passed over, with a warning where something is
+/// lost.
 pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
     conversation.apply(event);
     conversation
@@ -58,8 +59,10 @@ impl Conversation {
                 }
             }
             Body::MessagesSnapshot { messages } => self.replace_messages(messages),
-            Body::ActivitySnapshot { message_id, activity_type, content, replace } => {
-                self.activity_told(message_id, activity_type, content, replace.unwrap_or(true));
+            Body::ActivitySnapshot { message_id, replace: Some(false), .. }
+                if self.places.activities.contains_key(message_id) => {}
+            Body::ActivitySnapshot { message_id, activity_type, content, .. } => {
+                self.activity_told(message_id, activity_type, content);
             }
             Body::ActivityDelta { message_id, patch, .. } => self.activity_changed(message_id, patch),
             Body::ReasoningStart { .. } | Body::ReasoningMessageStart { .. } => self.thinking(),
@@ -86,6 +89,7 @@ impl Conversation {
             self.thread_id = Some(thread_id.to_owned());
         }
         self.found = self.items.len();
+        self.activity = Activity::None;
         self.status = Status::Running;
     }
 
@@ -94,7 +98,7 @@ impl Conversation {
         self.fail_calls("incomplete arguments: the run ended before they were complete", |call| {
             call.status == ToolCallStatus::Streaming
         });
-        self.close_text(false);
+        self.streaming = None;
         self.reasoning = Reasoning::default();
         self.activity = Activity::None;
         self.status = Status::Completed;
@@ -107,7 +111,6 @@ impl Conversation {
     }
 
     fn text_started(&mut self, id: &str, role: TextRole) {
-        self.close_text(false);
         self.activity = Activity::Responding;
         let reasoning = std::mem::take(&mut self.reasoning.text);
         let place = self.places.texts.get(id).copied();
@@ -148,7 +151,7 @@ impl Conversation {
 
     fn text_ended(&mut self, id: &str) {
         if self.open_text(id).is_some() {
-            self.close_text(false);
+            self.streaming = None;
             self.activity = Activity::None;
         }
     }
@@ -250,7 +253,7 @@ impl Conversation {
         }
     }
 
-    fn activity_told(&mut self, id: &str, kind: &str, content: &Map<String, Value>, replace: bool) {
+    fn activity_told(&mut self, id: &str, kind: &str, content: &Map<String, Value>) {
         if kind.is_empty() {
             return tracing::warn!(id, "an activity without a type; it is dropped");
         }
@@ -261,8 +264,7 @@ impl Conversation {
         }
         let told = Item::Activity { id: id.to_owned(), kind: kind.to_owned(), content: content.clone() };
         match self.places.activities.get(id).and_then(|place| self.items.get_mut(*place)) {
-            Some(item) if replace => *item = told,
-            Some(_) => {}
+            Some(item) => *item = told,
             None => {
                 self.places.activities.insert(id.to_owned(), self.items.len());
                 self.items.push(told);

@@ -48,12 +48,12 @@ pub struct ClientTool {
 }
 
 impl ClientTool {
-    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON, as text, and may be empty. Its schema is that
-    /// of any object, unless [`ClientTool::parameters`] says more.
+    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON, as text, and may be empty. Its schema
+    /// is that of any object, unless [`ClientTool::parameters`] says more.
     ///
-    /// Calls of one step run at the same time, also two of the same tool, and those of other runs besides: the code must be
-    /// safe to run concurrently. It shares its thread with the other calls and with the run, so what takes long without
-    /// awaiting belongs into `tokio::task::spawn_blocking`.
+    /// Calls of one step run at the same time, also two of the same tool, and those of other runs besides: the code
+    /// must be safe to run concurrently. It shares its thread with the other calls and with the run, so what takes long
+    /// without awaiting belongs into `tokio::task::spawn_blocking`.
     pub fn new<F, R>(name: impl Into<String>, description: impl Into<String>, executor: F) -> Self
     where
         F: Fn(ToolCall, ToolContext) -> R + Send + Sync + 'static,
@@ -63,8 +63,8 @@ impl ClientTool {
         Self { definition: definition(name.into(), description.into(), None), timeout: None, executor }
     }
 
-    /// A tool whose arguments are read as `I`, and whose schema is that of `I`. As with [`ClientTool::new`], the code must be
-    /// safe to run concurrently.
+    /// A tool whose arguments are read as `I`, and whose schema is that of `I`. As with [`ClientTool::new`], the code
+    /// must be safe to run concurrently.
     pub fn typed<I, F, R>(name: impl Into<String>, description: impl Into<String>, executor: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
@@ -162,8 +162,8 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// This registry and a tool, which must be safe to run concurrently (see [`ClientTool::new`]). One of the same name is
-    /// replaced, in its place; an alias of that name goes.
+    /// This registry and a tool, which must be safe to run concurrently (see [`ClientTool::new`]). One of the same name
+    /// is replaced, in its place; an alias of that name goes.
     #[must_use]
     pub fn register(&self, tool: ClientTool) -> Self {
         self.changed(|contents| {
@@ -175,8 +175,8 @@ impl ToolRegistry {
         })
     }
 
-    /// This registry without a tool and its aliases, or without an alias, whose tool stays. A name that is not known changes
-    /// nothing.
+    /// This registry without a tool and its aliases, or without an alias, whose tool stays. A name that is not known
+    /// changes nothing.
     #[must_use]
     pub fn unregister(&self, name: &str) -> Self {
         self.changed(|contents| {

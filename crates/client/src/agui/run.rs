@@ -12,13 +12,12 @@ mod tools;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::pin::pin;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, pending, select};
+use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use handback_wire::agui::{Body, Context, Outcome, PROTOCOL_VERSION, Resume, RunAgentInput};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -49,6 +48,9 @@ pub struct RunOptions {
     pub forwarded_props: Value,
     /// The state that the agent is given first, in place of the conversation's.
     pub state: Option<Value>,
+    /// The version of the protocol that is spoken: 1.0 if nothing is said. `None` for servers from before it that do
+    /// not take what they do not know.
+    pub protocol_version: Option<String>,
 }
 
 impl Default for RunOptions {
@@ -59,6 +61,7 @@ impl Default for RunOptions {
             context: Vec::new(),
             forwarded_props: Value::Object(Map::new()),
             state: None,
+            protocol_version: Some(PROTOCOL_VERSION.to_owned()),
         }
     }
 }
@@ -83,9 +86,9 @@ pub enum TurnError {
 /// A conversation with an agent whose tools run here: what is said goes out, and whatever the agent calls is run and
 /// answered, until it is done.
 ///
-/// A turn is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in silence:
-/// nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it for others to
-/// see, there is [`RunHandle::cancel`].
+/// A turn is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in
+/// silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it
+/// for others to see, there is [`RunHandle::cancel`].
 pub struct Run {
     agent: Arc<dyn Agent>,
     tools: ToolRegistry,
@@ -129,8 +132,8 @@ impl RunHandle {
         self.board.see(|view| view.conversation.clone())
     }
 
-    /// Stops the turn that goes on; false if none does. When this returns, the state is [`RunState::Cancelled`] and stays so;
-    /// tools and stream end after that.
+    /// Stops the turn that goes on; false if none does. When this returns, the state is [`RunState::Cancelled`] and
+    /// stays so; tools and stream end after that.
     pub fn cancel(&self) -> bool {
         self.board.cancel()
     }
@@ -181,8 +184,8 @@ impl Run {
         self.turn(Turn::Start).await
     }
 
-    /// Asks again for what failed or was stopped. The results of tools that were run are sent again; the tools are not run
-    /// again.
+    /// Asks again for what failed or was stopped. The results of tools that were run are sent again; the tools are not
+    /// run again.
     ///
     /// # Errors
     /// [`TurnError::Interrupted`] if the agent wants answers.
@@ -228,7 +231,7 @@ impl Run {
             // What nobody has run by now is not for this turn, whatever tools have come since.
             stale: if is_new { self.board.see(|view| open_calls(&view.conversation)) } else { HashSet::new() },
         };
-        // Not `select!`: what is dropped when it is cancelled is all that the turn does.
+        // Cancelled, all that the turn does is dropped.
         cancellation.run_until_cancelled(course.go()).await;
         let state = self.board.see(|view| view.state.clone());
         if !matches!(state, RunState::Failed(_) | RunState::Cancelled) {
@@ -304,8 +307,8 @@ impl Course<'_> {
         }
     }
 
-    /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if there are
-    /// none, and the turn is over.
+    /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if
+    /// there are none, and the turn is over.
     async fn stream(&self, answers: Option<Vec<Resume>>, depth: u32) -> Option<(Vec<ToolCall>, EventStream)> {
         let board = &self.run.board;
         let mut events = match self.run.agent.run(self.input(answers)).await {
@@ -424,20 +427,24 @@ impl Course<'_> {
                 board.update(|view| view.conversation.end_call(&id, result));
             }
         };
-        // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing that
-        // comes after the end of a run changes it.
-        let draining = rest.for_each(|_late| async {}).then(|()| pending::<()>());
-        match select(pin!(executing), pin!(draining)).await {
-            Either::Left(_) | Either::Right(_) => {}
+        // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing
+        // that comes after the end of a run changes it.
+        let draining = async {
+            rest.for_each(|_late| async {}).await;
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = executing => {}
+            () = draining => {}
         }
     }
 
     fn input(&self, resume: Option<Vec<Resume>>) -> RunAgentInput {
-        let RunOptions { context, forwarded_props, .. } = &self.run.options;
+        let RunOptions { context, forwarded_props, protocol_version, .. } = &self.run.options;
         self.run.board.see(|View { conversation, .. }| RunAgentInput {
             thread_id: conversation.thread_id.clone().unwrap_or_default(),
             run_id: new_id("run"),
-            protocol_version: Some(PROTOCOL_VERSION.to_owned()),
+            protocol_version: protocol_version.clone(),
             parent_run_id: conversation.parent_run_id.clone(),
             state: Some(conversation.state.clone()),
             messages: mapper::messages(conversation),

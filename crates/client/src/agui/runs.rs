@@ -19,7 +19,8 @@ use super::run::{Run, RunHandle, RunState, Turn, TurnError};
 const MOST_RUNS: usize = 10_000;
 /// How many events of the lifecycle wait for one who listens; then the oldest are left out, and it is told how many.
 const MOST_EVENTS: usize = 1_024;
-/// How long a run that is replaced or stopped may take to be gone. One whose tool blocks its thread is not waited for longer.
+/// How long a run that is replaced or stopped may take to be gone. One whose tool blocks its thread is not waited for
+/// longer.
 const STOP: Duration = Duration::from_secs(5);
 
 /// Which conversation it is: the same thread in another room or at another server is another one.
@@ -162,8 +163,8 @@ impl RunRegistry {
         self.enter(key, run, turn, Place::Free)
     }
 
-    /// Starts a run in the place of one that goes on, if there is one. That is dropped in silence: what is seen of it stays as
-    /// it was. The new one begins when it is gone.
+    /// Starts a run in the place of one that goes on, if there is one. That is dropped in silence: what is seen of it
+    /// stays as it was. The new one begins when it is gone.
     ///
     /// # Errors
     /// [`StartError::TooMany`], [`StartError::Closed`].

@@ -12,7 +12,8 @@ use super::reader::Reader;
 use super::{Agent, AgentError, EventStream};
 use crate::agui::new_id;
 
-/// An agent behind one URL, as AG-UI has it: every run is one request. Clones share their connections, and so do all runs.
+/// An agent behind one URL, as AG-UI has it: every run is one request. Clones share their connections, and so do all
+/// runs.
 ///
 /// A stream that is lost cannot be taken up again there: the run fails, and can be tried again.
 #[derive(Debug, Clone)]

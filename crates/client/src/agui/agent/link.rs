@@ -17,7 +17,8 @@ use crate::sse::EventReader;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A stream that is silent for this long is dead, unless the application says otherwise. Not every server has keep-alives.
+/// A stream that is silent for this long is dead, unless the application says otherwise. Not every server has
+/// keep-alives.
 const SILENCE: Duration = Duration::from_secs(300);
 /// How large an answer about a thread or a run may be; a larger one is an error.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
@@ -69,7 +70,8 @@ impl Link {
     pub(super) async fn ask<T: DeserializeOwned>(&self, url: Url, body: Bytes) -> Result<T, AgentError> {
         let within = answer_timeout(body.len());
         let asking = async {
-            let mut response = self.post(url, body, HeaderMap::new()).await?;
+            let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+            let mut response = self.post(url, body, accept).await?;
             let mut answer = Vec::new();
             while let Some(chunk) = response.chunk().await.map_err(|error| lost(root_cause(&error)))? {
                 answer.extend_from_slice(&chunk);
@@ -85,7 +87,7 @@ impl Link {
 
     /// Asks for a stream of events, or for what comes after a frame of it.
     pub(super) async fn open(&self, url: Url, body: Bytes, after: Option<&str>) -> Result<Frames, AgentError> {
-        let mut more = HeaderMap::new();
+        let mut more = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         if let Some(after) = after {
             let unexpected =
                 |_| AgentError::Unexpected { reason: "an id of a frame that a header cannot carry".to_owned() };
@@ -93,8 +95,10 @@ impl Link {
         }
         let opening = timeout(self.silence, self.post(url, body, more));
         let response = opening.await.unwrap_or_else(|_elapsed| Err(lost("no answer came in time".to_owned())))?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
+        let kind =
+            response.headers().get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        if let Some(kind) = kind.filter(|kind| !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+        {
             return Err(AgentError::Unexpected { reason: format!("it is no stream of events but \"{kind}\"") });
         }
         Ok(Frames { reader: EventReader::new(response.bytes_stream(), self.silence) })
@@ -102,8 +106,7 @@ impl Link {
 
     async fn post(&self, url: Url, body: Bytes, more: HeaderMap) -> Result<Response, AgentError> {
         let request = self.http.post(url).headers(self.headers.clone()).headers(more).body(body);
-        let request =
-            request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "text/event-stream, application/json");
+        let request = request.header(CONTENT_TYPE, "application/json");
         let mut response = request.send().await.map_err(|error| lost(root_cause(&error)))?;
         if response.status().is_success() {
             return Ok(response);

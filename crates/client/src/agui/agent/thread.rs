@@ -15,8 +15,8 @@ use super::link::{Link, json};
 use super::reader::{DELAYS, Reader};
 use super::{Agent, AgentError, EventStream};
 
-/// A room of a server that keeps threads and runs: a run is made first and executed then, and goes on when its reader is lost.
-/// A stream that is lost is taken up again where it was.
+/// A room of a server that keeps threads and runs: a run is made first and executed then, and goes on when its reader
+/// is lost. A stream that is lost is taken up again where it was.
 #[derive(Debug, Clone)]
 pub struct ThreadAgent {
     link: Link,

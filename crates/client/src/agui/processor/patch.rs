@@ -3,8 +3,8 @@
 use json_patch::{Patch, PatchOperation, patch, patch_unsafe};
 use serde_json::Value;
 
-/// How many names a path may have, and how deep a value may become by moving and copying; more is an error. What is read
-/// from JSON is at most 128 deep, so that all of it can be walked without running out of stack.
+/// How many names a path may have, and how deep a value may become by moving and copying; more is an error. What is
+/// read from JSON is at most 128 deep, so that all of it can be walked without running out of stack.
 const DEEPEST: usize = 256;
 /// How large a value may become by copying, in bytes of its texts and 16 for anything else; more is an error. Copies of
 /// copies would fill any memory.

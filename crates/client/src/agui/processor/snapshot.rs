@@ -7,8 +7,8 @@ use handback_wire::agui::{Content, Message};
 use super::super::conversation::{Conversation, Item, Places, Role, Text, ToolCall, ToolCallStatus};
 
 impl Conversation {
-    /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are known
-    /// keep how far they are, so that none goes back.
+    /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are
+    /// known keep how far they are, so that none goes back.
     pub(super) fn replace_messages(&mut self, messages: &[Message]) {
         let open_text = self.streaming_text().cloned();
         let mut known: HashMap<String, ToolCall> = HashMap::new();
@@ -76,7 +76,7 @@ impl Conversation {
                 None => tracing::warn!(tool_call_id, "a result of a call that is not known; it is dropped"),
             },
             Message::Activity { id, activity_type, content, .. } => {
-                self.activity_told(id, activity_type, content, true);
+                self.activity_told(id, activity_type, content);
             }
             Message::Reasoning { content, .. } => self.reasoning.text.push_str(content),
             Message::User { .. } | Message::Other(_) => self.items.push(Item::Message(message.clone())),

@@ -19,8 +19,8 @@ pub struct View {
     pub conversation: Conversation,
 }
 
-/// Where a run stands. From the moment when it is asked for until it has come to its end it is [`RunState::Running`], however
-/// many requests, tools and continuations there are in between.
+/// Where a run stands. From the moment when it is asked for until it has come to its end it is [`RunState::Running`],
+/// however many requests, tools and continuations there are in between.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum RunState {
     /// Nothing was asked for yet.

@@ -202,8 +202,8 @@ fn all_open_calls_fail_with_a_run_that_fails_or_is_cancelled() {
     assert_eq!((statuses(&cancelled)[1], cancelled.status()), (Failed, &Status::Cancelled));
 }
 
-/// What grows is never copied: a copy has no room to grow, so its capacity would change with every event, and the text that
-/// came before it would be somewhere else.
+/// What grows is never copied: a copy has no room to grow, so its capacity would change with every event, and the text
+/// that came before it would be somewhere else.
 #[test]
 fn a_hundred_thousand_deltas_cost_what_they_bring() {
     let mut conversation = told(&[

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::support::*;
 use crate::ToolError;
-use crate::agui::conversation::{Item, Role};
+use crate::agui::conversation::{Activity, Item, Role};
 use serde_json::json;
 
 fn completed(id: &str, result: &str) -> (String, ToolCallStatus, Option<String>) {
@@ -185,6 +185,7 @@ async fn n10_n11_n12_while_tools_run_the_run_is_running_and_shows_their_calls() 
         let calls: Vec<_> = view.conversation.tool_calls().map(|call| (call.id.as_str(), call.status)).collect();
         assert_eq!(calls, [("c1", ToolCallStatus::Executing)]);
         assert_eq!(view.conversation.active_tool_calls().count(), 0);
+        assert_eq!(view.conversation.activity(), &Activity::CallingTools(vec!["wait".to_owned()]));
         gate.cancel();
     };
     let (state, ()) = tokio::join!(scenario.say(), watching);
@@ -238,9 +239,11 @@ async fn n14_n15_n16_every_input_has_the_tools_and_what_else_the_application_say
         let said = json!({"protocolVersion": "1.0", "tools": tools, "context": [{"description": "d", "value": "v"}], "forwardedProps": {"clientID": "c"}});
         assert_eq!(input, said);
     }
-    let mut bare = Scenario::new([Script::run("r1", &[])], []);
+    let options = RunOptions { protocol_version: None, ..RunOptions::default() };
+    let mut bare = Scenario::with([Script::run("r1", &[])], [], options);
     bare.say().await;
-    assert_eq!(bare.agent.inputs()[0].tools, []);
+    let input = &bare.agent.inputs()[0];
+    assert_eq!((input.tools.len(), &input.protocol_version, &input.state), (0, &None, &Some(json!({}))));
 }
 
 #[tokio::test]

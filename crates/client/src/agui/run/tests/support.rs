@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
