@@ -67,6 +67,9 @@ pub(super) async fn run(args: ChatArgs, url: &str, message: Option<String>) -> a
     if message.is_none() && !args.also.is_empty() {
         return Err(Usage("--also needs a MESSAGE".to_owned()).into());
     }
+    if args.also.iter().any(|message| message.trim().is_empty()) {
+        return Err(Usage("there is nothing to say: an --also is empty".to_owned()).into());
+    }
     let mut signals = Signals::new()?;
     let said: Vec<String> = message.into_iter().chain(args.also.iter().cloned()).collect();
     let (approval, address) = (args.approval(), Address::find(url, &args.server)?);

@@ -259,6 +259,57 @@ fn a_server_that_is_not_ours_and_knows_less() {
 }
 
 #[test]
+fn calls_of_two_threads_are_told_apart_although_they_have_the_same_id() {
+    let foreign = Foreign::start(|input, _| match input["messages"].as_array().unwrap().as_slice() {
+        [said] => foreign::called(said["content"].as_str().unwrap(), &["{}"]),
+        [.., result] => foreign::answered(result["content"].as_str().unwrap()),
+        [] => foreign::failed("there are no messages"),
+    });
+    let tools = ["--attach", "one=printf 1", "--attach", "two=echo broken >&2; exit 3"];
+    let said = run(chat_command(&foreign.url, &[&tools[..], &["one", "--also", "two"]].concat()));
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n\nexit status: 3: broken\n"), "{said:?}");
+    // How long it took is left out.
+    let of = |mark: &str| {
+        let lines = said.stderr.lines().filter(|line| line.starts_with(mark));
+        lines.map(|line| line.split(" in ").next().unwrap()).collect::<Vec<_>>().join("\n")
+    };
+    let stages = |mark: &str, tool: &str| {
+        format!(
+            "{mark} > {tool}\n{mark} ⚙ {tool} · receiving\n{mark} ⚙ {tool} {{}} · ready\n{mark} ⚙ {tool} {{}} · running"
+        )
+    };
+    assert_eq!(of("[1]"), format!("{}\n[1] ✓ one {{}} · done\n[1]   │ 1", stages("[1]", "one")));
+    assert_eq!(of("[2]"), format!("{}\n[2] ✗ two {{}} · failed: exit status: 3: broken", stages("[2]", "two")));
+}
+
+#[test]
+fn a_question_that_is_not_answered_can_be_asked_again() {
+    let (_server, url) = serve_asking("agui-again");
+    let (_client, _lines) = attach(&url, &["--tool", "today", "--", "printf", "Sunday"]);
+    let mut chat = chat_command(&format!("{url}/agui"), &["--forward", "clientID=laptop"]);
+    chat.env("NO_COLOR", "1");
+    let mut terminal = Terminal::run(chat);
+    let question = "Allow client_laptop_today {}? [y]es, [a]lways, [n]o, [e]dit: ";
+    let stays_open = "\nThe question stays open; /retry asks it again.\n\n> ";
+    terminal.wait_for("\n> ");
+    terminal.type_in("call today {}\n");
+    terminal.wait_for(question);
+    terminal.process.signal(Signal::INT);
+    terminal.wait_for(stays_open);
+    terminal.type_in("/retry\n");
+    terminal.wait_for(question);
+    terminal.process.signal(Signal::INT);
+    terminal.wait_for(stays_open);
+    // Whoever says something else has not allowed it.
+    terminal.type_in("call list_tools {}\n");
+    let answer = terminal.wait_for("\n\n> ");
+    assert!(answer.contains("✗ client_laptop_today {} · failed: The user cancelled this call\n"), "{answer}");
+    assert!(answer.contains("✓ list_tools {} · done\n"), "{answer}");
+    terminal.type_in("/quit\n");
+    assert_eq!(terminal.wait_for_end().1, Some(0));
+}
+
+#[test]
 fn a_conversation_at_a_terminal() {
     let (_server, url) = serve();
     let slow = Gated::new("terminal", "slow", "printf slept");

@@ -51,7 +51,7 @@ fn completions_are_printed_for_each_shell() {
 
 #[test]
 fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["no-such-command"], "unrecognized subcommand"),
         (&["call"], "<TOOL>"),
         (&["call", "tool", "[]"], "must be a JSON object"),
@@ -71,6 +71,7 @@ fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
         ),
         (&["chat", "--agui", "http://a", "--model", "a/b", "hello"], "cannot be used with '--model <PROVIDER/MODEL>'"),
         (&["chat", "--also", "hello", "hello"], "--agui <URL>"),
+        (&["chat", "--agui", "http://a", "hello", "--also", " "], "there is nothing to say"),
         (&["chat", "--agui", "nonsense", "hello"], "\"nonsense\" is not the URL of an AG-UI server"),
         (&["chat", "--agui", "http://a", "--forward", "nonsense", "hello"], "it must be NAME=VALUE"),
         (&["sessions", "--limit", "0"], "0 is not in 1..=1000"),

@@ -118,6 +118,15 @@ impl Page {
         self.flush()
     }
 
+    /// The user has pressed Ctrl-C: goes on below what the terminal shows of that, unless it is wiped out with the rows.
+    pub(super) fn interrupted(&mut self) -> Vec<Chunk> {
+        self.end_line();
+        if self.place == Place::Terminal && self.drawn == 0 && self.written.is_empty() {
+            self.written.push(Chunk::Aside("\n".to_owned()));
+        }
+        self.flush()
+    }
+
     /// Somebody else has written, below what is there: goes on below that.
     pub(super) fn move_on(&mut self) {
         self.layout = Layout::new(self.paint.coloured);
@@ -153,6 +162,8 @@ impl Page {
             return;
         }
         let text = plain(text);
+        // It stays where it is among the rows.
+        let place = self.find_line(thread).unwrap_or(self.rows.len());
         let mut grown = match self.take_line(thread) {
             Some((open, begun, open_kind)) if open == part && open_kind == kind => begun + &text,
             Some((_, begun, open_kind)) => {
@@ -167,7 +178,7 @@ impl Page {
         }
         if !grown.is_empty() {
             let content = Content::Line { part: part.to_owned(), text: grown, kind };
-            self.rows.push(Row { thread, content });
+            self.rows.insert(place, Row { thread, content });
         }
         self.are_changed = true;
     }
@@ -198,10 +209,13 @@ impl Page {
         }
     }
 
-    /// The line of a thread that still grows.
+    /// The row of a thread's line that still grows.
+    fn find_line(&self, thread: usize) -> Option<usize> {
+        self.rows.iter().position(|row| row.thread == thread && matches!(row.content, Content::Line { .. }))
+    }
+
     fn take_line(&mut self, thread: usize) -> Option<(String, String, Kind)> {
-        let row =
-            self.rows.iter().position(|row| row.thread == thread && matches!(row.content, Content::Line { .. }))?;
+        let row = self.find_line(thread)?;
         match self.rows.remove(row).content {
             Content::Line { part, text, kind } => Some((part, text, kind)),
             Content::Call(_) => None,
@@ -292,7 +306,8 @@ impl Page {
         self.are_changed = false;
         let mut chunks = Vec::new();
         if self.drawn > 0 {
-            chunks.push(Chunk::Aside(format!("\u{1b}[{}A\u{1b}[J", self.drawn)));
+            // From the start of the line: what is being typed may be on it.
+            chunks.push(Chunk::Aside(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn)));
         }
         chunks.extend(written);
         let rows = self.draw();

@@ -54,6 +54,12 @@ impl Screen {
         Ok(())
     }
 
+    /// The user has pressed Ctrl-C.
+    pub(super) fn interrupted(&mut self) -> io::Result<()> {
+        let chunks = self.page.interrupted();
+        self.write(chunks)
+    }
+
     /// The user has typed something, which the terminal shows below what was there.
     pub(super) fn typed(&mut self) {
         self.page.move_on();

@@ -7,7 +7,7 @@ use anyhow::bail;
 use futures_util::StreamExt;
 use futures_util::future::{pending, select_all};
 use futures_util::stream::BoxStream;
-use handback_client::agui::wire::{Interrupt, Resume};
+use handback_client::agui::wire::Resume;
 use handback_client::agui::{Ending, Lifecycle, Run, RunKey, RunOptions, RunRegistry, RunState, Turn};
 
 use super::address::Address;
@@ -103,7 +103,7 @@ impl Talk {
         if thread.title.is_empty() {
             text.clone_into(&mut thread.title);
         }
-        let refusals = thread.refusals(&thread.conversation());
+        let refusals = thread.refusals();
         if refusals.is_empty() {
             return self.start(number, Turn::Say(text.to_owned()));
         }
@@ -113,10 +113,9 @@ impl Talk {
     /// Asks again for what failed, was stopped, or was not answered; false if nothing was.
     pub(super) fn retry(&mut self, number: usize) -> anyhow::Result<bool> {
         let thread = self.thread(number);
-        let conversation = thread.conversation();
         match &thread.standing {
-            Standing::Unanswered => self.ask(number, conversation.interrupts())?,
-            Standing::Failed(_) | Standing::Stopped if !conversation.interrupts().is_empty() => {
+            Standing::Unanswered => self.ask(number)?,
+            Standing::Failed(_) | Standing::Stopped if !thread.open.is_empty() => {
                 let answers = thread.answers.clone();
                 self.resume(number, answers, None)?;
             }
@@ -137,11 +136,13 @@ impl Talk {
 
     /// Stops all that goes on, and asks nothing any more.
     pub(super) fn cancel_all(&mut self) -> anyhow::Result<()> {
-        if !self.asks.is_empty() {
-            self.screen.aside(None, Ink::Dim, "\n")?;
-        }
+        self.screen.interrupted()?;
         for ask in std::mem::take(&mut self.asks) {
-            self.thread(ask.thread).standing = Standing::Unanswered;
+            let thread = self.thread(ask.thread);
+            if thread.is_busy() {
+                thread.standing = Standing::Unanswered;
+                self.screen.line(Some(ask.thread), Ink::Dim, "The question stays open; /retry asks it again.")?;
+            }
         }
         for number in 1..=self.threads.len() {
             self.cancel(number);
@@ -212,9 +213,10 @@ impl Talk {
         self.show(number)?;
         self.screen.end(number)?;
         let thread = self.thread(number);
+        thread.note_open(&ending);
         thread.standing = match ending {
-            Ending::Ended(RunState::Interrupted(interrupts)) => {
-                self.ask(number, &interrupts)?;
+            Ending::Ended(RunState::Interrupted(_)) => {
+                self.ask(number)?;
                 return Ok(None);
             }
             Ending::Ended(RunState::Failed(error)) => Standing::Failed(error.into()),
@@ -226,9 +228,10 @@ impl Talk {
     }
 
     /// The agent must know something: the user is asked, or it is answered for them.
-    fn ask(&mut self, number: usize, interrupts: &[Interrupt]) -> anyhow::Result<()> {
-        let conversation = self.thread(number).conversation();
-        let asks: Vec<Ask> = interrupts.iter().map(|interrupt| Ask::new(number, interrupt, &conversation)).collect();
+    fn ask(&mut self, number: usize) -> anyhow::Result<()> {
+        let thread = self.thread(number);
+        let conversation = thread.conversation();
+        let asks: Vec<Ask> = thread.open.iter().map(|interrupt| Ask::new(number, interrupt, &conversation)).collect();
         if self.approval == Approval::User {
             let is_first = self.asks.is_empty();
             self.asks.extend(asks);
@@ -296,7 +299,7 @@ impl Talk {
     /// Tells the agent what it must know, and something else besides.
     fn resume(&mut self, number: usize, answers: Vec<Resume>, text: Option<&str>) -> anyhow::Result<()> {
         let thread = self.thread(number);
-        thread.note_rejected(&answers, thread.conversation().interrupts());
+        thread.note_rejected(&answers);
         thread.answers.clone_from(&answers);
         self.start_with(number, Turn::Resume(answers), text)
     }

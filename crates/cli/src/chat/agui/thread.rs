@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use handback_client::agui::wire::{Interrupt, Resume, ResumeStatus};
-use handback_client::agui::{Conversation, RunHandle, View};
+use handback_client::agui::{Conversation, Ending, RunError, RunHandle, RunState, View};
 use tokio::sync::watch;
 
 use super::ask::refusal;
@@ -12,6 +12,9 @@ use super::tools::Times;
 
 /// So many messages may wait until a thread has answered; one more is refused.
 const MOST_WAITING: usize = 16;
+
+/// The code of an agent that was not told what it must know.
+const STILL_OPEN: &str = "interrupts_open";
 
 /// A conversation, and what is shown of it.
 pub(super) struct Thread {
@@ -22,7 +25,9 @@ pub(super) struct Thread {
     pub(super) run: Option<(RunHandle, watch::Receiver<View>)>,
     pub(super) times: Times,
     pieces: Pieces,
-    /// The answers to what the agent must know, as far as they are given, or that may not have reached it.
+    /// What the agent must know, as far as is known here.
+    pub(super) open: Vec<Interrupt>,
+    /// The answers to that, as far as they are given; they may not have reached the agent.
     pub(super) answers: Vec<Resume>,
     waiting: VecDeque<String>,
 }
@@ -52,6 +57,7 @@ impl Thread {
             run: None,
             times: Times::default(),
             pieces: Pieces::default(),
+            open: Vec::new(),
             answers: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -93,8 +99,8 @@ impl Thread {
     }
 
     /// Notes which calls these answers do not allow.
-    pub(super) fn note_rejected(&mut self, answers: &[Resume], interrupts: &[Interrupt]) {
-        for interrupt in interrupts {
+    pub(super) fn note_rejected(&mut self, answers: &[Resume]) {
+        for interrupt in &self.open {
             let answer = answers.iter().find(|answer| answer.interrupt_id == interrupt.id);
             if let (Some(call), Some(answer)) = (&interrupt.tool_call_id, answer)
                 && !is_allowed(answer)
@@ -104,9 +110,23 @@ impl Thread {
         }
     }
 
+    /// Notes what the agent must know when a run has ended.
+    pub(super) fn note_open(&mut self, ending: &Ending) {
+        match ending {
+            Ending::Ended(RunState::Interrupted(interrupts)) => self.open.clone_from(interrupts),
+            // Whether it was told is not known.
+            Ending::Ended(RunState::Failed(RunError::Agent(_)) | RunState::Cancelled) => {}
+            Ending::Ended(RunState::Failed(RunError::Reported { code: Some(code), .. })) if code == STILL_OPEN => {
+                self.open = self.conversation().interrupts().to_vec();
+            }
+            // It was, or does not want to know it any more.
+            _ => self.open.clear(),
+        }
+    }
+
     /// Says no to all that the agent must know and was not told.
-    pub(super) fn refusals(&self, conversation: &Conversation) -> Vec<Resume> {
-        conversation.interrupts().iter().map(|interrupt| refusal(&interrupt.id)).collect()
+    pub(super) fn refusals(&self) -> Vec<Resume> {
+        self.open.iter().map(|interrupt| refusal(&interrupt.id)).collect()
     }
 
     /// Where it stands, in a word or two.

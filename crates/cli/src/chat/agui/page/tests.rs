@@ -50,7 +50,6 @@ fn seen(written: &str) -> String {
                 rest = after;
                 match code.strip_suffix('A') {
                     Some(up) => {
-                        assert_eq!(lines.last().map(String::as_str), Some(""), "it goes up from a line's start");
                         let up: usize = up[1..].parse().unwrap();
                         lines.truncate(lines.len() - up);
                         lines.last_mut().unwrap().clear();
@@ -58,6 +57,7 @@ fn seen(written: &str) -> String {
                     None => assert!(["[J", "[?7l", "[?7h"].contains(&code), "{code}"),
                 }
             }
+            '\r' => assert!(rest.starts_with("\u{1b}["), "only to go up"),
             '\n' => lines.push(String::new()),
             other => lines.last_mut().unwrap().push(other),
         }
@@ -98,8 +98,8 @@ fn at_a_terminal_the_row_of_a_call_is_written_anew() {
     assert_eq!(
         all,
         "Let me look.\n\u{1b}[?7l⚙ tool-1 {\"a · receiving\n\u{1b}[?7h\
-         \u{1b}[1A\u{1b}[J\u{1b}[?7l⚙ tool-1 {\"a\":1} · running\n\u{1b}[?7h\
-         \u{1b}[1A\u{1b}[J✓ tool-1 {\"a\":1} · done in 0.1 s\n  │ milk\nMilk.\n"
+         \r\u{1b}[1A\u{1b}[J\u{1b}[?7l⚙ tool-1 {\"a\":1} · running\n\u{1b}[?7h\
+         \r\u{1b}[1A\u{1b}[J✓ tool-1 {\"a\":1} · done in 0.1 s\n  │ milk\nMilk.\n"
     );
     assert_eq!(seen(&all), "Let me look.\n✓ tool-1 {\"a\":1} · done in 0.1 s\n  │ milk\nMilk.\n");
     assert_eq!(answers, "Let me look.\nMilk.\n");
@@ -148,6 +148,16 @@ fn each_line_says_which_of_several_threads_it_belongs_to() {
 }
 
 #[test]
+fn lines_that_grow_stay_where_they_are() {
+    let mut page = page(Place::Terminal);
+    let mut chunks = page.share();
+    for (thread, more) in [(1, "Sun"), (2, "Mon"), (1, "day"), (2, "day,"), (1, " or")] {
+        chunks.extend(page.show(thread, &[text("a", more)]));
+    }
+    assert_eq!(seen(&written(chunks).0), "[1] Sunday or\n[2] Monday,\n");
+}
+
+#[test]
 fn answers_that_are_printed_in_another_form_are_not_shown() {
     let mut page = Page::new(Paint { coloured: false }, Place::Log, false);
     page.share();
@@ -172,6 +182,21 @@ fn what_was_not_ended_stays_when_a_thread_stops() {
         seen(&(all + "/threads\n" + &more)),
         "[1] ⚙ tool-1 {} · ready\n[2] ⚙ tool-2 {} · running\n/threads\n[2] ✓ tool-2 {} · done in 0.1 s\n"
     );
+}
+
+#[test]
+fn what_the_terminal_shows_of_ctrl_c_is_wiped_out_or_left_above() {
+    let mut page = page(Place::Terminal);
+    let (begun, _) = written(page.show(1, &[call("1", "{}", Stage::Running)]));
+    let mut chunks = page.interrupted();
+    chunks.extend(page.show(1, &[call("1", "{}", Stage::Failed { error: "stopped".to_owned() })]));
+    let (ended, _) = written(chunks);
+    assert_eq!(seen(&(begun + "^C" + &ended)), "✗ tool-1 {} · failed: stopped\n");
+    let mut chunks = page.interrupted();
+    chunks.extend(page.line(Some(1), Ink::Yellow, "Stopped."));
+    assert_eq!(seen(&("^C".to_owned() + &written(chunks).0)), "^C\nStopped.\n");
+    page.show(1, &[text("a", "Sun")]);
+    assert_eq!(page.interrupted(), [Chunk::Answer("\n".to_owned())]);
 }
 
 #[test]
