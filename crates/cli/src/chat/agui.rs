@@ -6,6 +6,8 @@
 //! | `interactive` | a talk at a terminal: a prompt, commands, and what is said |
 //! | `talk` | threads that go on at the same time |
 //! | `thread` | a conversation, and the run that goes on in it |
+//! | `elder` | servers from before AG-UI 1.0 |
+//! | `usage` | what the runs of a thread cost |
 //! | `ask` | what the agent must know before it goes on |
 //! | `tools` | local commands as the tools of the front end |
 //! | `pieces` | what of a conversation is new |
@@ -14,6 +16,7 @@
 
 mod address;
 mod ask;
+mod elder;
 mod interactive;
 mod page;
 mod pieces;
@@ -21,6 +24,7 @@ mod screen;
 mod talk;
 mod thread;
 mod tools;
+mod usage;
 
 use std::io::{self, IsTerminal};
 

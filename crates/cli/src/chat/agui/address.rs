@@ -6,6 +6,7 @@ use handback_client::agui::{Agent, AgentError, HttpAgent, ThreadAgent};
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use super::elder::Elder;
 use crate::connection::ServerArgs;
 use crate::failure::Usage;
 
@@ -31,7 +32,8 @@ impl Address {
 
 fn http_agent(url: &Url, token: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
     let agent = HttpAgent::new(url.as_str())?;
-    Ok(Arc::new(if let Some(token) = token { agent.bearer(token)? } else { agent }))
+    let agent = if let Some(token) = token { agent.bearer(token)? } else { agent };
+    Ok(Arc::new(Elder::new(Arc::new(agent))))
 }
 
 fn thread_agent(base: &Url, room: &str, token: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {

@@ -15,7 +15,8 @@ use super::ask::{Answer, Ask};
 use super::screen::Screen;
 use super::thread::{Standing, Thread};
 use super::tools::Commands;
-use crate::chat::layout::Ink;
+use super::usage::Counted;
+use crate::chat::layout::{Ink, usage};
 use crate::chat::lines::Lines;
 use crate::chat::turn::Approval;
 use crate::signals::{Signals, Stop};
@@ -224,6 +225,9 @@ impl Talk {
             Ending::Ended(RunState::Cancelled) | Ending::Stopped | Ending::Replaced => Standing::Stopped,
             Ending::Ended(RunState::Completed | RunState::Idle | RunState::Running(_)) => Standing::Idle,
         };
+        if let Some(usage) = usage(thread.usage.take()) {
+            self.screen.line(Some(number), Ink::Dim, &usage)?;
+        }
         Ok(Some(number))
     }
 
@@ -315,7 +319,8 @@ impl Talk {
             conversation.say(text);
         }
         let tools = self.commands.registry(&thread.times);
-        let run = Run::new(Arc::clone(&self.address.agent), tools, conversation, self.options.clone());
+        let agent = Counted { agent: Arc::clone(&self.address.agent), usage: thread.usage.clone() };
+        let run = Run::new(Arc::new(agent), tools, conversation, self.options.clone());
         let url = &self.address.url;
         let key = RunKey::new(url.origin().ascii_serialization(), url.path(), number.to_string());
         let handle = self.runs.start(key, run, turn)?;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::ask::refusal;
 use super::pieces::{Piece, Pieces};
 use super::tools::Times;
+use super::usage::Usage;
 
 /// So many messages may wait until a thread has answered; one more is refused.
 const MOST_WAITING: usize = 16;
@@ -24,6 +25,7 @@ pub(super) struct Thread {
     /// Its latest run.
     pub(super) run: Option<(RunHandle, watch::Receiver<View>)>,
     pub(super) times: Times,
+    pub(super) usage: Usage,
     pieces: Pieces,
     /// What the agent must know, as far as is known here.
     pub(super) open: Vec<Interrupt>,
@@ -56,6 +58,7 @@ impl Thread {
             title: String::new(),
             run: None,
             times: Times::default(),
+            usage: Usage::default(),
             pieces: Pieces::default(),
             open: Vec::new(),
             answers: Vec::new(),

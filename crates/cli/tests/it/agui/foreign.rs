@@ -1,14 +1,18 @@
-//! A server that is not ours, and speaks AG-UI as it was first: no protocol version, no outcomes.
+//! A server that is not ours, and speaks AG-UI as it was first: no protocol version, no outcomes, and no patience with what it
+//! does not know.
 
 use std::sync::{Arc, Mutex};
 
 use axum::Json;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::post;
 use serde_json::{Value, json};
 
-/// What was asked: the token, and the input.
+/// What an input may have.
+const KNOWN: [&str; 7] = ["threadId", "runId", "state", "messages", "tools", "context", "forwardedProps"];
+
+/// What was asked, and was not refused: the token, and the input.
 type Asked = Vec<(Option<String>, Value)>;
 
 /// A server in a thread of its own. It ends with the test.
@@ -23,6 +27,10 @@ impl Foreign {
         let asked: Arc<Mutex<Asked>> = Arc::default();
         let (answer, noted) = (Arc::new(answer), Arc::clone(&asked));
         let handler = move |headers: HeaderMap, Json(input): Json<Value>| async move {
+            if let Some(unknown) = input.as_object().unwrap().keys().find(|key| !KNOWN.contains(&key.as_str())) {
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"detail": format!("unknown {unknown}")})))
+                    .into_response();
+            }
             let token = headers.get("authorization").map(|token| token.to_str().unwrap().to_owned());
             let number = {
                 let mut noted = noted.lock().unwrap();
