@@ -26,14 +26,14 @@ impl Address {
             Some((base, room)) => thread_agent(&base, &room, token),
             None => http_agent(&parsed, token),
         };
-        Ok(Self { agent: agent.map_err(|error| Usage(error.to_string()))?, url: parsed })
+        let agent = agent.map_err(|error| Usage(error.to_string()))?;
+        Ok(Self { agent: Arc::new(Elder::new(agent)), url: parsed })
     }
 }
 
 fn http_agent(url: &Url, token: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
     let agent = HttpAgent::new(url.as_str())?;
-    let agent = if let Some(token) = token { agent.bearer(token)? } else { agent };
-    Ok(Arc::new(Elder::new(Arc::new(agent))))
+    Ok(Arc::new(if let Some(token) = token { agent.bearer(token)? } else { agent }))
 }
 
 fn thread_agent(base: &Url, room: &str, token: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {

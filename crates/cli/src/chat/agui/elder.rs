@@ -9,7 +9,8 @@ use handback_client::agui::wire::RunAgentInput;
 use handback_client::agui::{Agent, AgentError, EventStream};
 
 /// An agent that may be of a server from before 1.0. What it refuses as malformed it is asked again without what is new since;
-/// nothing was run then. Once that has helped, it is asked so from the start.
+/// nothing was run then, though a server that keeps threads may keep an empty one of it. Once that has helped, it is asked so
+/// from the start.
 pub(super) struct Elder {
     agent: Arc<dyn Agent>,
     is_old: Arc<AtomicBool>,
