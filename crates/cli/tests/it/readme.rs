@@ -59,7 +59,7 @@ fn the_page_on_sessions_is_true() {
 
 #[test]
 fn the_page_on_ag_ui_is_true() {
-    run_page("docs/agui.md", "handback serve", 22);
+    run_page("docs/agui.md", "handback serve", 24);
 }
 
 /// Runs all commands of a page, but for the first, which starts the server.
