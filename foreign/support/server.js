@@ -10,7 +10,7 @@ import { within } from "./patience.js";
 // The runner ends a file that takes too long; its servers go with it.
 process.once("SIGTERM", () => process.exit(1));
 
-const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname, "../../target/debug/handback");
+export const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname, "../../target/debug/handback");
 
 /**
  * @typedef {object} Settings

@@ -11,7 +11,9 @@
 //! | `question` | asks whether a call may be made |
 //! | `lines` | what is typed |
 //! | `attached` | local commands that are offered as tools |
+//! | `agui` | all of that with an agent that speaks AG-UI |
 
+mod agui;
 mod attached;
 mod conversation;
 mod interactive;
@@ -50,12 +52,17 @@ const LONGEST_MESSAGE: u64 = 3 * 1024 * 1024;
 ///
 /// Commands given with --attach are tools that run here, as with `handback attach`: for each call the command is
 /// started anew, with the input as JSON on its standard input, and what it prints is the tool's output.
+///
+/// With --agui it talks with an agent of any server that speaks AG-UI, and the commands are the tools of this front end.
+/// HANDBACK_TOKEN is then sent only if that is the server that --url names; a --token is sent in any case.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  handback chat\n  \
                         handback chat --attach 'today=date' 'what day is today?'\n  \
                         handback chat --attach 'count=jq -r .text | wc -w' --model openai/gpt-5-mini\n  \
                         handback chat 'Summarise this:' - < notes.txt > summary.txt\n  \
-                        handback chat --continue --client laptop")]
+                        handback chat --continue --client laptop\n  \
+                        handback chat --agui http://127.0.0.1:4096/agui --attach 'today=date'\n  \
+                        handback chat --agui http://127.0.0.1:4096/agui/default 'what day is today?' --also 'who are you?'")]
 pub(crate) struct ChatArgs {
     /// What to say; `-` stands for what is on standard input.
     #[arg(value_name = "MESSAGE")]
@@ -78,10 +85,20 @@ pub(crate) struct ChatArgs {
     /// Offer a local command as a tool; may be given several times.
     #[arg(long, value_name = "NAME=COMMAND", value_parser = LocalTool::parse)]
     attach: Vec<LocalTool>,
+    /// Talk with the agent at this URL, which speaks AG-UI. Of a URL …/api/v1/rooms/ROOM it is the agent of that room, with
+    /// threads that the server keeps.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["session", "resume", "model", "agent", "client"])]
+    agui: Option<String>,
+    /// Say this as well, at the same time and in a thread of its own; may be given several times.
+    #[arg(long, value_name = "MESSAGE", requires = "agui")]
+    also: Vec<String>,
+    /// Tell the agent's server something more, such as model=demo/scripted; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", requires = "agui", value_parser = agui::Property::parse)]
+    forward: Vec<agui::Property>,
     /// Allow every call that asks for it.
     #[arg(long)]
     yes: bool,
-    /// Print the last message of the answer as JSON, for scripts.
+    /// Print the last message of the answer as JSON, for scripts; with --agui all messages of each thread, on a line each.
     #[arg(long)]
     json: bool,
     /// Show no colours.
@@ -90,6 +107,19 @@ pub(crate) struct ChatArgs {
     no_color: bool,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+impl ChatArgs {
+    /// Who decides about calls that ask for it.
+    fn approval(&self) -> Approval {
+        if self.yes {
+            Approval::Allow
+        } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
+            Approval::User
+        } else {
+            Approval::Reject
+        }
+    }
 }
 
 /// What is set to anything is set, whatever it says; that is how this variable is used.
@@ -115,6 +145,9 @@ pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<()> {
     let message = read_message(&args.message)?;
     if args.json && message.is_none() {
         return Err(Usage("--json needs a MESSAGE".to_owned()).into());
+    }
+    if let Some(url) = args.agui.clone() {
+        return agui::run(args, &url, message).await;
     }
     let mut signals = Signals::new()?;
     let api = args.server.api()?;
@@ -162,13 +195,7 @@ impl Chat {
 
     async fn talk(self, signals: &mut Signals, link: Option<watch::Receiver<Link>>) -> anyhow::Result<()> {
         let args = self.args;
-        let approval = if args.yes {
-            Approval::Allow
-        } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
-            Approval::User
-        } else {
-            Approval::Reject
-        };
+        let approval = args.approval();
         let screen = Screen::new(io::stderr().is_terminal() && !args.no_color, !args.json);
         let setting = Setting { client: self.client, model: args.model, agent: args.agent };
         let mut conversation = Conversation::start(self.api, setting, self.resumed, screen, approval).await?;

@@ -1,7 +1,9 @@
 //! What the client commands share: which server, as whom, and how answers are shown.
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use handback_client::{Api, Error};
+use reqwest::Url;
 use serde::Serialize;
 
 use crate::output::{Table, print_json};
@@ -14,16 +16,61 @@ pub(crate) struct ServerArgs {
     /// The server.
     #[arg(long, value_name = "URL", env = "HANDBACK_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     url: String,
-    /// An application key or a client token, where the server asks for one.
-    #[arg(long, value_name = "TOKEN", env = "HANDBACK_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    token: Token,
+}
+
+/// What shows who speaks to a server, and whether it was typed: what the environment has is the Handback server's.
+#[derive(Debug, Clone)]
+struct Token {
+    text: Option<String>,
+    is_typed: bool,
+}
+
+/// The name of the argument.
+const TOKEN: &str = "token";
+
+impl Args for Token {
+    fn augment_args(command: Command) -> Command {
+        let token = Arg::new(TOKEN).long(TOKEN).value_name("TOKEN").env("HANDBACK_TOKEN").hide_env_values(true);
+        command.arg(token.help("An application key or a client token, where the server asks for one"))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Token {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = matches.value_source(TOKEN) == Some(ValueSource::CommandLine);
+        // Set to nothing, as a variable may be, is not set.
+        let text = matches.get_one::<String>(TOKEN).filter(|text| !text.is_empty()).cloned();
+        Ok(Self { text, is_typed })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl ServerArgs {
-    /// The server's API. Empty values, as of a variable that is set to nothing, count as absent.
+    /// The server's API.
     pub(crate) fn api(&self) -> Result<Api, Error> {
-        let url = if self.url.is_empty() { DEFAULT_URL } else { &self.url };
-        Api::new(url, self.token.as_deref().filter(|token| !token.is_empty()))
+        Api::new(self.url(), self.token.text.as_deref())
+    }
+
+    /// The token to send to a server that may be another one: whoever types a token means the server that they name with it,
+    /// but the token of the environment is this server's and is sent to no other.
+    pub(crate) fn token_for(&self, server: &Url) -> Option<&str> {
+        let is_meant = || Url::parse(self.url()).is_ok_and(|own| own.origin() == server.origin());
+        self.token.text.as_deref().filter(|_| self.token.is_typed || is_meant())
+    }
+
+    /// Set to nothing, as a variable may be, is not set.
+    fn url(&self) -> &str {
+        if self.url.is_empty() { DEFAULT_URL } else { &self.url }
     }
 }
 
@@ -65,5 +112,39 @@ pub(crate) fn word(value: &impl Serialize) -> String {
         Ok(serde_json::Value::String(word)) => word,
         Ok(other) => other.to_string(),
         Err(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    #[test]
+    fn a_token_goes_to_its_own_server_and_where_it_is_typed_for() {
+        let sent = |arguments: &[&str], server: &str| {
+            let server_args = Cli::parse_from([&["handback"], arguments].concat()).server;
+            server_args.token_for(&Url::parse(server).unwrap()).map(str::to_owned)
+        };
+        let typed = ["--url", "http://own.example", "--token", "t"];
+        assert_eq!(sent(&typed, "http://other.example/agui").as_deref(), Some("t"));
+        assert_eq!(sent(&["--token", ""], "http://other.example/agui"), None);
+        let mut server_args = Cli::parse_from(["handback", "--url", "http://own.example"]).server;
+        server_args.token = Token { text: Some("t".to_owned()), is_typed: false };
+        for (server, expected) in [
+            ("http://own.example:80/agui/writer", Some("t")),
+            ("http://own.example:8080/agui", None),
+            ("https://own.example/agui", None),
+            ("http://own.example.evil/agui", None),
+        ] {
+            assert_eq!(server_args.token_for(&Url::parse(server).unwrap()), expected, "{server}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use handback_client::Error;
+use handback_client::agui::{AgentError, RunError};
 
 use crate::output::plain;
 
@@ -26,7 +27,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let mut stderr = io::stderr().lock();
     // When standard error is closed there is nobody to tell.
     let _ = writeln!(stderr, "error: {}", plain(&message(error)));
-    if let Some(tip) = error.downcast_ref().and_then(tip) {
+    if let Some(tip) = error.downcast_ref().and_then(tip).or_else(|| error.downcast_ref().and_then(agent_tip)) {
         let _ = writeln!(stderr, "\n  tip: {tip}");
     }
     let asked_wrongly = matches!(error.downcast_ref(), Some(Error::InvalidUrl { .. } | Error::InvalidToken));
@@ -58,6 +59,20 @@ fn tip(error: &Error) -> Option<&'static str> {
         Error::Interrupted { .. } => Some("whether the request took effect is unknown; see `handback calls`"),
         Error::InvalidUrl { .. } | Error::Unexpected { .. } => Some("set --url or HANDBACK_URL to a Handback server"),
         _ if error.status() == Some(401) => Some("set --token or HANDBACK_TOKEN to a key or token of this server"),
+        _ => None,
+    }
+}
+
+fn agent_tip(error: &RunError) -> Option<&'static str> {
+    let RunError::Agent(error) = error else { return None };
+    match error {
+        AgentError::NetworkLost { .. } => Some("is it running? --agui names its URL"),
+        AgentError::AuthExpired { .. } => {
+            Some("set --token to a token of this server; HANDBACK_TOKEN is sent only to the one that --url names")
+        }
+        AgentError::Refused { status: 404 | 405, .. } | AgentError::Unexpected { .. } => {
+            Some("--agui names the URL of an agent, such as http://127.0.0.1:4096/agui")
+        }
         _ => None,
     }
 }

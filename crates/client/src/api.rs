@@ -102,24 +102,13 @@ impl Api {
         }
         base.set_query(None);
         base.set_fragment(None);
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A call may take hours, so nothing but the socket itself says that the peer is gone.
-            .tcp_keepalive(Duration::from_secs(30))
-            // A WebSocket is an upgraded request, which later versions do not have.
-            .http1_only()
-            // A followed redirect would turn a POST into a GET.
-            .redirect(Policy::none());
+        let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| Error::InvalidToken)?;
             value.set_sensitive(true);
-            builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+            headers.insert(AUTHORIZATION, value);
         }
-        if is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|error| invalid(root_cause(&error)))?;
+        let http = http_client(&base, headers).map_err(invalid)?;
         Ok(Self { http, base })
     }
 
@@ -348,15 +337,7 @@ impl Api {
             |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let retry_after = header(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
         let location = header(LOCATION);
-        let mut bytes = Vec::new();
-        let reading = async {
-            while bytes.len() < MAX_REFUSAL_BYTES
-                && let Ok(Some(chunk)) = response.chunk().await
-            {
-                bytes.extend_from_slice(&chunk);
-            }
-        };
-        let _ = timeout(REFUSAL_TIMEOUT, reading).await;
+        let bytes = read_briefly(&mut response).await;
         let body: Option<ErrorBody> = serde_json::from_slice(&bytes).ok();
         let named: Option<TurnError> = serde_json::from_slice(&bytes).ok();
         let message = match (&body, named, location) {
@@ -378,6 +359,41 @@ impl Api {
     fn unexpected(&self, reason: String) -> Error {
         Error::Unexpected { url: self.url().to_owned(), reason }
     }
+}
+
+/// Connections to a server; `headers` go with every request.
+///
+/// # Errors
+/// Why there can be none.
+pub(crate) fn http_client(server: &Url, headers: HeaderMap) -> Result<reqwest::Client, String> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A call may take hours, so nothing but the socket itself says that the peer is gone.
+        .tcp_keepalive(Duration::from_secs(30))
+        // A WebSocket is an upgraded request, which later versions do not have.
+        .http1_only()
+        // A followed redirect would turn a POST into a GET.
+        .redirect(Policy::none());
+    if is_loopback(server) {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| root_cause(&error))
+}
+
+/// What has come of a body that says why a request was refused, after a while.
+pub(crate) async fn read_briefly(response: &mut Response) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let reading = async {
+        while bytes.len() < MAX_REFUSAL_BYTES
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            bytes.extend_from_slice(&chunk);
+        }
+    };
+    let _ = timeout(REFUSAL_TIMEOUT, reading).await;
+    bytes
 }
 
 /// A proxy of the environment is for the network, not for this machine.

@@ -10,6 +10,7 @@
 //! | [`tools`] | the tools of a client: a connection that offers them, runs their calls and comes back when it is lost |
 //! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
 //! | [`error`] | what can go wrong between the SDK and the server |
+//! | [`agui`] | a front end of AG-UI: runs of any agent that speaks it, with tools that run here |
 //!
 //! From nothing to a tool that a model calls:
 //!
@@ -40,6 +41,7 @@
 //! # }
 //! ```
 
+pub mod agui;
 pub mod api;
 mod backoff;
 pub mod client;

@@ -107,7 +107,7 @@ fn definition(id: String, description: String, parameters: Option<Box<RawValue>>
 }
 
 /// The schema of a type, as a model reads it best: in one piece, and without the names that the type has here.
-fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
+pub(crate) fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
+use crate::agent::DEFAULT_AGENT;
 use crate::call::Attachment;
 use crate::clock::Time;
 use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
@@ -38,6 +39,13 @@ pub struct Session {
     pub created: Time,
     /// When something last happened in it.
     pub updated: Time,
+}
+
+impl Session {
+    /// The agent that answers, where a message names none.
+    pub fn agent_name(&self) -> &str {
+        self.agent.as_deref().unwrap_or(DEFAULT_AGENT)
+    }
 }
 
 /// A model by its provider and its name there: `providerID/modelID`.

@@ -46,7 +46,7 @@ impl CallFilter {
 pub struct SessionFilter {
     /// Only this client's.
     pub client: Option<ClientId>,
-    /// Only those with exactly this agent.
+    /// Only those that this agent answers in.
     pub agent: Option<SmolStr>,
 }
 
@@ -54,7 +54,7 @@ impl SessionFilter {
     /// Whether a session is among those.
     pub fn takes(&self, session: &Session) -> bool {
         self.client.as_ref().is_none_or(|client| session.client.as_ref() == Some(client))
-            && self.agent.as_ref().is_none_or(|agent| session.agent.as_ref() == Some(agent))
+            && self.agent.as_ref().is_none_or(|agent| session.agent_name() == agent)
     }
 }
 

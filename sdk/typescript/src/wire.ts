@@ -50,6 +50,36 @@ export interface components {
             /** @description Why it does not count: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`. */
             reason?: string | null;
         };
+        /** @description What an agent says that it can do. What it does not say is not known. */
+        AgentCapabilities: {
+            /**
+             * @description Anything else.
+             * @default null
+             */
+            custom: {
+                [key: string]: unknown;
+            } | null;
+            /** @default null */
+            execution: components["schemas"]["ExecutionCapabilities"] | null;
+            /** @default null */
+            humanInTheLoop: components["schemas"]["HumanInTheLoopCapabilities"] | null;
+            /** @default null */
+            identity: components["schemas"]["IdentityCapabilities"] | null;
+            /** @default null */
+            multiAgent: components["schemas"]["MultiAgentCapabilities"] | null;
+            /** @default null */
+            multimodal: components["schemas"]["MultimodalCapabilities"] | null;
+            /** @default null */
+            output: components["schemas"]["OutputCapabilities"] | null;
+            /** @default null */
+            reasoning: components["schemas"]["ReasoningCapabilities"] | null;
+            /** @default null */
+            state: components["schemas"]["StateCapabilities"] | null;
+            /** @default null */
+            tools: components["schemas"]["ToolsCapabilities"] | null;
+            /** @default null */
+            transport: components["schemas"]["TransportCapabilities"] | null;
+        };
         /**
          * @description What becomes of the stream when a call has to be allowed.
          * @enum {string}
@@ -246,6 +276,13 @@ export interface components {
              * @description How long the token is good for, in seconds.
              */
             ttl?: number | null;
+        };
+        /** @description Something that the model is to know. */
+        Context: {
+            /** @description What it is. */
+            description: string;
+            /** @description What it says. */
+            value: string;
         };
         /** @description `POST /session`. */
         CreateSession: {
@@ -471,11 +508,109 @@ export interface components {
             /** @description False: answer 202 at once and let the caller fetch the outcome. */
             wait?: boolean | null;
         };
+        /** @description What bounds an agent has. */
+        ExecutionCapabilities: {
+            /**
+             * @description It runs code.
+             * @default null
+             */
+            codeExecution: boolean | null;
+            /**
+             * Format: int64
+             * @description Milliseconds of a run.
+             * @default null
+             */
+            maxExecutionTime: number | null;
+            /**
+             * Format: int64
+             * @description Steps of a run.
+             * @default null
+             */
+            maxIterations: number | null;
+            /**
+             * @description In a sandbox.
+             * @default null
+             */
+            sandboxed: boolean | null;
+        };
         /**
          * @description Who runs a call, where it is not a client.
          * @enum {string}
          */
         ExecutionMode: "frontend";
+        /** @description What an agent asks people. */
+        HumanInTheLoopCapabilities: {
+            /**
+             * @description Whether a call may be made.
+             * @default null
+             */
+            approvals: boolean | null;
+            /**
+             * @description A call may be allowed with other arguments.
+             * @default null
+             */
+            approveWithEdits: boolean | null;
+            /**
+             * @description How it did.
+             * @default null
+             */
+            feedback: boolean | null;
+            /**
+             * @description By interrupts of a run.
+             * @default null
+             */
+            interrupts: boolean | null;
+            /**
+             * @description What to do instead.
+             * @default null
+             */
+            interventions: boolean | null;
+            /**
+             * @description It asks.
+             * @default null
+             */
+            supported: boolean | null;
+        };
+        /** @description Who an agent is. */
+        IdentityCapabilities: {
+            /**
+             * @description What it is for.
+             * @default null
+             */
+            description: string | null;
+            /**
+             * @description Where to read more.
+             * @default null
+             */
+            documentationUrl: string | null;
+            /**
+             * @description Anything else.
+             * @default null
+             */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description Its name.
+             * @default null
+             */
+            name: string | null;
+            /**
+             * @description Who runs it.
+             * @default null
+             */
+            provider: string | null;
+            /**
+             * @description What it is made with.
+             * @default null
+             */
+            type: string | null;
+            /**
+             * @description Its version.
+             * @default null
+             */
+            version: string | null;
+        };
         /** @description A message. */
         Message: {
             /** @description The agent. */
@@ -550,6 +685,92 @@ export interface components {
             /** @description The provider. */
             providerID: string;
         };
+        /** @description Whom an agent works with. */
+        MultiAgentCapabilities: {
+            /**
+             * @description It hands work to them.
+             * @default null
+             */
+            delegation: boolean | null;
+            /**
+             * @description It hands the conversation to them.
+             * @default null
+             */
+            handoffs: boolean | null;
+            /**
+             * @description They.
+             * @default null
+             */
+            subagents: components["schemas"]["SubagentInfo"][] | null;
+            /**
+             * @description It works with others.
+             * @default null
+             */
+            supported: boolean | null;
+        };
+        /** @description What an agent takes and gives besides text. */
+        MultimodalCapabilities: {
+            /** @default null */
+            input: components["schemas"]["MultimodalInputCapabilities"] | null;
+            /** @default null */
+            output: components["schemas"]["MultimodalOutputCapabilities"] | null;
+        };
+        /** @description What an agent takes. */
+        MultimodalInputCapabilities: {
+            /**
+             * @description Sound.
+             * @default null
+             */
+            audio: boolean | null;
+            /**
+             * @description Any file.
+             * @default null
+             */
+            file: boolean | null;
+            /**
+             * @description Images.
+             * @default null
+             */
+            image: boolean | null;
+            /**
+             * @description PDF.
+             * @default null
+             */
+            pdf: boolean | null;
+            /**
+             * @description Films.
+             * @default null
+             */
+            video: boolean | null;
+        };
+        /** @description What an agent gives. */
+        MultimodalOutputCapabilities: {
+            /**
+             * @description Sound.
+             * @default null
+             */
+            audio: boolean | null;
+            /**
+             * @description Images.
+             * @default null
+             */
+            image: boolean | null;
+        };
+        /** @description A run to be made. */
+        NewRun: {
+            /** @default null */
+            metadata: components["schemas"]["RunMetadata"] | null;
+            /**
+             * @description The run that it goes on from.
+             * @default null
+             */
+            parent_run_id: string | null;
+        };
+        /** @description A thread to be made. */
+        NewThread: {
+            /** @default null */
+            metadata: components["schemas"]["ThreadMetadata"] | null;
+        };
         /** @description A tool that the model is offered: `GET /session/{id}/tools`. */
         OfferedTool: {
             /** @description The client that runs it. */
@@ -596,6 +817,19 @@ export interface components {
             error: string;
             /** @enum {string} */
             status: "disconnected";
+        };
+        /** @description What an agent writes. */
+        OutputCapabilities: {
+            /**
+             * @description JSON of a given schema.
+             * @default null
+             */
+            structuredOutput: boolean | null;
+            /**
+             * @description Media types.
+             * @default null
+             */
+            supportedMimeTypes: string[] | null;
         };
         /** @description A tool that the page brings along and runs itself. */
         PageTool: {
@@ -760,6 +994,24 @@ export interface components {
             /** @description Where it is; may be a data URL. */
             url: string;
         };
+        /** @description Whether an agent shows what it thinks. */
+        ReasoningCapabilities: {
+            /**
+             * @description For the provider only.
+             * @default null
+             */
+            encrypted: boolean | null;
+            /**
+             * @description As it thinks.
+             * @default null
+             */
+            streaming: boolean | null;
+            /**
+             * @description It does.
+             * @default null
+             */
+            supported: boolean | null;
+        };
         /** @description The answer to [`RegisterRequest`]. */
         Registered: {
             /** @description The full ids of the tools. */
@@ -786,16 +1038,124 @@ export interface components {
             /** @description The result. */
             result: components["schemas"]["ToolResult"];
         };
+        /** @description An answer to an interrupt. */
+        Resume: {
+            /** @description The interrupt. */
+            interruptId: string;
+            /** @description Whatever else is to be said. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The answer, any JSON. */
+            payload?: unknown;
+            /** @description Whether it was answered. */
+            status: components["schemas"]["ResumeStatus"];
+        };
+        /**
+         * @description Whether an interrupt was answered.
+         * @enum {string}
+         */
+        ResumeStatus: "resolved" | "cancelled";
+        /** @description A room: an agent to talk to. */
+        Room: {
+            /** @description What it is for. */
+            description?: string;
+            /** @description Its id. */
+            id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description What one could say. */
+            suggestions?: string[];
+            /** @description What it greets with. */
+            welcome_message?: string;
+        };
         /**
          * @description Whether a call is made at once, asked for first, or refused.
          * @enum {string}
          */
         Rule: "allow" | "ask" | "deny";
+        /** @description A run. */
+        Run: {
+            /** @description When it was made (RFC 3339). */
+            created: string;
+            /** @description Its events so far: [`Event`](crate::agui::Event)s. Null where runs are listed. */
+            events?: Record<string, unknown>[] | null;
+            /** @description When it was over (RFC 3339). */
+            finished?: string | null;
+            metadata?: components["schemas"]["RunMetadata"] | null;
+            /** @description The run that it goes on from. */
+            parent_run_id?: string | null;
+            /** @description Its id. */
+            run_id: string;
+            /** @description What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). */
+            run_input?: Record<string, unknown> | null;
+            /** @description Its thread. */
+            thread_id: string;
+            usage?: components["schemas"]["RunUsage"] | null;
+        };
+        /**
+         * @description What a run is started with: the whole conversation, and what the front end brings along.
+         *
+         *     Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON.
+         */
+        RunAgentInput_Value: {
+            /** @description What the model is to know besides the conversation. */
+            context?: components["schemas"]["Context"][];
+            /** @description Whatever else the application passes on, any JSON. */
+            forwardedProps?: unknown;
+            /** @description The conversation as the front end knows it. */
+            messages: Record<string, unknown>[];
+            /** @description The run that this one goes on from. */
+            parentRunId?: string | null;
+            /** @description The version of the protocol that the front end speaks; absent before 1.0. */
+            protocolVersion?: string | null;
+            /** @description Answers to the interrupts that the last run ended with. */
+            resume?: components["schemas"]["Resume"][] | null;
+            /** @description This run of it. */
+            runId: string;
+            /** @description The application's state, any JSON. */
+            state?: unknown;
+            /** @description The conversation. */
+            threadId: string;
+            /** @description Tools that the front end runs itself. */
+            tools?: components["schemas"]["Tool"][];
+        };
+        /** @description What a run is called. */
+        RunMetadata: {
+            /**
+             * @description Its name.
+             * @default null
+             */
+            label: string | null;
+        };
         /**
          * @description Where a tool runs.
          * @enum {string}
          */
         Runs: "client" | "frontend" | "server";
+        /** @description What a run cost. */
+        RunUsage: {
+            /**
+             * Format: int64
+             * @description Tokens read.
+             */
+            input_tokens: number;
+            /**
+             * Format: int64
+             * @description Tokens written.
+             */
+            output_tokens: number;
+            /**
+             * Format: int64
+             * @description Requests to the model.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Calls of tools.
+             */
+            tool_calls: number;
+        };
         /** @description A session. */
         Session: {
             /** @description The agent. */
@@ -855,6 +1215,29 @@ export interface components {
              */
             start: number;
         };
+        /** @description What an agent does with state. */
+        StateCapabilities: {
+            /**
+             * @description It sends changes.
+             * @default null
+             */
+            deltas: boolean | null;
+            /**
+             * @description It remembers across threads.
+             * @default null
+             */
+            memory: boolean | null;
+            /**
+             * @description It keeps it between runs.
+             * @default null
+             */
+            persistentState: boolean | null;
+            /**
+             * @description It sends all of it.
+             * @default null
+             */
+            snapshots: boolean | null;
+        };
         /** @description Whether a turn is under way. */
         Status: {
             /** @enum {string} */
@@ -862,6 +1245,13 @@ export interface components {
         } | {
             /** @enum {string} */
             type: "busy";
+        };
+        /** @description A subagent. */
+        SubagentInfo: {
+            /** @description What it is for. */
+            description?: string | null;
+            /** @description Its name. */
+            name: string;
         };
         /** @description The fields of a successful result. */
         Success: {
@@ -873,6 +1263,38 @@ export interface components {
             output?: string;
             /** @description A short heading for people. */
             title?: string;
+        };
+        /** @description A thread. */
+        Thread: {
+            /** @description When it was made (RFC 3339). */
+            created: string;
+            metadata?: components["schemas"]["ThreadMetadata"] | null;
+            /** @description Its room. */
+            room_id: string;
+            /** @description Its runs by id, without their events; null in a list of threads. */
+            runs?: {
+                [key: string]: components["schemas"]["Run"];
+            } | null;
+            /** @description Its id. */
+            thread_id: string;
+        };
+        /** @description What a thread is called. */
+        ThreadMetadata: {
+            /**
+             * @description What it is about.
+             * @default null
+             */
+            description: string | null;
+            /**
+             * @description Its name.
+             * @default null
+             */
+            name: string | null;
+        };
+        /** @description The threads of a room. */
+        Threads: {
+            /** @description They, the one used last first. */
+            threads: components["schemas"]["Thread"][];
         };
         /** @description Tokens that were used. */
         Tokens: {
@@ -948,6 +1370,29 @@ export interface components {
             /** @enum {string} */
             status: "error";
         };
+        /** @description Which tools an agent has. */
+        ToolsCapabilities: {
+            /**
+             * @description Those of the front end.
+             * @default null
+             */
+            clientProvided: boolean | null;
+            /**
+             * @description Its own.
+             * @default null
+             */
+            items: components["schemas"]["Tool"][] | null;
+            /**
+             * @description Several at once.
+             * @default null
+             */
+            parallelCalls: boolean | null;
+            /**
+             * @description It calls tools.
+             * @default null
+             */
+            supported: boolean | null;
+        };
         /** @description Tools of one client that came or went. */
         ToolsChanged: {
             /** @description The client. */
@@ -974,6 +1419,34 @@ export interface components {
             time?: components["schemas"]["Span"] | null;
             /** @description Of `completed`: a short heading. */
             title?: string | null;
+        };
+        /** @description How an agent is reached. */
+        TransportCapabilities: {
+            /**
+             * @description By protobuf over HTTP.
+             * @default null
+             */
+            httpBinary: boolean | null;
+            /**
+             * @description By notifications.
+             * @default null
+             */
+            pushNotifications: boolean | null;
+            /**
+             * @description A stream that was lost can be taken up again.
+             * @default null
+             */
+            resumable: boolean | null;
+            /**
+             * @description By a stream of events.
+             * @default null
+             */
+            streaming: boolean | null;
+            /**
+             * @description By WebSocket.
+             * @default null
+             */
+            websocket: boolean | null;
         };
         /** @description Why a turn ended early; also the body of every error of this API. */
         TurnError: {
@@ -1121,6 +1594,7 @@ export interface components {
 export type Accepted = components['schemas']['Accepted'];
 export type Ack = components['schemas']['Ack'];
 export type Acknowledged = components['schemas']['Acknowledged'];
+export type AgentCapabilities = components['schemas']['AgentCapabilities'];
 export type Approvals = components['schemas']['Approvals'];
 export type Asked = components['schemas']['Asked'];
 export type Attachment = components['schemas']['Attachment'];
@@ -1135,6 +1609,7 @@ export type Claim = components['schemas']['Claim'];
 export type Client = components['schemas']['Client'];
 export type ClientToken = components['schemas']['ClientToken'];
 export type ClientTokenRequest = components['schemas']['ClientTokenRequest'];
+export type Context = components['schemas']['Context'];
 export type CreateSession = components['schemas']['CreateSession'];
 export type DisconnectRequest = components['schemas']['DisconnectRequest'];
 export type Done = components['schemas']['Done'];
@@ -1143,14 +1618,24 @@ export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
 export type ExecuteRequest = components['schemas']['ExecuteRequest'];
+export type ExecutionCapabilities = components['schemas']['ExecutionCapabilities'];
 export type ExecutionMode = components['schemas']['ExecutionMode'];
+export type HumanInTheLoopCapabilities = components['schemas']['HumanInTheLoopCapabilities'];
+export type IdentityCapabilities = components['schemas']['IdentityCapabilities'];
 export type Message = components['schemas']['Message'];
 export type MessagePath = components['schemas']['MessagePath'];
 export type MessageTime = components['schemas']['MessageTime'];
 export type MessageWithParts = components['schemas']['MessageWithParts'];
 export type Model = components['schemas']['Model'];
+export type MultiAgentCapabilities = components['schemas']['MultiAgentCapabilities'];
+export type MultimodalCapabilities = components['schemas']['MultimodalCapabilities'];
+export type MultimodalInputCapabilities = components['schemas']['MultimodalInputCapabilities'];
+export type MultimodalOutputCapabilities = components['schemas']['MultimodalOutputCapabilities'];
+export type NewRun = components['schemas']['NewRun'];
+export type NewThread = components['schemas']['NewThread'];
 export type OfferedTool = components['schemas']['OfferedTool'];
 export type Outcome = components['schemas']['Outcome'];
+export type OutputCapabilities = components['schemas']['OutputCapabilities'];
 export type PageTool = components['schemas']['PageTool'];
 export type Part = components['schemas']['Part'];
 export type Permission = components['schemas']['Permission'];
@@ -1160,24 +1645,39 @@ export type PermissionResponse = components['schemas']['PermissionResponse'];
 export type Phases = components['schemas']['Phases'];
 export type Prompt = components['schemas']['Prompt'];
 export type PromptPart = components['schemas']['PromptPart'];
+export type ReasoningCapabilities = components['schemas']['ReasoningCapabilities'];
 export type Registered = components['schemas']['Registered'];
 export type RegisterRequest = components['schemas']['RegisterRequest'];
 export type Reply = components['schemas']['Reply'];
 export type ResultRequest = components['schemas']['ResultRequest'];
+export type Resume = components['schemas']['Resume'];
+export type ResumeStatus = components['schemas']['ResumeStatus'];
+export type Room = components['schemas']['Room'];
 export type Rule = components['schemas']['Rule'];
+export type Run = components['schemas']['Run'];
+export type RunAgentInputValue = components['schemas']['RunAgentInput_Value'];
+export type RunMetadata = components['schemas']['RunMetadata'];
 export type Runs = components['schemas']['Runs'];
+export type RunUsage = components['schemas']['RunUsage'];
 export type Session = components['schemas']['Session'];
 export type SessionInfo = components['schemas']['SessionInfo'];
 export type SessionTime = components['schemas']['SessionTime'];
 export type Span = components['schemas']['Span'];
+export type StateCapabilities = components['schemas']['StateCapabilities'];
 export type Status = components['schemas']['Status'];
+export type SubagentInfo = components['schemas']['SubagentInfo'];
 export type Success = components['schemas']['Success'];
+export type Thread = components['schemas']['Thread'];
+export type ThreadMetadata = components['schemas']['ThreadMetadata'];
+export type Threads = components['schemas']['Threads'];
 export type Tokens = components['schemas']['Tokens'];
 export type Tool = components['schemas']['Tool'];
 export type ToolRequest = components['schemas']['ToolRequest'];
 export type ToolResult = components['schemas']['ToolResult'];
+export type ToolsCapabilities = components['schemas']['ToolsCapabilities'];
 export type ToolsChanged = components['schemas']['ToolsChanged'];
 export type ToolState = components['schemas']['ToolState'];
+export type TransportCapabilities = components['schemas']['TransportCapabilities'];
 export type TurnError = components['schemas']['TurnError'];
 export type TurnErrorData = components['schemas']['TurnErrorData'];
 export type UiApproval = components['schemas']['UiApproval'];

@@ -35,7 +35,8 @@ impl LocalTool {
         }
     }
 
-    fn tool(&self) -> Tool {
+    /// The tool.
+    pub(super) fn tool(&self) -> Tool {
         let shell = if cfg!(windows) { ["cmd", "/C"] } else { ["sh", "-c"] };
         let words = shell.into_iter().chain([self.command.as_str()]).map(OsString::from);
         let description =

@@ -12,11 +12,11 @@ use super::pieces::{CallEnd, Piece};
 use crate::output::plain;
 
 /// So much of an input is shown when a tool is called.
-const INPUT_CHARACTERS: usize = 100;
+pub(super) const INPUT_CHARACTERS: usize = 100;
 /// So many lines of a tool's output are shown; how many more there are is said.
 const OUTPUT_LINES: usize = 5;
 /// So much of each of them.
-const LINE_CHARACTERS: usize = 160;
+pub(super) const LINE_CHARACTERS: usize = 160;
 
 /// A text, and where it goes.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,10 +38,16 @@ pub(super) enum Ink {
     Cyan,
 }
 
+/// What texts are written with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paint {
+    pub(super) coloured: bool,
+}
+
 /// Lays out one thing after the other.
 #[derive(Debug)]
 pub(super) struct Layout {
-    coloured: bool,
+    paint: Paint,
     open: Open,
 }
 
@@ -56,14 +62,14 @@ enum Open {
 
 impl Layout {
     pub(super) fn new(coloured: bool) -> Self {
-        Self { coloured, open: Open::Nothing }
+        Self { paint: Paint { coloured }, open: Open::Nothing }
     }
 
     /// A piece of a turn.
     pub(super) fn piece(&mut self, piece: &Piece) -> Vec<Chunk> {
         match piece {
-            Piece::Text { part, text } => self.text(part, &plain(text)),
-            Piece::Thought { part, text } => self.thought(part, &plain(text)),
+            Piece::Text { part, text } => self.text(part, text),
+            Piece::Thought { part, text } => self.thought(part, text),
             Piece::CallStarted { part, tool, input } => {
                 let mut chunks = self.end_line();
                 let tool = self.paint(Ink::Bold, &plain(tool));
@@ -100,38 +106,29 @@ impl Layout {
 
     /// Text that stands out, where that is wanted.
     pub(super) fn paint(&self, ink: Ink, text: &str) -> String {
-        if !self.coloured || text.is_empty() {
-            return text.to_owned();
-        }
-        let code = match ink {
-            Ink::Bold => "1",
-            Ink::Dim => "2",
-            Ink::Red => "31",
-            Ink::Green => "32",
-            Ink::Yellow => "33",
-            Ink::Cyan => "36",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        self.paint.ink(ink, text)
     }
 
-    fn text(&mut self, part: &str, text: &str) -> Vec<Chunk> {
+    /// More of an answer.
+    pub(super) fn text(&mut self, part: &str, text: &str) -> Vec<Chunk> {
+        let text = plain(text);
         let mut chunks = Vec::new();
         if !matches!(&self.open, Open::Text { part: open, .. } if open == part) {
             chunks = self.end_line();
         }
         self.open = Open::Text { part: part.to_owned(), at_line_start: text.ends_with('\n') };
-        chunks.push(Chunk::Answer(text.to_owned()));
+        chunks.push(Chunk::Answer(text));
         chunks
     }
 
-    /// Each line of a thought is marked: not everybody sees that it is dim.
-    fn thought(&mut self, part: &str, text: &str) -> Vec<Chunk> {
+    /// More of a thought, each line of which is marked: not everybody sees that it is dim.
+    pub(super) fn thought(&mut self, part: &str, text: &str) -> Vec<Chunk> {
         let (mut chunks, mut at_line_start) = match &self.open {
             Open::Thought { part: open, at_line_start } if open == part => (Vec::new(), *at_line_start),
             _ => (self.end_line(), true),
         };
         let mut marked = String::new();
-        for line in text.split_inclusive('\n') {
+        for line in plain(text).split_inclusive('\n') {
             if at_line_start {
                 marked.push_str("┊ ");
             }
@@ -155,9 +152,9 @@ impl Layout {
             CallEnd::Completed { output, files } => {
                 let (mark, took) = (self.paint(Ink::Green, "✓"), self.paint(Ink::Dim, &seconds(took)));
                 line.push_str(&format!("{mark} {name}{took}\n"));
-                line.push_str(&self.excerpt_lines(output));
+                line.push_str(&self.paint.excerpt_lines(output));
                 for file in files {
-                    line.push_str(&self.quoted(&format!("📎 {}", excerpt(file, LINE_CHARACTERS))));
+                    line.push_str(&self.paint.quoted(&format!("📎 {}", excerpt(file, LINE_CHARACTERS))));
                 }
             }
             CallEnd::Failed(error) => {
@@ -165,15 +162,33 @@ impl Layout {
                 let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
                 let mark = self.paint(Ink::Red, "✗");
                 line.push_str(&format!("{mark} {name}{}\n", self.paint(Ink::Red, &excerpt(first, LINE_CHARACTERS))));
-                line.push_str(&self.excerpt_lines(rest));
+                line.push_str(&self.paint.excerpt_lines(rest));
             }
         }
         chunks.push(Chunk::Aside(line));
         chunks
     }
+}
+
+impl Paint {
+    /// Text that stands out, where that is wanted.
+    pub(super) fn ink(self, ink: Ink, text: &str) -> String {
+        if !self.coloured || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match ink {
+            Ink::Bold => "1",
+            Ink::Dim => "2",
+            Ink::Red => "31",
+            Ink::Green => "32",
+            Ink::Yellow => "33",
+            Ink::Cyan => "36",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
 
     /// The first lines of what a tool said.
-    fn excerpt_lines(&self, text: &str) -> String {
+    pub(super) fn excerpt_lines(self, text: &str) -> String {
         let text = plain(text);
         let lines: Vec<&str> = text.trim_end().lines().collect();
         // One line more is as short as saying so.
@@ -186,8 +201,8 @@ impl Layout {
         shown
     }
 
-    fn quoted(&self, line: &str) -> String {
-        format!("  {}\n", self.paint(Ink::Dim, format!("│ {line}").trim_end()))
+    fn quoted(self, line: &str) -> String {
+        format!("  {}\n", self.ink(Ink::Dim, format!("│ {line}").trim_end()))
     }
 }
 
@@ -207,7 +222,7 @@ pub(super) fn usage(tokens: Tokens) -> Option<String> {
     (read > 0 || written > 0).then(|| format!("{read} tokens in, {written} out"))
 }
 
-fn seconds(took: Duration) -> String {
+pub(super) fn seconds(took: Duration) -> String {
     match took.as_secs() {
         0..60 => format!("{:.1} s", took.as_secs_f64()),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),

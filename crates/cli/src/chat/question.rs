@@ -1,6 +1,6 @@
 //! A question to the user: may this call be made?
 
-use handback_wire::session::{Permission, PermissionResponse, Reply};
+use handback_wire::session::{PermissionResponse, Reply};
 use serde_json::value::RawValue;
 
 use super::layout::excerpt;
@@ -11,10 +11,24 @@ const INPUT_CHARACTERS: usize = 2_000;
 /// An ask that is put to the user, as far as it has come.
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) permission: Permission,
-    /// The tool's name.
-    tool: String,
+    /// The ask's own id.
+    pub(super) id: String,
+    /// The tool that is called.
+    pub(super) tool: String,
+    /// The tool's name, as it is shown.
+    name: String,
+    input: String,
+    choices: Choices,
     awaits: Awaits,
+}
+
+/// What may be answered besides yes and no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choices {
+    /// Yes to all calls of the tool that follow.
+    pub(super) always: bool,
+    /// Yes, but with another input.
+    pub(super) edit: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +49,10 @@ pub(super) enum Reading {
 }
 
 impl Question {
-    pub(super) fn new(permission: Permission, tool: &str) -> Self {
-        Self { permission, tool: tool.to_owned(), awaits: Awaits::Choice }
+    /// Asks about a call: the ask's id, the tool and the name that it is shown with, and the input.
+    pub(super) fn new(id: &str, tool: &str, name: &str, input: &str, choices: Choices) -> Self {
+        let [id, tool, name, input] = [id, tool, name, input].map(str::to_owned);
+        Self { id, tool, name, input, choices, awaits: Awaits::Choice }
     }
 
     /// What to ask.
@@ -44,10 +60,11 @@ impl Question {
         if self.awaits == Awaits::Input {
             return "New input (a JSON object; nothing to go back): ".to_owned();
         }
+        let [name, input] = [&self.name, &self.input].map(|text| excerpt(text, INPUT_CHARACTERS));
+        let always = if self.choices.always { ", [a]lways" } else { "" };
+        let edit = if self.choices.edit { ", [e]dit" } else { "" };
         let show = if self.is_cut() { ", [s]how all" } else { "" };
-        let tool = excerpt(&self.tool, INPUT_CHARACTERS);
-        let input = excerpt(self.input(), INPUT_CHARACTERS);
-        format!("Allow {tool} {input}? [y]es, [a]lways, [n]o, [e]dit{show}: ")
+        format!("Allow {name} {input}? [y]es{always}, [n]o{edit}{show}: ")
     }
 
     /// Reads what was typed; `None` is the end of all typing.
@@ -67,13 +84,13 @@ impl Question {
     fn read_choice(&mut self, line: &str) -> Reading {
         match line.to_lowercase().as_str() {
             "y" | "yes" => answer(Reply::Once, None),
-            "a" | "always" => answer(Reply::Always, None),
+            "a" | "always" if self.choices.always => answer(Reply::Always, None),
             "n" | "no" => answer(Reply::Reject, None),
-            "e" | "edit" => {
+            "e" | "edit" if self.choices.edit => {
                 self.awaits = Awaits::Input;
                 Reading::Again(String::new())
             }
-            "s" | "show" => Reading::Again(format!("{}\n", excerpt(self.input(), usize::MAX))),
+            "s" | "show" => Reading::Again(format!("{}\n", excerpt(&self.input, usize::MAX))),
             _ => Reading::Again(String::new()),
         }
     }
@@ -90,12 +107,8 @@ impl Question {
         }
     }
 
-    fn input(&self) -> &str {
-        self.permission.input.get()
-    }
-
     fn is_cut(&self) -> bool {
-        self.input().chars().nth(INPUT_CHARACTERS).is_some()
+        self.input.chars().nth(INPUT_CHARACTERS).is_some()
     }
 }
 
@@ -107,16 +120,10 @@ fn answer(response: Reply, input: Option<Box<RawValue>>) -> Reading {
 mod tests {
     use super::*;
 
+    const ALL: Choices = Choices { always: true, edit: true };
+
     fn question(input: &str) -> Question {
-        let permission = serde_json::json!({
-            "id": "per_1", "type": "client_tool", "permission": "client_tool", "tool": "client_a_read",
-            "pattern": "client_a_read", "patterns": [], "always": [], "sessionID": "ses_1", "messageID": "msg_1",
-            "callID": "cal_1", "clientID": "a", "title": "", "metadata": {"tool": "client_a_read", "input": {}},
-            "time": {"created": 1}, "input": {},
-        });
-        let mut permission: Permission = serde_json::from_str(&permission.to_string()).unwrap();
-        permission.input = serde_json::from_str(input).unwrap();
-        Question::new(permission, "read")
+        Question::new("per_1", "client_a_read", "read", input, ALL)
     }
 
     /// What the lines come to: what is sent, or all that was said instead.
@@ -146,6 +153,9 @@ mod tests {
         }
         let again = typed(&mut question(r#"{"path":"a"}"#), &[Some(""), Some("yep")]);
         assert_eq!(again, format!("{ASK}|{ASK}|"));
+        let bare = Choices { always: false, edit: false };
+        let again = typed(&mut Question::new("per_1", "read", "read", "{}", bare), &[Some("a"), Some("e")]);
+        assert_eq!(again, "Allow read {}? [y]es, [n]o: |Allow read {}? [y]es, [n]o: |");
     }
 
     #[test]

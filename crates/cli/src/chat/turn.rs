@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use anyhow::{anyhow, bail};
 use handback_client::{Api, Ask, Error, TurnEvent};
-use handback_wire::session::{MessageWithParts, Reply, Tokens};
+use handback_wire::session::{MessageWithParts, Permission, Reply, Tokens};
 
 use super::layout::Ink;
 use super::lines::Lines;
 use super::pieces::Pieces;
-use super::question::{Question, Reading};
+use super::question::{Choices, Question, Reading};
 use super::screen::Screen;
 
 /// Who decides about calls that ask for it.
@@ -95,7 +95,9 @@ impl Turn<'_> {
         let tool = self.pieces.short_name(&ask.permission.tool).to_owned();
         let answered = match self.approval {
             Approval::User => {
-                self.questions.push_back(Question::new(ask.permission, &tool));
+                let Permission { id, tool: full, input, .. } = &ask.permission;
+                let choices = Choices { always: true, edit: true };
+                self.questions.push_back(Question::new(id, full, &tool, input.get(), choices));
                 return if self.questions.len() == 1 { self.put_question() } else { Ok(()) };
             }
             Approval::Allow => ask.allow().await,
@@ -134,7 +136,7 @@ impl Turn<'_> {
                 return self.put_question();
             }
         };
-        let id = question.permission.id.clone();
+        let id = question.id.clone();
         match self.api.answer_permission(self.session, &id, &answer).await {
             Err(error) if error.status() == Some(404) => {
                 self.screen.aside(Ink::Dim, "It was answered already, or its time was over.\n")?;
@@ -146,18 +148,18 @@ impl Turn<'_> {
             }
             Ok(()) => {}
         }
-        let tool = self.questions.pop_front().map(|question| question.permission.tool);
+        let tool = self.questions.pop_front().map(|question| question.tool);
         if answer.response == Reply::Always {
             // The server allows the others of the tool as well.
-            self.questions.retain(|other| Some(&other.permission.tool) != tool.as_ref());
+            self.questions.retain(|other| Some(&other.tool) != tool.as_ref());
         }
         self.put_question()
     }
 
     /// Takes a question back that is not open any more.
     fn withdraw(&mut self, id: &str) -> anyhow::Result<()> {
-        let is_asked = self.questions.front().is_some_and(|question| question.permission.id == id);
-        self.questions.retain(|question| question.permission.id != id);
+        let is_asked = self.questions.front().is_some_and(|question| question.id == id);
+        self.questions.retain(|question| question.id != id);
         if is_asked {
             self.screen.aside(Ink::Dim, "\nIt was answered elsewhere, or its time was over.\n")?;
             self.put_question()?;

@@ -14,12 +14,12 @@ use crate::processes::{Process, serve_with};
 use crate::terminal::{PATIENCE, Terminal};
 use crate::{Ran, command, run};
 
-fn serve() -> (Process, String) {
+pub(crate) fn serve() -> (Process, String) {
     crate::processes::serve("127.0.0.1:0")
 }
 
 /// A server whose calls all have to be allowed.
-fn serve_asking(test: &str) -> (Process, String) {
+pub(crate) fn serve_asking(test: &str) -> (Process, String) {
     let path = temporary(&format!("{test}.toml"));
     std::fs::write(&path, "[agents.default.permission]\nclient_tools = \"ask\"\n").unwrap();
     let config = path.to_str().unwrap();
@@ -29,19 +29,19 @@ fn serve_asking(test: &str) -> (Process, String) {
 }
 
 /// A path that no other test uses.
-fn temporary(name: &str) -> PathBuf {
+pub(crate) fn temporary(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chat-{}-{name}", std::process::id()))
 }
 
 /// A pipe with a name: who reads it waits for who writes it.
-fn pipe(name: &str) -> PathBuf {
+pub(crate) fn pipe(name: &str) -> PathBuf {
     let path = temporary(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     path
 }
 
 /// Waits until a command writes to the pipe.
-fn wait_for_line(pipe: &Path) {
+pub(crate) fn wait_for_line(pipe: &Path) {
     let (sender, receiver) = channel();
     let pipe = pipe.to_owned();
     std::thread::spawn(move || sender.send(std::fs::read_to_string(pipe)));
@@ -57,7 +57,7 @@ fn chat(url: &str, arguments: &[&str]) -> Ran {
 }
 
 /// With `#` for the numbers that differ from run to run: how long calls took and what the turn cost.
-fn without_numbers(ran: Ran) -> Ran {
+pub(crate) fn without_numbers(ran: Ran) -> Ran {
     let mut stderr = String::new();
     for line in ran.stderr.lines() {
         let varies = line.contains('✓') || line.contains(" tokens in, ");
@@ -70,7 +70,7 @@ fn without_numbers(ran: Ran) -> Ran {
     Ran { stderr, ..ran }
 }
 
-fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
+pub(crate) fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
     Ran { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }
 
@@ -310,28 +310,28 @@ fn a_chat_in_which_nothing_is_said_leaves_nothing_behind() {
 }
 
 /// What a process says aside, as it comes.
-struct Stderr {
+pub(crate) struct Stderr {
     pipe: BufReader<std::process::ChildStderr>,
     seen: Vec<u8>,
 }
 
 impl Stderr {
-    fn of(process: &mut Process) -> Self {
+    pub(crate) fn of(process: &mut Process) -> Self {
         Self { pipe: BufReader::new(process.0.stderr.take().unwrap()), seen: Vec::new() }
     }
 
-    /// Reads until all of the text has come; what is read before it is dropped.
-    fn wait_for(&mut self, text: &str) {
+    /// All until this text, and the text.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
         while !self.seen.ends_with(text.as_bytes()) {
             let mut byte = [0];
             let length = self.pipe.read(&mut byte).unwrap();
             assert_eq!(length, 1, "{text:?} is not in {}", String::from_utf8_lossy(&self.seen));
             self.seen.extend(byte);
         }
-        self.seen.clear();
+        String::from_utf8(std::mem::take(&mut self.seen)).unwrap()
     }
 
-    fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.pipe.read_to_string(&mut rest).unwrap();
         rest

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[cfg(unix)]
+mod agui;
 mod answers;
 #[cfg(unix)]
 mod bench;

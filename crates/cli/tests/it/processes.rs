@@ -44,7 +44,7 @@ pub(crate) fn start(mut command: Command) -> (Process, String) {
     (Process(child), url)
 }
 
-fn attach(url: &str, arguments: &[&str]) -> (Process, Lines<BufReader<ChildStderr>>) {
+pub(crate) fn attach(url: &str, arguments: &[&str]) -> (Process, Lines<BufReader<ChildStderr>>) {
     let arguments = [&["attach", "--client", "laptop", "--url", url][..], arguments].concat();
     let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -57,6 +57,11 @@ fn the_page_on_sessions_is_true() {
     run_page("docs/sessions.md", "handback serve", 14);
 }
 
+#[test]
+fn the_page_on_ag_ui_is_true() {
+    run_page("docs/agui.md", "handback serve", 24);
+}
+
 /// Runs all commands of a page, but for the first, which starts the server.
 fn run_page(page: &str, starts: &str, at_least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

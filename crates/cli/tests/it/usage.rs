@@ -51,7 +51,7 @@ fn completions_are_printed_for_each_shell() {
 
 #[test]
 fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["no-such-command"], "unrecognized subcommand"),
         (&["call"], "<TOOL>"),
         (&["call", "tool", "[]"], "must be a JSON object"),
@@ -65,6 +65,15 @@ fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["chat", "--model", "nonsense", "hello"], "it must be PROVIDER/MODEL"),
         (&["chat", "--session", "a", "--continue", "hello"], "'--session <ID>' cannot be used with '--continue'"),
         (&["chat"], "there is nothing to say"),
+        (
+            &["chat", "--agui", "http://a", "--session", "s", "hello"],
+            "'--agui <URL>' cannot be used with '--session <ID>'",
+        ),
+        (&["chat", "--agui", "http://a", "--model", "a/b", "hello"], "cannot be used with '--model <PROVIDER/MODEL>'"),
+        (&["chat", "--also", "hello", "hello"], "--agui <URL>"),
+        (&["chat", "--agui", "http://a", "hello", "--also", " "], "there is nothing to say"),
+        (&["chat", "--agui", "nonsense", "hello"], "\"nonsense\" is not the URL of an AG-UI server"),
+        (&["chat", "--agui", "http://a", "--forward", "nonsense", "hello"], "it must be NAME=VALUE"),
         (&["sessions", "--limit", "0"], "0 is not in 1..=1000"),
         (&["clients", "--url", "nonsense"], "\"nonsense\" is not the URL of a server"),
         (&["serve", "--listen", "nonsense"], "listen"),

@@ -7,11 +7,14 @@
 //!
 //! ```text
 //! decode   the input: what is new in it                                  (decode.rs)
-//! begin    a turn is begun, gone on with, or told again                  (run.rs)
-//! encode   what the turn tells becomes events                            (encode.rs)
+//! begin    a turn is begun, gone on with, or told again                  (begin.rs, earlier.rs)
+//! run      what the turn tells becomes events                            (run.rs, encode.rs)
 //! out      POST /agui streams them; a run of a thread keeps them as well (routes.rs, threads.rs)
 //! ```
 
+mod begin;
+mod capabilities;
+mod cost;
 mod decode;
 mod earlier;
 mod encode;

@@ -116,7 +116,7 @@ pub async fn sessions_are_listed_by_client(store: Arc<dyn Store>) {
     assert_eq!(listed(&store, Some("phone"), 10).await, [""; 0]);
 }
 
-/// By exactly that agent, with and without a client, and as a session was last saved.
+/// By exactly the agent that answers, with and without a client, and as a session was last saved.
 pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
     let of = |id: &str, agent: &str, client: Option<&str>, updated| Session {
         agent: Some(agent.into()),
@@ -136,10 +136,12 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
     ] {
         keep(&store, session).await;
     }
-    let cases: [(Option<&str>, Option<&str>, &[&str]); 8] = [
+    let cases: [(Option<&str>, Option<&str>, &[&str]); 9] = [
         (None, None, &["h", "f", "b", "d", "c", "e", "a", "g"]),
         (Some("chef"), None, &["b", "c", "a", "g"]),
         (Some(""), None, &["d"]),
+        // Who names none has that one.
+        (Some("default"), None, &["h"]),
         (Some("nobody"), None, &[]),
         (None, Some("desk"), &["h", "f", "b", "d", "e", "g"]),
         (Some("chef"), Some("desk"), &["b", "g"]),

@@ -1,5 +1,6 @@
 //! The examples of the Rust SDK, as a reader runs them: each a process of its own, called by a model in a session.
 
+mod first_run;
 mod first_tool;
 mod local_time;
 mod query_sqlite;

@@ -1,5 +1,6 @@
 //! The Rust SDK against a real server, over connections that are lost.
 
+mod agui;
 mod clients;
 mod proxy;
 mod tools;

@@ -1,5 +1,6 @@
 //! From the wire to the core: what is new in a run's input.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use handback_core::Hub;
@@ -123,7 +124,7 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         instructions,
         history: History { messages: input.messages, known, first },
         results,
-        said,
+        said: once(said),
         resume: input.resume.unwrap_or_default(),
     })
 }
@@ -179,6 +180,15 @@ pub(super) fn said(id: &str, content: Content, now: Time) -> Result<Option<Said>
     }
     let message = Some(id).filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
     Ok(Some(Said { message, parts }))
+}
+
+/// What is said twice under one name counts once, as it was said last.
+fn once(mut said: Vec<Said>) -> Vec<Said> {
+    let mut names = HashSet::new();
+    said.reverse();
+    said.retain(|said| said.message.as_ref().is_none_or(|name| names.insert(name.clone())));
+    said.reverse();
+    said
 }
 
 /// The file that a part is; `None` if it is none that could be read here.

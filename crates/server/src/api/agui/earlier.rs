@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use handback_core::Hub;
-use handback_core::agent::DEFAULT_AGENT;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, MessageId};
 use handback_core::message::{
@@ -66,7 +65,7 @@ impl Importing<'_> {
                 let id = said.message.unwrap_or_else(|| self.hub.clock().message_id());
                 self.asked = Some(id.clone());
                 let user = UserMessage {
-                    agent: self.session.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.into()),
+                    agent: self.session.agent_name().into(),
                     model: self.model.clone(),
                     system: None,
                     tools: Default::default(),
@@ -83,7 +82,7 @@ impl Importing<'_> {
                 let calls: Vec<PartBody> = calls.into_iter().map(|call| self.call(call)).collect::<Result<_, _>>()?;
                 let assistant = AssistantMessage {
                     parent,
-                    agent: self.session.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.into()),
+                    agent: self.session.agent_name().into(),
                     model: self.model.clone(),
                     completed: Some(self.now),
                     finish: Some(StopReason::Other),

@@ -7,22 +7,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handback_core::agent::DEFAULT_AGENT;
 use handback_core::call::Attachment;
 use handback_core::event::{Field, SessionEvent};
 use handback_core::id::{CallId, MessageId, PartId, PermissionId};
-use handback_core::message::{Message, ModelRef, Part, PartBody, Role, ToolPart, ToolState, TurnError, Usage};
+use handback_core::message::{Message, Part, PartBody, Role, ToolPart, ToolState, TurnError};
 use handback_core::permission::Ask;
 use handback_core::sessions::RunEvent;
 use handback_wire::agui::{
-    self, AgentCapabilities, Body, Content, ExecutionCapabilities, HumanInTheLoopCapabilities, IdentityCapabilities,
-    Interrupt, Outcome, PROTOCOL_VERSION, ReasoningCapabilities, ReasoningRole, Source, StateCapabilities, TextRole,
-    TokenUsage, ToolRole, ToolsCapabilities, TransportCapabilities,
+    self, Body, Content, Interrupt, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, ToolRole,
 };
 use serde_json::{Map, Value, json};
 
+use super::cost::Cost;
 use super::decode::Input;
-use crate::app::App;
 
 /// Writes a turn as events.
 pub(super) struct Encoder {
@@ -83,63 +80,6 @@ enum Stage {
 pub(super) struct Failure {
     pub(super) code: &'static str,
     pub(super) message: String,
-}
-
-/// What a run cost.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Cost {
-    pub(super) models: Vec<(ModelRef, Usage)>,
-    pub(super) requests: u64,
-    pub(super) calls: u64,
-}
-
-impl Cost {
-    fn add(&mut self, model: &ModelRef, used: &Usage) {
-        self.requests += 1;
-        let place = self.models.iter().position(|(known, _)| known == model).unwrap_or_else(|| {
-            self.models.push((model.clone(), Usage::default()));
-            self.models.len() - 1
-        });
-        if let Some((_, sum)) = self.models.get_mut(place) {
-            sum.input += used.input;
-            sum.output += used.output;
-            sum.reasoning += used.reasoning;
-            sum.cache_read += used.cache_read;
-            sum.cache_write += used.cache_write;
-        }
-    }
-
-    fn usage(&self) -> Option<Vec<TokenUsage>> {
-        let told = self.models.iter().filter(|(_, used)| *used != Usage::default());
-        let usage: Vec<TokenUsage> = told.map(|(model, used)| usage(model, used)).collect();
-        (!usage.is_empty()).then_some(usage)
-    }
-}
-
-/// Tokens, where those of reasoning and of caches are parts of the totals.
-fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
-    let some = |tokens: u64| (tokens > 0).then_some(tokens);
-    let (input, output) = (read(used), written(used));
-    TokenUsage {
-        provider: Some(model.provider.to_string()),
-        model: Some(model.model.to_string()),
-        input_tokens: Some(input),
-        output_tokens: Some(output),
-        total_tokens: Some(input + output),
-        reasoning_tokens: some(used.reasoning),
-        cached_input_tokens: some(used.cache_read),
-        cache_write_input_tokens: some(used.cache_write),
-    }
-}
-
-/// All tokens that were read.
-pub(super) fn read(used: &Usage) -> u64 {
-    used.input + used.cache_read + used.cache_write
-}
-
-/// All tokens that were written.
-pub(super) fn written(used: &Usage) -> u64 {
-    used.output + used.reasoning
 }
 
 impl Encoder {
@@ -525,49 +465,5 @@ fn file(file: &Attachment) -> agui::Part {
         Some("audio") => agui::Part::Audio { id, source, metadata },
         Some("video") => agui::Part::Video { id, source, metadata },
         _ => agui::Part::Document { id, source, metadata },
-    }
-}
-
-/// What front ends can expect.
-pub(super) fn capabilities(app: &App, agent: Option<&str>) -> AgentCapabilities {
-    let name = agent.unwrap_or(DEFAULT_AGENT).to_owned();
-    let tools = app.sessions().setup().tools.iter().map(|tool| {
-        let spec = tool.spec();
-        let (name, parameters) = (spec.name().to_owned(), Some(spec.schema.source().to_owned()));
-        agui::Tool { name, description: spec.description.clone(), parameters, metadata: None }
-    });
-    AgentCapabilities {
-        identity: Some(IdentityCapabilities {
-            name: Some(name),
-            kind: Some("handback".to_owned()),
-            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            ..IdentityCapabilities::default()
-        }),
-        transport: Some(TransportCapabilities {
-            streaming: Some(true),
-            websocket: Some(false),
-            http_binary: Some(false),
-            ..TransportCapabilities::default()
-        }),
-        tools: Some(ToolsCapabilities {
-            supported: Some(true),
-            items: Some(tools.collect()),
-            parallel_calls: Some(true),
-            client_provided: Some(true),
-        }),
-        state: Some(StateCapabilities { snapshots: Some(true), deltas: Some(false), ..StateCapabilities::default() }),
-        reasoning: Some(ReasoningCapabilities { supported: Some(true), streaming: Some(true), encrypted: Some(false) }),
-        execution: Some(ExecutionCapabilities {
-            max_iterations: Some(app.hub().limits().steps as u64),
-            ..ExecutionCapabilities::default()
-        }),
-        human_in_the_loop: Some(HumanInTheLoopCapabilities {
-            supported: Some(true),
-            approvals: Some(true),
-            interrupts: Some(true),
-            approve_with_edits: Some(true),
-            ..HumanInTheLoopCapabilities::default()
-        }),
-        ..AgentCapabilities::default()
     }
 }

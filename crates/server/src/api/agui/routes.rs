@@ -10,14 +10,16 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
+use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::decode;
-use super::run::{self, Reader};
-use super::threads;
+use super::decode::{self, Input};
+use super::run::{Reader, Run};
+use super::{begin, capabilities, threads};
 use crate::api::client_tools::encode::json;
 use crate::api::session::client_header;
 use crate::api::{Answer, PathValue};
@@ -36,7 +38,7 @@ pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(capabilities, run))
+        .routes(routes!(default_capabilities, run))
         .routes(routes!(agent_capabilities, run_agent))
         .merge(threads::routes())
 }
@@ -92,16 +94,35 @@ async fn start(
         expires: lifetime.map(|lifetime| Instant::now() + lifetime),
         takes_run_along: app.config().agui.on_disconnect == OnDisconnect::Cancel,
     };
-    let run = run::begin(app, principal, agent, input).await?.read_by(reader);
+    let run = begin_apart(app.clone(), principal.clone(), agent.map(str::to_owned), input, reader).await?;
     let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     Ok(sse::response(Frames { events: Box::pin(events) }, KEEP_ALIVE, silence, None))
 }
 
+/// Begins a run on a task of its own: if the reader leaves meanwhile, the run is begun, and then left.
+async fn begin_apart(
+    app: App,
+    principal: Principal,
+    agent: Option<String>,
+    input: Input,
+    reader: Reader,
+) -> Result<Run, Problem> {
+    let (begun, is_begun) = oneshot::channel();
+    let tasks = app.tasks().clone();
+    tasks.spawn(async move {
+        // Nobody may be there to take it.
+        _ = begun.send(begin::run(&app, &principal, agent.as_deref(), input, reader).await);
+    });
+    is_begun.await.unwrap_or_else(|_| {
+        Err(Problem::new(ErrorCode::InternalError, "the run could not be begun; see the server's log"))
+    })
+}
+
 /// What a front end can expect of the default agent
 #[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, body = AgentCapabilities)))]
-async fn capabilities(State(app): State<App>, _principal: Principal) -> Answer<AgentCapabilities> {
-    Answer(super::encode::capabilities(&app, None))
+async fn default_capabilities(State(app): State<App>, _principal: Principal) -> Answer<AgentCapabilities> {
+    Answer(capabilities::of(&app, None))
 }
 
 /// What a front end can expect of an agent
@@ -114,7 +135,7 @@ async fn agent_capabilities(
     PathValue(agent): PathValue,
 ) -> Result<Answer<AgentCapabilities>, Problem> {
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
-    Ok(Answer(super::encode::capabilities(&app, Some(&agent))))
+    Ok(Answer(capabilities::of(&app, Some(&agent))))
 }
 
 /// A run's events as frames.

@@ -24,10 +24,11 @@ use tokio::sync::oneshot;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::begin;
+use super::cost::{read, written};
 use super::decode::{self, Input};
-use super::encode;
 use super::routes::{KEEP_ALIVE, LONGEST_SILENCE};
-use super::run::{self, Run};
+use super::run::{Reader, Run};
 use crate::api::client_tools::encode::json;
 use crate::api::session::{client_header, must_own};
 use crate::api::{Answer, PathValue};
@@ -279,7 +280,7 @@ async fn execute_once(
         }
     };
     input.parent = input.parent.or_else(|| teller.run().parent.as_ref().map(ToString::to_string));
-    match run::begin(&app, &principal, None, input).await {
+    match begin::run(&app, &principal, None, input, Reader::default()).await {
         Ok(run) => {
             _ = begun.send(Ok(()));
             drive(run, teller).await;
@@ -306,8 +307,8 @@ async fn drive(mut run: Run, mut teller: Teller) {
 fn usage(run: &Run) -> RunUsage {
     let cost = run.cost();
     RunUsage {
-        input_tokens: cost.models.iter().map(|(_, used)| encode::read(used)).sum(),
-        output_tokens: cost.models.iter().map(|(_, used)| encode::written(used)).sum(),
+        input_tokens: cost.models.iter().map(|(_, used)| read(used)).sum(),
+        output_tokens: cost.models.iter().map(|(_, used)| written(used)).sum(),
         requests: cost.requests,
         tool_calls: cost.calls,
     }
@@ -354,14 +355,10 @@ async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Res
         Err(error) => return Err(error.into()),
     };
     must_own(principal, &session)?;
-    if room_of(&session) != room {
+    if session.agent_name() != room {
         return Err(Problem::invalid(format!("thread {thread} is not in room {room}")));
     }
     Ok(session)
-}
-
-fn room_of(session: &Session) -> &str {
-    session.agent.as_deref().unwrap_or(handback_core::agent::DEFAULT_AGENT)
 }
 
 /// A body that may be left out.

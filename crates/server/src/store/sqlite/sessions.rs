@@ -35,7 +35,7 @@ pub(super) fn save(database: &mut Database, session: &Session) -> Result<(), Fau
     let updated = i64::try_from(session.updated.0).unwrap_or(i64::MAX);
     let content = serde_json::to_string(session)?;
     let mut statement = database.connection.prepare_cached(SAVE)?;
-    statement.execute(params![session.id.as_str(), client, session.agent.as_deref(), updated, content])?;
+    statement.execute(params![session.id.as_str(), client, session.agent_name(), updated, content])?;
     Ok(())
 }
 

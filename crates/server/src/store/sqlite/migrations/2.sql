@@ -1,7 +1,8 @@
--- Sessions are looked for by their agent as well. A row that cannot be read is left for whoever reads it.
+-- Sessions are looked for by the agent that answers in them as well. A row that cannot be read is left for whoever reads
+-- it.
 ALTER TABLE session ADD COLUMN agent TEXT;
 
-UPDATE session SET agent = json_extract(content, '$.agent') WHERE json_valid(content);
+UPDATE session SET agent = coalesce(json_extract(content, '$.agent'), 'default') WHERE json_valid(content);
 
 CREATE INDEX session_agent ON session (agent, updated, id) WHERE agent IS NOT NULL;
 

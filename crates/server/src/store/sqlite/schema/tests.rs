@@ -67,8 +67,8 @@ fn version_2_knows_the_agents_of_the_sessions_that_were_there() {
         ("deep", Some("chef")),
         ("odd", Some("chef")),
         ("empty", Some("")),
-        ("none", None),
-        ("absent", None),
+        ("none", Some("default")),
+        ("absent", Some("default")),
         ("damaged", None),
     ];
     assert_eq!(agents, expected.map(|(id, agent)| (id.to_owned(), agent.map(str::to_owned))));

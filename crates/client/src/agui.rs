@@ -1,0 +1,58 @@
+//! A front end of AG-UI: runs of any agent that speaks it, with tools that run here.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | `registry` | the tools that the front end runs itself |
+//! | `conversation` | what was said and done, as it is shown |
+//! | `processor` | what events do to a conversation |
+//! | `mapper` | a conversation as the messages that a run is asked for with |
+//! | `agent` | who can be asked for a run: behind one URL, or with threads and runs |
+//! | `run` | a run with the tools that it calls and the runs that continue it |
+//! | `runs` | many runs at once |
+//!
+//! A turn, with a tool that the agent may call:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use handback_client::agui::{ClientTool, Conversation, HttpAgent, Run, RunOptions, RunState, ToolRegistry};
+//! use handback_client::schemars;
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Greeting { name: String }
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let greet = |greeting: Greeting, _context| async move { Ok(format!("Hello, {}!", greeting.name)) };
+//! let tools = ToolRegistry::new().register(ClientTool::typed("greet", "Greets somebody", greet));
+//! let agent = Arc::new(HttpAgent::new("http://127.0.0.1:4096/agui")?);
+//! let mut run = Run::new(agent, tools, Conversation::default(), RunOptions::default());
+//! if run.say("Please greet Ada").await? == RunState::Completed {
+//!     println!("{:?}", run.watch().borrow().conversation.items().last());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod agent;
+mod conversation;
+mod mapper;
+mod processor;
+mod registry;
+mod run;
+mod runs;
+
+pub use agent::{Agent, AgentError, EventStream, HttpAgent, Incoming, ThreadAgent};
+pub use conversation::{Activity, Conversation, Item, Role, Status, Text, ToolCall, ToolCallGroup, ToolCallStatus};
+pub use handback_wire::agui as wire;
+pub use mapper::messages;
+pub use processor::process;
+pub use registry::{ClientTool, ToolContext, ToolRegistry, UnknownTool};
+pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunState, Turn, TurnError, View};
+pub use runs::{Ending, Lifecycle, RunKey, RunRegistry, StartError};
+
+/// A new id. It is not told apart from others by anything but chance.
+fn new_id(kind: &str) -> String {
+    format!("{kind}_{:032x}", fastrand::u128(..))
+}
+
+/// The arguments of a call: those of one that has none are an empty object.
+fn no_arguments(arguments: &str) -> &str {
+    if arguments.trim().is_empty() { "{}" } else { arguments }
+}

@@ -1,0 +1,6 @@
+//! Agents that are reached over a real socket.
+
+mod http;
+mod many;
+mod server;
+mod thread;

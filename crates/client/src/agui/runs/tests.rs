@@ -1,0 +1,238 @@
+use std::collections::HashSet;
+
+use futures_util::future::BoxFuture;
+use handback_wire::agui::RunAgentInput;
+
+use super::super::run::tests::support::*;
+use super::super::{Agent, AgentError, ClientTool, Conversation, EventStream, Phase, RunOptions, ToolRegistry};
+use super::*;
+
+fn key(thread: &str) -> RunKey {
+    RunKey::new("server", "room", thread)
+}
+
+fn run_of(agent: Arc<dyn Agent>, tools: impl IntoIterator<Item = ClientTool>) -> (Run, Recorder) {
+    let tools = tools.into_iter().fold(ToolRegistry::new(), |registry, tool| registry.register(tool));
+    let run = Run::new(agent, tools, Conversation::default(), RunOptions::default());
+    let recorder = Recorder::of(&run);
+    (run, recorder)
+}
+
+/// A run that hangs until the gate is open.
+fn hanging(gate: &Gate) -> Run {
+    run_of(FakeAgent::new([Script::run("r", &[]).before_the_end(Beat::Wait(gate.clone()))]), []).0
+}
+
+fn quick() -> Run {
+    run_of(FakeAgent::new([Script::run("r", &[text("m", "Hello")])]), []).0
+}
+
+/// Who, and what became of it.
+fn brief(event: &Lifecycle) -> String {
+    match event {
+        Lifecycle::Started { key, .. } => format!("{} started", key.thread),
+        Lifecycle::Continued { key } => format!("{} continued", key.thread),
+        Lifecycle::Completed { key, ending: Ending::Ended(state), .. } => format!("{} {state:?}", key.thread),
+        Lifecycle::Completed { key, ending, .. } => format!("{} {ending:?}", key.thread),
+        Lifecycle::Missed(count) => format!("missed {count}"),
+    }
+}
+
+async fn next(events: &mut BoxStream<'static, Lifecycle>, count: usize) -> Vec<String> {
+    let some = events.take(count).map(|event| brief(&event)).collect();
+    timeout(Duration::from_secs(20), some).await.expect("they come in time")
+}
+
+async fn until_running(handle: &RunHandle) {
+    handle.watch().wait_for(|view| view.state.is_running()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lifecycle_of_a_run_is_told() {
+    let workshop = Workshop::default();
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let scripts = [Script::run("r1", &[call("c1", "look", "")]), Script::run("r2", &[text("m", "Done.")])];
+    let (run, recorder) = run_of(FakeAgent::new(scripts), [workshop.echo("look")]);
+    let handle = registry.start(key("t"), run, Turn::Say("Hi".to_owned())).unwrap();
+    assert_eq!(next(&mut events, 3).await, ["t started", "t continued", "t Completed"]);
+    assert_eq!((handle.state(), registry.active()), (RunState::Completed, Vec::new()));
+    recorder.assert_no_flash(1);
+}
+
+#[tokio::test]
+async fn a_second_start_is_an_error_while_the_first_goes_on_and_none_for_other_threads() {
+    let registry = RunRegistry::new();
+    let gate = Gate::new();
+    let first = registry.start(key("t"), hanging(&gate), Turn::Start).unwrap();
+    assert_eq!(registry.start(key("t"), quick(), Turn::Start).unwrap_err(), StartError::Active);
+    let others = [RunKey::new("server", "other", "t"), RunKey::new("other", "room", "t"), key("other")];
+    for other in &others {
+        registry.start(other.clone(), hanging(&gate), Turn::Start).unwrap();
+    }
+    let active: HashSet<RunKey> = registry.active().into_iter().collect();
+    assert_eq!(active, others.into_iter().chain([key("t")]).collect());
+    until_running(&first).await;
+    assert!(registry.get(&key("t")).is_some_and(|handle| handle.state().is_running()));
+    let mut events = registry.lifecycle();
+    gate.cancel();
+    let mut ended = next(&mut events, 4).await;
+    ended.sort();
+    assert_eq!(ended, ["other Completed", "t Completed", "t Completed", "t Completed"]);
+    registry.start(key("t"), quick(), Turn::Start).unwrap();
+}
+
+#[tokio::test]
+async fn one_that_is_replaced_is_dropped_in_silence_and_the_next_begins_when_it_is_gone() {
+    let workshop = Workshop::default();
+    let (begun, never) = (Gate::new(), Gate::new());
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let agent = FakeAgent::new([Script::run("r1", &[call("c1", "wait", "")])]);
+    let (old, recorder) = run_of(agent.clone(), [workshop.gated("wait", &begun, &never)]);
+    let old = registry.start(key("t"), old, Turn::Start).unwrap();
+    begun.cancelled().await;
+    let seen = recorder.seen();
+
+    let watching = Arc::new(Jealous { workshop: workshop.clone(), agent: FakeAgent::new([Script::run("r2", &[])]) });
+    let new = registry.replace(key("t"), run_of(watching, []).0, Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 4).await, ["t started", "t Replaced", "t started", "t Completed"]);
+    assert_eq!((new.state(), old.state()), (RunState::Completed, RunState::Running(Phase::Executing)));
+    assert_eq!((recorder.seen(), agent.inputs().len(), workshop.running()), (seen, 1, 0));
+    assert_eq!(registry.active(), []);
+}
+
+/// An agent that is asked only when no tool runs any more.
+struct Jealous {
+    workshop: Workshop,
+    agent: Arc<FakeAgent>,
+}
+
+impl Agent for Jealous {
+    fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
+        assert_eq!(self.workshop.running(), 0);
+        self.agent.run(input)
+    }
+}
+
+#[tokio::test]
+async fn replacing_where_nothing_goes_on_is_a_start() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    registry.replace(key("t"), quick(), Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 2).await, ["t started", "t Completed"]);
+}
+
+#[tokio::test]
+async fn one_that_is_over_makes_way_before_its_task_has_ended() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let handle = registry.start(key("t"), hanging(&Gate::new()), Turn::Start).unwrap();
+    until_running(&handle).await;
+    // Nothing is awaited in between: the task of the first has not seen its end.
+    assert!(registry.cancel(&key("t")));
+    registry.start(key("t"), quick(), Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 4).await, ["t started", "t Cancelled", "t started", "t Completed"]);
+    assert_eq!(registry.active(), []);
+}
+
+#[tokio::test]
+async fn cancelling_is_seen_and_stopping_is_not() {
+    let registry = RunRegistry::new();
+    let (cancelled, stopped) = (key("cancelled"), key("stopped"));
+    let first = registry.start(cancelled.clone(), hanging(&Gate::new()), Turn::Start).unwrap();
+    let second = registry.start(stopped.clone(), hanging(&Gate::new()), Turn::Start).unwrap();
+    until_running(&first).await;
+    until_running(&second).await;
+    let mut events = registry.lifecycle();
+    assert!(registry.cancel(&cancelled));
+    assert_eq!(first.state(), RunState::Cancelled);
+    assert_eq!(next(&mut events, 1).await, ["cancelled Cancelled"]);
+    assert!(registry.stop(&stopped));
+    assert_eq!(next(&mut events, 1).await, ["stopped Stopped"]);
+    assert!(second.state().is_running());
+    assert_eq!([registry.cancel(&cancelled), registry.stop(&stopped), registry.cancel(&stopped)], [false; 3]);
+}
+
+#[tokio::test]
+async fn closing_drops_all_runs_and_twice_is_once() {
+    let workshop = Workshop::default();
+    let (begun, never) = (Gate::new(), Gate::new());
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let agent = FakeAgent::new([Script::run("r1", &[call("c1", "wait", "")])]);
+    let (run, recorder) = run_of(agent.clone(), [workshop.gated("wait", &begun, &never)]);
+    let handle = registry.start(key("t"), run, Turn::Start).unwrap();
+    begun.cancelled().await;
+    let seen = recorder.seen();
+    registry.close().await;
+    registry.close().await;
+    assert_eq!((workshop.running(), agent.streams(), handle.state().is_running()), (0, 0, true));
+    assert_eq!((recorder.seen(), registry.active()), (seen, Vec::new()));
+    assert_eq!(registry.start(key("t"), quick(), Turn::Start).unwrap_err(), StartError::Closed);
+    assert_eq!(registry.replace(key("t"), quick(), Turn::Start).unwrap_err(), StartError::Closed);
+    drop(registry);
+    let told: Vec<String> = events.by_ref().map(|event| brief(&event)).collect().await;
+    assert_eq!(told, ["t started", "t Stopped"]);
+}
+
+#[tokio::test]
+async fn the_last_clone_takes_the_runs_with_it() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let agent = FakeAgent::new([Script::run("r", &[]).before_the_end(Beat::Wait(Gate::new()))]);
+    let handle = registry.start(key("t"), run_of(agent.clone(), []).0, Turn::Start).unwrap();
+    until_running(&handle).await;
+    let clone = registry.clone();
+    drop(registry);
+    assert_eq!(clone.active(), [key("t")]);
+    drop(clone);
+    let told: Vec<String> = events.by_ref().map(|event| brief(&event)).collect().await;
+    assert_eq!((told, agent.streams()), (vec!["t started".to_owned(), "t Stopped".to_owned()], 0));
+}
+
+struct Panicking;
+
+impl Agent for Panicking {
+    fn run(&self, _input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
+        panic!("what a bad agent");
+    }
+}
+
+#[tokio::test]
+async fn whatever_ends_a_run_its_thread_is_free_again() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    registry.start(key("t"), run_of(Arc::new(Panicking), []).0, Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 2).await, ["t started", "t Stopped"]);
+    registry.start(key("t"), quick(), Turn::Resume(Vec::new())).unwrap();
+    assert_eq!(next(&mut events, 2).await, ["t started", "t Refused(Answers { unanswered: [], unknown: [] })"]);
+    let refusing = FakeAgent::new([Script::refusing(lost())]);
+    registry.start(key("t"), run_of(refusing, []).0, Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 2).await[1], r#"t Failed(Agent(NetworkLost { reason: "cut" }))"#);
+    assert_eq!(registry.active(), []);
+}
+
+#[tokio::test]
+async fn one_who_does_not_keep_up_is_told_what_it_missed() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    for number in 0..1_000 {
+        registry.start(key(&number.to_string()), quick(), Turn::Start).unwrap();
+    }
+    let mut late = registry.lifecycle();
+    assert_eq!(next(&mut late, 1_000).await.len(), 1_000);
+    assert_eq!(next(&mut events, 2).await, ["missed 976", "976 started"]);
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_how_many_runs_there_are() {
+    let registry = RunRegistry::new();
+    let gate = Gate::new();
+    for number in 0..MOST_RUNS {
+        registry.start(key(&number.to_string()), hanging(&gate), Turn::Start).unwrap();
+    }
+    assert_eq!(registry.start(key("more"), quick(), Turn::Start).unwrap_err(), StartError::TooMany);
+    assert!(registry.replace(key("0"), hanging(&gate), Turn::Start).is_ok());
+    registry.close().await;
+}
