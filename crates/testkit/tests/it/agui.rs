@@ -12,28 +12,12 @@ mod random;
 mod repeats;
 mod threads;
 
-use handback_server::config::Config;
 use handback_testkit::agui::Page;
-use handback_testkit::{FakeModel, TestServer};
 use serde_json::{Value, json};
 
-/// A server whose model the test speaks for.
-struct World {
-    server: TestServer,
-    model: FakeModel,
-}
+use crate::world::World;
 
 impl World {
-    async fn start() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let model = FakeModel::default();
-        let server = TestServer::with_model(&model, change).await;
-        Self { server, model }
-    }
-
     /// A page whose run has ended with calls of its own tools, and these.
     async fn with_calls(&self, wanted: &[(&str, Value)]) -> (Page, Vec<String>) {
         self.model.will_call(wanted);
@@ -42,11 +26,6 @@ impl World {
         let stream = page.run(&self.server).await;
         assert_eq!(stream.seen().last().unwrap()["type"], "RUN_FINISHED");
         (page, stream.calls("pick"))
-    }
-
-    /// The messages of a thread as the session API tells them, one line each.
-    async fn history(&self, thread: &str) -> Vec<String> {
-        self.server.history(thread).await
     }
 }
 

@@ -12,33 +12,12 @@ mod resuming;
 mod sessions;
 mod yielded;
 
-use handback_server::config::Config;
 use handback_testkit::chat::saying;
-use handback_testkit::{FakeModel, TestServer};
 use serde_json::{Value, json};
 
-/// A server whose model the test speaks for.
-struct World {
-    server: TestServer,
-    model: FakeModel,
-}
+use crate::world::World;
 
 impl World {
-    async fn start() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let model = FakeModel::default();
-        let server = TestServer::with_model(&model, change).await;
-        Self { server, model }
-    }
-
-    /// The messages of a chat as the session API tells them, one line each.
-    async fn history(&self, chat: &str) -> Vec<String> {
-        self.server.history(chat).await
-    }
-
     /// The messages of a chat as a page gets them when it comes back.
     async fn page(&self, chat: &str) -> Vec<Value> {
         let answer = self.server.get(&format!("/api/chat/{chat}")).await;

@@ -7,28 +7,13 @@ mod deadlines;
 mod races;
 mod tokens;
 
-use handback_server::config::Config;
+use handback_testkit::ChatStream;
 use handback_testkit::chat::saying;
-use handback_testkit::{ChatStream, FakeModel, TestServer};
 use serde_json::{Value, json};
 
-/// A server whose model the test speaks for.
-struct World {
-    server: TestServer,
-    model: FakeModel,
-}
+use crate::world::World;
 
 impl World {
-    async fn start() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let model = FakeModel::default();
-        let server = TestServer::with_model(&model, change).await;
-        Self { server, model }
-    }
-
     /// A chat whose model wants an address opened: its stream, and the call, which is handed out.
     async fn held(&self, chat: &str) -> (ChatStream, String) {
         self.held_with(chat, json!({ "url": "https://example.org/" })).await

@@ -22,3 +22,4 @@ mod storm;
 mod streams;
 mod stress;
 mod weaknesses;
+mod world;
