@@ -114,7 +114,7 @@ impl Message {
     }
 
     /// Whether the turn failed here, before any call was made.
-    pub(crate) fn failed_without_calls(&self) -> bool {
+    pub fn failed_without_calls(&self) -> bool {
         self.error().is_some() && !self.parts.iter().any(|part| part.is_call())
     }
 }
@@ -259,6 +259,11 @@ impl Part {
     /// Whether it is a call that is the page's to run.
     pub fn is_yielded(&self) -> bool {
         matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Yielded { .. }, .. }))
+    }
+
+    /// Whether it is one of these calls.
+    pub(crate) fn is_call_of(&self, results: &[(CallId, ToolResult)]) -> bool {
+        matches!(&self.body, PartBody::Tool(tool) if results.iter().any(|(call, _)| *call == tool.call))
     }
 
     /// Ends a call that was the page's to run with what the page says of it; says whether this is one.

@@ -28,9 +28,9 @@ use self::feed::RunEvent;
 use crate::agent::Agent;
 use crate::event::{Event, SessionEvent};
 use crate::id::SessionId;
-use crate::message::{AssistantMessage, Message, Role, Session, TurnError, Usage, UserMessage};
+use crate::message::{AssistantMessage, Message, ModelRef, Role, Session, TurnError, Usage, UserMessage};
 use crate::model::{ModelRequest, ModelTool};
-use crate::sessions::{Queued, Sessions};
+use crate::sessions::{Audience, Queued, Sessions};
 use crate::store::StoreError;
 use crate::toolbox::guarded;
 
@@ -89,7 +89,7 @@ impl Turn<'_> {
     async fn run(&mut self) -> Result<(), TurnError> {
         let Role::User(said) = &self.queued.user.role else { return Ok(()) };
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
-        let stored = self.sessions.store().messages(&self.session.id).await.map_err(|error| failed(&error))?;
+        let stored = said_before(self.sessions, self.session, self.queued).await.map_err(|error| failed(&error))?;
         let mut conversation = conversation(stored, &self.queued.user);
         let mut repeats = Repeats::default();
         for _ in 0..self.sessions.hub().limits().steps {
@@ -112,18 +112,20 @@ impl Turn<'_> {
         conversation: &[Arc<Message>],
         repeats: &mut Repeats,
     ) -> Result<Arc<Message>, TurnError> {
-        let begun = self.begin(assistant(self.sessions, &self.queued.user));
+        let Audience { page_tools, system, model, .. } = &self.queued.audience;
+        let wanted = model.as_ref().unwrap_or(&said.model);
+        let begun = self.begin(assistant(self.sessions, &self.queued.user, wanted));
         let draft = self.draft.insert(begun);
-        let offered = self.sessions.offered(self.session, &said.tools, &self.queued.audience.page_tools);
+        let offered = self.sessions.offered(self.session, &said.tools, page_tools);
         draft.know(&offered);
         let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
-        let Some(model) = self.sessions.setup().models.find(&said.model) else {
-            return Err(TurnError::Other(format!("the provider of the model {} is not configured", said.model)));
+        let Some(model) = self.sessions.setup().models.find(wanted) else {
+            return Err(TurnError::Other(format!("the provider of the model {wanted} is not configured")));
         };
         let request = ModelRequest {
-            model: &said.model.model,
+            model: &wanted.model,
             session: &self.session.id,
-            system: said.system.as_deref().or(agent.system.as_deref()),
+            system: system.as_deref().or(said.system.as_deref()).or(agent.system.as_deref()),
             messages: conversation,
             tools: &tools,
             most_output: self.sessions.hub().limits().tool_output,
@@ -172,7 +174,7 @@ impl Turn<'_> {
         let draft = match (self.draft.take(), self.unkept.take()) {
             (Some(draft), _) => draft,
             (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
-            (None, None) => self.begin(assistant(self.sessions, &self.queued.user)),
+            (None, None) => self.begin(answer(self.sessions, &self.queued.user)),
         };
         let (message, saving) = draft.finish(error);
         self.last = Some(message.clone());
@@ -204,6 +206,25 @@ impl Turn<'_> {
     }
 }
 
+/// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
+async fn said_before(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    queued: &Queued,
+) -> Result<Vec<Arc<Message>>, StoreError> {
+    let stored = sessions.store().messages(&session.id).await?;
+    let Some(answers) = &queued.audience.answers else { return Ok(stored) };
+    if !stored.iter().flat_map(|message| &message.parts).any(|part| part.is_yielded()) {
+        return Ok(stored);
+    }
+    for part in sessions.settle(session, &stored, answers).await? {
+        if let Some(feed) = &queued.feed {
+            feed.tell(RunEvent::Settled(part));
+        }
+    }
+    sessions.store().messages(&session.id).await
+}
+
 /// A message of an earlier process: says on it that it was interrupted, or answers it with that.
 pub(crate) async fn interrupted(
     sessions: &Sessions,
@@ -213,17 +234,26 @@ pub(crate) async fn interrupted(
     let Some(session) = sessions.store().session(&message.session).await? else { return Ok(()) };
     let begun = match &message.role {
         Role::Assistant(_) => Message::clone(message),
-        Role::User(_) => assistant(sessions, message),
+        Role::User(_) => answer(sessions, message),
     };
     let (_, saving) = Draft::new(sessions, &session, None, begun).finish(Some(error));
     saving.await
 }
 
-/// A new message that answers a user's.
-fn assistant(sessions: &Sessions, user: &Message) -> Message {
-    let (agent, model) = match &user.role {
-        Role::User(said) => (said.agent.clone(), said.model.clone()),
-        Role::Assistant(said) => (said.agent.clone(), said.model.clone()),
+/// A new message that answers a user's, with the model that it names.
+fn answer(sessions: &Sessions, user: &Message) -> Message {
+    let model = match &user.role {
+        Role::User(said) => &said.model,
+        Role::Assistant(said) => &said.model,
+    };
+    assistant(sessions, user, model)
+}
+
+/// A new message of a model that answers a user's.
+fn assistant(sessions: &Sessions, user: &Message, model: &ModelRef) -> Message {
+    let agent = match &user.role {
+        Role::User(said) => said.agent.clone(),
+        Role::Assistant(said) => said.agent.clone(),
     };
     Message {
         id: sessions.clock().message_id(),
@@ -232,7 +262,7 @@ fn assistant(sessions: &Sessions, user: &Message) -> Message {
         role: Role::Assistant(AssistantMessage {
             parent: user.id.clone(),
             agent,
-            model,
+            model: model.clone(),
             completed: None,
             finish: None,
             usage: Usage::default(),
@@ -244,7 +274,7 @@ fn assistant(sessions: &Sessions, user: &Message) -> Message {
 
 /// An answer for whoever waits, where nothing can be kept any more.
 fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
-    let mut message = assistant(sessions, user);
+    let mut message = answer(sessions, user);
     if let Role::Assistant(said) = &mut message.role {
         said.completed = Some(message.created);
         said.error = Some(error);
@@ -263,8 +293,10 @@ fn cut_off() -> TurnError {
 }
 
 /// What a model is shown: every user's message followed by its answers, up to the one that is to be answered and what
-/// was answered to it so far. Prompts that wait are stored before the answers to those before them.
-fn conversation(stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
+/// was answered to it so far, but for what failed before it made any calls: that is tried again. Prompts that wait are
+/// stored before the answers to those before them.
+fn conversation(mut stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
+    stored.retain(|message| message.answers() != Some(&user.id) || !message.failed_without_calls());
     let mut asked = None;
     let in_order = stored.iter().all(|message| match &message.role {
         Role::User(_) => {

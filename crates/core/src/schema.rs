@@ -12,6 +12,11 @@ use serde_json::value::RawValue;
 use self::work::Work;
 use crate::limits::Limits;
 
+/// Patterns of one schema; with more it is refused.
+const MOST_PATTERNS: usize = 64;
+/// What a pattern may become when it is compiled; a larger one is refused.
+const PATTERN_BYTES: usize = 256 << 10;
+
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
@@ -92,9 +97,15 @@ impl Schema {
                     return Err(SchemaError::Invalid("its references make checking too much work".into()));
                 }
             };
+            let patterns = work::patterns(&value);
+            if patterns > MOST_PATTERNS {
+                let problem = format!("it has {patterns} patterns; at most {MOST_PATTERNS} are allowed");
+                return Err(SchemaError::Invalid(problem));
+            }
+            // The default engine backtracks: a hostile pattern could run for ever.
+            let engine = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
             let validator = jsonschema::options()
-                // The default engine backtracks: a hostile pattern could run for ever.
-                .with_pattern_options(PatternOptions::regex())
+                .with_pattern_options(engine)
                 .with_retriever(FetchNothing)
                 .build(&value)
                 .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;

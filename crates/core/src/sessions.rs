@@ -26,8 +26,8 @@ use self::live::{Enqueued, Live, UNTITLED};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
 use crate::event::{Event, SessionEvent};
 use crate::hub::Hub;
-use crate::id::{ClientId, MessageId, PermissionId, SessionId};
-use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, TurnError, UserMessage};
+use crate::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
+use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
 use crate::model::Models;
 use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
@@ -126,6 +126,13 @@ pub struct Audience {
     pub has_frontend: bool,
     /// Tools of the page that prompts; a call of one ends the turn.
     pub page_tools: Vec<Arc<ToolSpec>>,
+    /// What came of calls that earlier turns have left to the page. All that are open are over then, when the turn begins;
+    /// `None`: they stay open.
+    pub answers: Option<Vec<(CallId, ToolResult)>>,
+    /// Instructions in place of those of the message and the agent.
+    pub system: Option<String>,
+    /// The model in place of the message's.
+    pub model: Option<ModelRef>,
 }
 
 /// A prompt that was taken.
@@ -165,7 +172,7 @@ pub enum SessionError {
         known: String,
     },
     /// A message of that id was there before.
-    #[error("there is a message {0} in this session; choose another messageID or leave it out")]
+    #[error("there is a message {0} already; choose another id or leave it out")]
     DuplicateMessage(MessageId),
     /// Too many prompts wait.
     #[error("{0} prompts are waiting in this session; try again when one is answered")]

@@ -111,8 +111,14 @@ impl Threads {
         }
     }
 
-    /// Starts a run with what the front end sent: nobody else can start it.
-    pub async fn start(&self, session: &SessionId, id: &RunId, input: Box<RawValue>) -> Result<Teller, NotStarted> {
+    /// Starts a run with what the front end sent: nobody else can start it. If it breaks off, these are its last words.
+    pub async fn start(
+        &self,
+        session: &SessionId,
+        id: &RunId,
+        input: Box<RawValue>,
+        last_words: &str,
+    ) -> Result<Teller, NotStarted> {
         let key = (session.clone(), id.clone());
         let log = Arc::new(Log::default());
         {
@@ -130,7 +136,7 @@ impl Threads {
         let started = Some(self.0.hub.clock().time());
         let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
         self.store().save_run(&run).await?;
-        Ok(Teller { under_way, run, kept: 0, saving: None })
+        Ok(Teller { under_way, run, kept: 0, saving: None, last_words: Some(last_words.into()) })
     }
 
     /// Follows what a run tells, from that number on; of one that is over and has told no more, its last word.
@@ -150,12 +156,14 @@ impl Threads {
         Ok(RunFollower { log, next })
     }
 
-    /// Ends the runs that an earlier process has left, each with these last words.
-    pub async fn recover(&self, last_words: &str) -> Result<usize, StoreError> {
+    /// Ends the runs that an earlier process has left, each with these last words, unless it has had its own.
+    pub async fn recover(&self, last_words: &str, is_last: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
         let left = self.store().unfinished_runs().await?;
         for run in &left {
-            let told = self.store().run_events(&run.session, &run.id, 0).await?.len();
-            self.store().append_run_events(&run.session, &run.id, told, vec![last_words.into()]).await?;
+            let told = self.store().run_events(&run.session, &run.id, 0).await?;
+            if !told.last().is_some_and(|last| is_last(last)) {
+                self.store().append_run_events(&run.session, &run.id, told.len(), vec![last_words.into()]).await?;
+            }
             let finished = Some(self.0.hub.clock().time());
             self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await?;
         }
@@ -200,6 +208,8 @@ pub struct Teller {
     kept: usize,
     /// The last of them, until that has ended.
     saving: Option<(usize, StoreFuture<()>)>,
+    /// What is told if it breaks off.
+    last_words: Option<Arc<str>>,
 }
 
 impl Teller {
@@ -208,17 +218,46 @@ impl Teller {
         &self.run
     }
 
-    /// Tells events. They are kept as fast as the store can; nothing waits for it.
+    /// Tells events. Nothing waits for them to be kept; [`Teller::keep_up`] sees to that.
     pub fn tell(&mut self, events: Vec<Arc<str>>) {
         self.under_way.log.tell(events, false);
-        if let Some((kept, saving)) = &mut self.saving {
+        if let Some((_, saving)) = &mut self.saving {
             let Some(saved) = saving.now_or_never() else { return };
-            self.kept = if_saved(&self.run.id, saved, *kept, self.kept);
-            self.saving = None;
+            self.saved(saved);
         }
+        self.save();
+    }
+
+    /// Keeps what was told while an earlier save was under way. Ends when everything is kept; safe to drop while it waits.
+    pub async fn keep_up(&mut self) {
+        while let Some((_, saving)) = &mut self.saving {
+            let saved = saving.await;
+            let is_saved = saved.is_ok();
+            self.saved(saved);
+            // What could not be kept is tried again with what comes next.
+            if is_saved && self.kept < self.under_way.log.lock().events.len() {
+                self.save();
+            }
+        }
+    }
+
+    /// Whether a save is under way.
+    pub fn is_saving(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    fn save(&mut self) {
         let events = self.under_way.log.lock().events.get(self.kept..).unwrap_or_default().to_vec();
         let known = self.kept + events.len();
         self.saving = Some((known, self.append(events)));
+    }
+
+    fn saved(&mut self, saved: Result<(), StoreError>) {
+        match (saved, self.saving.take()) {
+            (Ok(()), Some((kept, _))) => self.kept = kept,
+            (Ok(()), None) => {}
+            (Err(error), _) => unkept(&self.run, &error),
+        }
     }
 
     fn append(&self, events: Vec<Arc<str>>) -> StoreFuture<()> {
@@ -228,34 +267,56 @@ impl Teller {
 
     /// Tells the last events of the run; everything is kept before anybody sees them.
     pub async fn finish(mut self, events: Vec<Arc<str>>, usage: RunUsage) {
-        if let Some((kept, saving)) = self.saving.take() {
-            self.kept = if_saved(&self.run.id, saving.await, kept, self.kept);
+        self.keep_up().await;
+        let (appending, saving) = self.end(&events, Some(usage));
+        for saved in [appending.await, saving.await] {
+            if let Err(error) = saved {
+                unkept(&self.run, &error);
+            }
         }
-        let mut left = self.under_way.log.lock().events.get(self.kept..).unwrap_or_default().to_vec();
-        left.extend(events.iter().cloned());
-        if_saved(&self.run.id, self.append(left).await, 0, 0);
-        let finished = Some(self.under_way.threads.0.hub.clock().time());
-        let run = Arc::new(ThreadRun { finished, usage: Some(usage), ..ThreadRun::clone(&self.run) });
-        if_saved(&self.run.id, self.under_way.threads.store().save_run(&run).await, 0, 0);
+        self.last_words = None;
         self.under_way.log.tell(events, true);
     }
 
+    /// Keeps the end of the run.
+    fn end(&self, events: &[Arc<str>], usage: Option<RunUsage>) -> (StoreFuture<()>, StoreFuture<()>) {
+        let mut left = self.under_way.log.lock().events.get(self.kept..).unwrap_or_default().to_vec();
+        left.extend(events.iter().cloned());
+        let finished = Some(self.under_way.threads.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { finished, usage, ..ThreadRun::clone(&self.run) });
+        (self.append(left), self.under_way.threads.store().save_run(&run))
+    }
+
     /// The run was not begun after all, and can be started again.
-    pub async fn withdraw(self) -> Result<(), StoreError> {
+    pub async fn withdraw(mut self) -> Result<(), StoreError> {
+        self.last_words = None;
         let run = Arc::new(ThreadRun { started: None, input: None, ..ThreadRun::clone(&self.run) });
         self.under_way.threads.store().save_run(&run).await
     }
 }
 
-/// How many events are kept by now. That they could not be is for the log: the run goes on.
-fn if_saved(run: &RunId, saved: Result<(), StoreError>, now: usize, before: usize) -> usize {
-    match saved {
-        Ok(()) => now,
-        Err(error) => {
-            tracing::error!(%run, %error, "what a run tells could not be kept");
-            before
-        }
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let Some(last_words) = self.last_words.take() else { return };
+        // The store keeps the order: this comes after what is being saved.
+        let (appending, saving) = self.end(std::slice::from_ref(&last_words), None);
+        let run = self.run.clone();
+        let keeping = async move {
+            for saved in [appending.await, saving.await] {
+                if let Err(error) = saved {
+                    unkept(&run, &error);
+                }
+            }
+        };
+        let hub = &self.under_way.threads.0.hub;
+        hub.0.tasks.spawn_on(keeping, &hub.0.runtime);
+        self.under_way.log.tell(vec![last_words], true);
     }
+}
+
+/// What a run tells could not be kept, which is for the log: the run goes on.
+fn unkept(run: &ThreadRun, error: &StoreError) {
+    tracing::error!(run = %run.id, %error, "what a run tells could not be kept");
 }
 
 /// Somebody who follows a run.

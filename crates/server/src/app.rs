@@ -20,6 +20,7 @@ use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::OpenApi;
@@ -171,7 +172,7 @@ impl App {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
         }
         let threads = Threads::new(hub.clone());
-        threads.recover(&api::agui::interrupted()).await?;
+        threads.recover(&api::agui::interrupted(), api::agui::is_terminal).await?;
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
@@ -241,6 +242,17 @@ impl App {
     /// Tasks that shutting down waits for.
     pub fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    /// Does something as a whole, on a task of its own, whether or not whoever wants it stays; what came of it is dropped
+    /// if nobody takes it.
+    pub(crate) fn begin_apart<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (done, is_done) = oneshot::channel();
+        self.tasks().spawn(async move { _ = done.send(work.await) });
+        is_done
     }
 
     /// Closes the database: everything that was taken is in it then. Called when all tasks are done.

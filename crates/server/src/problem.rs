@@ -47,6 +47,11 @@ impl Problem {
         Self::new(ErrorCode::NotFound, message)
     }
 
+    /// Our own fault: what was begun came to no end.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(ErrorCode::InternalError, "something broke off on the server; see its log")
+    }
+
     /// Adds what programs may want to know.
     #[must_use]
     pub fn with_details(mut self, details: serde_json::Value) -> Self {

@@ -107,7 +107,7 @@ pub struct Run {
     pub created: String,
     /// When it was over (RFC 3339).
     pub finished: Option<String>,
-    /// What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput).
+    /// What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). Null where runs are listed.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub run_input: Option<Box<RawValue>>,
     /// Its events so far: [`Event`](crate::agui::Event)s. Null where runs are listed.

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::event::SessionEvent;
 use crate::id::MessageId;
+use crate::message::Part;
 use crate::permission::{Ask, Reply};
 
 /// Something that a turn tells.
@@ -22,6 +23,8 @@ pub enum RunEvent {
     Asked(Arc<Ask>),
     /// It was allowed or not.
     Answered(Arc<Ask>, Reply),
+    /// A call of an earlier answer is over that was the page's to run, and of which the page has said nothing.
+    Settled(Arc<Part>),
 }
 
 impl RunEvent {
@@ -138,6 +141,11 @@ impl Feed {
         Follower { feed: self.clone(), place }
     }
 
+    /// Whether both are the same turn's.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Looks at what was told so far.
     pub fn look<R>(&self, look: impl FnOnce(&[RunEvent]) -> R) -> R {
         look(&self.lock().events)
@@ -178,6 +186,16 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// What it follows.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Whether nobody else follows the turn.
+    pub fn is_alone(&self) -> bool {
+        self.feed.lock().followers.iter().flatten().count() <= 1
+    }
+
     /// The next event; `None` when the turn is over. Safe to drop while it waits.
     pub async fn next(&mut self) -> Option<RunEvent> {
         loop {

@@ -142,3 +142,22 @@ fn one_schema_is_compiled_once_and_forgotten_with_its_last_tool() {
     }
     assert!(schemas.lock().len() < 100, "{}", schemas.lock().len());
 }
+
+#[test]
+fn patterns_cost_no_more_than_they_may() {
+    let compile = |schema: serde_json::Value| {
+        let schema = serde_json::value::to_raw_value(&schema).unwrap();
+        Schema::compile(&schema, &Limits::default()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let property = |pattern: &str| serde_json::json!({ "type": "string", "pattern": pattern });
+    assert_eq!(compile(serde_json::json!({ "properties": { "a": property(r"^\p{L}+-[0-9]{1,9}$") } })), Ok(()));
+    let huge = compile(serde_json::json!({ "properties": { "a": property(r"\p{L}{200}") } }));
+    assert!(huge.is_err(), "{huge:?}");
+    let many = |count: usize| {
+        let named = |place: usize| (format!("^p{place}$"), serde_json::json!({}));
+        let properties: serde_json::Map<_, _> = (0..count - 1).map(named).collect();
+        compile(serde_json::json!({ "patternProperties": properties, "properties": { "a": property("^a$") } }))
+    };
+    assert_eq!(many(64), Ok(()));
+    assert_eq!(many(65), Err("it has 65 patterns; at most 64 are allowed".to_owned()));
+}

@@ -49,6 +49,23 @@ pub(super) fn of(schema: &Value) -> Work {
     }
 }
 
+/// How many patterns a schema has; what only looks like one counts too.
+pub(super) fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => fields.iter().map(|(key, value)| own_patterns(key, value) + patterns(value)).sum(),
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        _ => 0,
+    }
+}
+
+fn own_patterns(key: &str, value: &Value) -> usize {
+    match (key, value) {
+        ("pattern", Value::String(_)) => 1,
+        ("patternProperties", Value::Object(properties)) => properties.len(),
+        _ => 0,
+    }
+}
+
 /// A step from a value to one of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step<'a> {

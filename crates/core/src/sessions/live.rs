@@ -47,12 +47,12 @@ impl Live {
         self.stop()
     }
 
-    /// Stops the turn that answers a message, or takes it out of those that wait.
-    pub(super) fn stop_turn(&mut self, user: &MessageId) {
-        if self.running == *user {
+    /// Stops the turn of a feed, or takes it out of those that wait.
+    pub(super) fn stop_turn(&mut self, feed: &Feed) {
+        if self.feed.as_ref().is_some_and(|running| running.is(feed)) {
             self.turn.abort.cancel();
         } else {
-            self.queue.retain(|queued| queued.user.id != *user);
+            self.queue.retain(|queued| !queued.feed.as_ref().is_some_and(|waiting| waiting.is(feed)));
         }
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::live::{Enqueued, Live};
-use super::{Audience, Feed, NewSession, Prompt, Prompted, SessionError, Sessions};
+use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions};
 use crate::event::SessionEvent;
 use crate::id::{CallId, ClientId, MessageId, SessionId};
-use crate::message::{Message, Part, Role, Session, ToolResult};
+use crate::message::{Message, Part, Session, ToolResult};
 use crate::store::StoreError;
 
 impl Sessions {
@@ -81,8 +81,13 @@ impl Sessions {
         let (tell_kept, kept) = oneshot::channel();
         let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
         let keeping = self.clone().keep_results(session.clone(), user.id.clone(), Some(last.clone()), results);
+        let told = feed.clone();
         let keeping = async move {
-            let is_kept = keeping.await?;
+            let settled = keeping.await?;
+            let is_kept = settled.is_some();
+            if let Some(feed) = told {
+                settled.into_iter().flatten().for_each(|part| feed.tell(RunEvent::Settled(part)));
+            }
             // Nobody waits for it if the session was deleted meanwhile.
             _ = tell_kept.send(is_kept);
             Ok::<_, StoreError>(is_kept)
@@ -93,9 +98,8 @@ impl Sessions {
         }
     }
 
-    /// Takes up a turn again that failed: what it did counts, and a last answer that failed before it made any calls
-    /// is forgotten.
-    pub async fn try_again(
+    /// Takes up a turn again that failed. What it did counts; the model is not shown what it was saying when it failed.
+    pub fn try_again(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
@@ -106,25 +110,15 @@ impl Sessions {
         }
         let (tell_kept, kept) = oneshot::channel();
         let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
-        let (sessions, id, asked) = (self.clone(), session.id.clone(), user.id.clone());
-        let forgetting = async move {
-            let stored = sessions.store().messages(&id).await?;
-            let last = stored.iter().rfind(|message| message.answers() == Some(&asked));
-            if let Some(failed) = last.filter(|last| last.failed_without_calls()) {
-                sessions.store().delete_messages_from(&id, &failed.id).await?;
-            }
-            // Nobody waits for it if the session was deleted meanwhile.
-            _ = tell_kept.send(true);
-            Ok::<_, StoreError>(())
-        };
-        self.hub().finish(forgetting).await?;
+        // Nobody waits for it if the session was deleted meanwhile.
+        _ = tell_kept.send(true);
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 
-    /// Stops the turn that answers a message, whether it is under way or waits; others go on.
-    pub fn stop_turn(&self, id: &SessionId, user: &MessageId) {
+    /// Stops the turn that tells this, whether it is under way or waits; others go on, also of the same message.
+    pub fn stop_turn(&self, id: &SessionId, feed: &Feed) {
         if let Some(live) = self.lock().get_mut(id) {
-            live.stop_turn(user);
+            live.stop_turn(feed);
         }
     }
 
@@ -139,32 +133,47 @@ impl Sessions {
         Ok(self.hub().finish(keeping).await.map(|_| ())?)
     }
 
-    /// Keeps what a page says of its calls, and tells of it; `false` if there is an answer after the last that it knows.
+    /// Keeps what a page says of its calls in a turn, and tells of it; `None` if there is an answer after the last that
+    /// it knows. Gives the calls that it says nothing of.
     async fn keep_results(
         self,
         session: Arc<Session>,
         user: MessageId,
         last: Option<MessageId>,
         results: Vec<(CallId, ToolResult)>,
-    ) -> Result<bool, StoreError> {
-        let now = self.clock().time();
+    ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
         let mut answers = self.store().messages(&session.id).await?;
-        answers.retain(|message| matches!(&message.role, Role::Assistant(said) if said.parent == user));
+        answers.retain(|message| message.answers() == Some(&user));
         if last.is_some() && answers.last().map(|answer| &answer.id) != last.as_ref() {
-            return Ok(false);
+            return Ok(None);
         }
-        for message in answers {
-            let mut changed = Message::clone(&message);
-            let is_changed = |part: &mut Arc<Part>| part.answer(&results, now).then(|| part.clone());
+        self.settle(&session, &answers, &results).await.map(Some)
+    }
+
+    /// Ends the calls of these messages that are the page's to run, with what it says of them or as failed; keeps that,
+    /// and tells of it. Gives those that it says nothing of.
+    pub(crate) async fn settle(
+        &self,
+        session: &Arc<Session>,
+        messages: &[Arc<Message>],
+        results: &[(CallId, ToolResult)],
+    ) -> Result<Vec<Arc<Part>>, StoreError> {
+        let (now, mut unanswered) = (self.clock().time(), Vec::new());
+        for message in messages {
+            let mut changed = Message::clone(message);
+            let is_changed = |part: &mut Arc<Part>| part.answer(results, now).then(|| part.clone());
             let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
             if !answered.is_empty() {
                 self.store().save_message(&Arc::new(changed)).await?;
             }
             for part in answered {
-                self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+                if !part.is_call_of(results) {
+                    unanswered.push(part.clone());
+                }
+                self.tell(session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
             }
         }
-        Ok(true)
+        Ok(unanswered)
     }
 
     /// What the turn that is under way tells, if somebody followed it from its beginning.

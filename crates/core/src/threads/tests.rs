@@ -62,12 +62,14 @@ async fn a_run_is_started_once() {
     let (threads, session) = threads().await;
     let run = threads.create(&session, None, None).await.unwrap();
     let again = |result: Result<Teller, NotStarted>| matches!(result, Err(NotStarted::Again(id)) if id == run.id);
-    let teller = threads.start(&session, &run.id, input()).await.unwrap();
-    assert!(again(threads.start(&session, &run.id, input()).await));
+    let teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
+    assert!(again(threads.start(&session, &run.id, input(), "broke off").await));
     teller.finish(events(&["end"]), RunUsage::default()).await;
-    assert!(again(threads.start(&session, &run.id, input()).await));
+    assert!(again(threads.start(&session, &run.id, input(), "broke off").await));
     let unknown = RunId::parse("nobody").unwrap();
-    assert!(matches!(threads.start(&session, &unknown, input()).await, Err(NotStarted::Unknown(id)) if id == unknown));
+    assert!(
+        matches!(threads.start(&session, &unknown, input(), "broke off").await, Err(NotStarted::Unknown(id)) if id == unknown)
+    );
     // Nothing is left of those who were refused.
     assert!(threads.lock().is_empty());
 }
@@ -77,16 +79,16 @@ async fn a_run_that_is_withdrawn_can_be_started() {
     let (threads, session) = threads().await;
     let run = threads.create(&session, None, None).await.unwrap();
     let before = shown(&threads, &session, &run.id).await;
-    threads.start(&session, &run.id, input()).await.unwrap().withdraw().await.unwrap();
+    threads.start(&session, &run.id, input(), "broke off").await.unwrap().withdraw().await.unwrap();
     assert_eq!(shown(&threads, &session, &run.id).await, before);
-    threads.start(&session, &run.id, input()).await.unwrap();
+    threads.start(&session, &run.id, input(), "broke off").await.unwrap();
 }
 
 #[tokio::test]
 async fn whoever_follows_gets_everything_from_where_it_was() {
     let (threads, session) = threads().await;
     let run = threads.create(&session, None, None).await.unwrap();
-    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
     let mut early = threads.follow(&session, &run.id, 0).await.unwrap();
     assert_eq!(heard(&mut early), []);
     teller.tell(events(&["a", "b"]));
@@ -118,7 +120,7 @@ async fn whoever_follows_gets_everything_from_where_it_was() {
 async fn the_end_is_kept_before_it_is_told() {
     let (threads, session) = threads().await;
     let run = threads.create(&session, None, Some("first".to_owned())).await.unwrap();
-    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
     let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
     teller.tell(events(&["a"]));
     let usage = RunUsage { input_tokens: 1, output_tokens: 2, requests: 3, tool_calls: 4 };
@@ -144,33 +146,44 @@ async fn the_end_is_kept_before_it_is_told() {
 }
 
 #[tokio::test]
-async fn nobody_follows_a_run_for_ever_that_broke_off() {
+async fn a_run_that_breaks_off_has_last_words_and_is_over() {
     let (threads, session) = threads().await;
     let run = threads.create(&session, None, None).await.unwrap();
-    let mut teller = threads.start(&session, &run.id, input()).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
     let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
     teller.tell(events(&["a"]));
     drop(teller);
-    assert_eq!(heard(&mut follower), numbered(0, &["a"]));
+    assert_eq!(heard(&mut follower), numbered(0, &["a", "broke off"]));
     assert_eq!(follower.next().await, None);
+    threads.store().flush().await.unwrap();
+    assert_eq!(threads.events(&session, &run.id).await.unwrap(), events(&["a", "broke off"]));
+    assert_eq!(shown(&threads, &session, &run.id).await["finished"], json!(NOW));
 }
 
 #[tokio::test]
 async fn what_an_earlier_process_left_is_ended() {
     let (threads, session) = threads().await;
-    let [left, silent, untouched, over] = [(), (), (), ()].map(|()| threads.create(&session, None, None));
-    let (left, silent, untouched, over) =
-        (left.await.unwrap(), silent.await.unwrap(), untouched.await.unwrap(), over.await.unwrap());
-    threads.start(&session, &left.id, input()).await.unwrap().tell(events(&["a", "b"]));
-    drop(threads.start(&session, &silent.id, input()).await.unwrap());
-    threads.start(&session, &over.id, input()).await.unwrap().finish(events(&["end"]), RunUsage::default()).await;
-    assert_eq!(threads.recover("gone").await.unwrap(), 2);
-    assert_eq!(threads.recover("gone").await.unwrap(), 0);
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(threads.create(&session, None, None).await.unwrap());
+    }
+    let [left, silent, untouched, over, told] = &runs[..] else { panic!("five runs") };
+    for run in [left, silent, told] {
+        let started = ThreadRun { started: Some(NOW), ..ThreadRun::clone(run) };
+        threads.store().save_run(&Arc::new(started)).await.unwrap();
+    }
+    threads.store().append_run_events(&session, &left.id, 0, events(&["a", "b"])).await.unwrap();
+    threads.store().append_run_events(&session, &told.id, 0, events(&["a", "end"])).await.unwrap();
+    let teller = threads.start(&session, &over.id, input(), "broke off").await.unwrap();
+    teller.finish(events(&["end"]), RunUsage::default()).await;
+    assert_eq!(threads.recover("gone", |event| event == "end").await.unwrap(), 3);
+    assert_eq!(threads.recover("gone", |event| event == "end").await.unwrap(), 0);
     for (run, expected, finished) in [
-        (&left, events(&["a", "b", "gone"]), json!(NOW)),
-        (&silent, events(&["gone"]), json!(NOW)),
-        (&untouched, events(&[]), json!(null)),
-        (&over, events(&["end"]), json!(NOW)),
+        (left, events(&["a", "b", "gone"]), json!(NOW)),
+        (silent, events(&["gone"]), json!(NOW)),
+        (untouched, events(&[]), json!(null)),
+        (over, events(&["end"]), json!(NOW)),
+        (told, events(&["a", "end"]), json!(NOW)),
     ] {
         assert_eq!(threads.events(&session, &run.id).await.unwrap(), expected);
         assert_eq!(shown(&threads, &session, &run.id).await["finished"], finished);

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! decode   the input: what is new in it                                  (decode.rs)
-//! begin    a turn is begun, gone on with, or told again                  (begin.rs, earlier.rs)
+//! begin    a turn is begun, gone on with, or told again                  (begin.rs, go_on.rs, resume.rs, earlier.rs)
 //! run      what the turn tells becomes events                            (run.rs, encode.rs)
 //! out      POST /agui streams them; a run of a thread keeps them as well (routes.rs, threads.rs)
 //! ```
@@ -18,9 +18,11 @@ mod cost;
 mod decode;
 mod earlier;
 mod encode;
+mod go_on;
+mod resume;
 mod routes;
 mod run;
 mod threads;
 
 pub use routes::routes;
-pub(crate) use threads::interrupted;
+pub(crate) use threads::{interrupted, is_terminal};

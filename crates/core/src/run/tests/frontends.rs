@@ -319,15 +319,20 @@ async fn a_turn_that_failed_is_taken_up_where_it_was() {
     let (call, user) = (tool.call.clone(), prompted.user);
     let gone_on = world.sessions.go_on(&session, &user, &last.id, audience(&[]), vec![(call, result)]).await.unwrap();
     gone_on.answer.unwrap().await.unwrap();
-    let again = world.sessions.try_again(&session, &user, audience(&[])).await.unwrap();
+    let again = world.sessions.try_again(&session, &user, audience(&[])).unwrap();
     again.answer.unwrap().await.unwrap();
-    let step = ["start", "page {} ✗ no", "finish tool-calls"];
     assert_eq!(
         stored(&world, &session).await,
-        [vec!["text go"], step.to_vec(), vec!["start", "text whole", "finish stop"]]
+        [
+            vec!["text go"],
+            vec!["start", "page {} ✗ no", "finish tool-calls"],
+            vec!["start", "text half", "error broken"],
+            vec!["start", "text whole", "finish stop"]
+        ]
     );
-    // The results are those that were kept: nobody had to bring them again.
-    assert_eq!(world.shown().last().unwrap()["results"], json!(["no"]));
+    // The results are those that were kept: nobody had to bring them again. What failed is not shown.
+    let shown = world.shown();
+    assert_eq!((&shown[2]["results"], &shown[2]["messages"]), (&json!(["no"]), &json!(2)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,7 +347,7 @@ async fn what_a_failed_turn_has_done_is_not_forgotten() {
     let session = chat(&world).await;
     let prompted = say(&world, &session, &["page"]).await;
     prompted.answer.unwrap().await.unwrap();
-    let again = world.sessions.try_again(&session, &prompted.user, audience(&[])).await.unwrap();
+    let again = world.sessions.try_again(&session, &prompted.user, audience(&[])).unwrap();
     again.answer.unwrap().await.unwrap();
     assert_eq!(
         stored(&world, &session).await,
@@ -362,11 +367,13 @@ async fn one_turn_is_stopped_and_others_go_on() {
     let first = say(&world, &session, &[]).await;
     let second = say(&world, &session, &[]).await;
     let third = say(&world, &session, &[]).await;
-    world.sessions.stop_turn(&session.id, &second.user.id);
+    let feed = second.feed.unwrap();
+    world.sessions.stop_turn(&session.id, &feed);
     assert!(second.answer.unwrap().await.is_err(), "it never runs");
-    assert!(second.feed.unwrap().follow().next().await.is_none());
-    world.sessions.stop_turn(&session.id, &MessageId::parse("unknown").unwrap());
-    world.sessions.stop_turn(&session.id, &first.user.id);
+    assert!(feed.follow().next().await.is_none());
+    // Of a turn that is over, nothing is stopped.
+    world.sessions.stop_turn(&session.id, &feed);
+    world.sessions.stop_turn(&session.id, &first.feed.unwrap());
     let stopped = first.answer.unwrap().await.unwrap();
     assert_eq!(stopped.error(), Some(&TurnError::Aborted("The turn was aborted".to_owned())));
     assert_eq!(brief(&third.answer.unwrap().await.unwrap()), ["start", "text third", "finish stop"]);

@@ -70,7 +70,7 @@ async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
     };
     let store = world.sessions.store();
     let (answered, waiting) = (user("msg_1", true), user("msg_2", true));
-    let begun = assistant(&world.sessions, &answered);
+    let begun = answer(&world.sessions, &answered);
     for message in [answered, waiting, user("msg_3", false)] {
         store.save_message(&Arc::new(message)).await.unwrap();
     }

@@ -20,6 +20,8 @@ use crate::problem::Problem;
 
 /// Messages of a conversation that a front end may send along.
 const MESSAGES: usize = 10_000;
+/// Answers to interrupts that it may bring; a step has no more calls.
+const ANSWERS: usize = 4_096;
 /// The longest id of a run.
 const LONGEST_RUN_ID: usize = 256;
 
@@ -39,8 +41,10 @@ pub(super) struct Input {
     pub(super) instructions: Vec<String>,
     /// All messages before what is new.
     pub(super) history: History,
-    /// What came of calls, as the messages after the last answer say.
+    /// What came of calls, as the messages of the last turn say.
     pub(super) results: Vec<(CallId, ToolResult)>,
+    /// Whether some of that comes after the last answer.
+    pub(super) has_new_results: bool,
     /// What the user has said after the last answer.
     pub(super) said: Vec<Said>,
     pub(super) resume: Vec<Resume>,
@@ -88,25 +92,36 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
     if input.run_id.is_empty() || input.run_id.len() > LONGEST_RUN_ID {
         return Err(Problem::invalid(format!("`runId` must have 1 to {LONGEST_RUN_ID} bytes")));
     }
+    let resume = input.resume.unwrap_or_default();
+    if resume.len() > ANSWERS {
+        return Err(Problem::invalid(format!("`resume` has {} entries; at most {ANSWERS} are allowed", resume.len())));
+    }
     let heads = heads(&input.messages)?;
     let known = heads.iter().rposition(|head| head.role == "assistant").map_or(0, |place| place + 1);
     let speaks = |head: &&Head| matches!(head.role.as_str(), "user" | "assistant");
     let first = heads.iter().take(known).find(speaks).and_then(|head| head.id.as_deref());
     let first = first.filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
+    // Some put a result right behind the call, whatever the answer says after it.
+    let turn = heads.iter().take(known).rposition(|head| head.role == "user").map_or(0, |place| place + 1);
+    let has_new_results = heads.iter().skip(known).any(|head| head.role == "tool");
     let now = hub.clock().time();
     let (mut results, mut said, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (json, head)) in input.messages.iter().zip(&heads).enumerate() {
-        let is_new = place >= known;
-        match (head.role.as_str(), is_new) {
-            ("system" | "developer", _) | ("user" | "tool", true) => match message(json, place)? {
+        let is_read = match head.role.as_str() {
+            "system" | "developer" => true,
+            "user" => place >= known,
+            "tool" => place >= turn,
+            _ => false,
+        };
+        if is_read {
+            match message(json, place)? {
                 Message::System { content, .. } | Message::Developer { content, .. } => instructions.push(content),
                 Message::User { id, content, .. } => said.extend(self::said(&id, content, now)?),
                 Message::Tool { tool_call_id, content, error, .. } => {
                     results.push((CallId::parse(&tool_call_id)?, result(content, error)));
                 }
                 _ => return Err(misshapen(place, &head.role)),
-            },
-            _ => {}
+            }
         }
     }
     instructions
@@ -124,8 +139,9 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         instructions,
         history: History { messages: input.messages, known, first },
         results,
+        has_new_results,
         said: once(said),
-        resume: input.resume.unwrap_or_default(),
+        resume,
     })
 }
 
@@ -155,7 +171,10 @@ fn misshapen(place: usize, role: &str) -> Problem {
         "tool" => "`id`, `toolCallId` and `content`",
         _ => "`id` and `content`",
     };
-    Problem::invalid(format!("`messages[{place}]` is not as a message of role {role} should be: it needs {needed}"))
+    Problem::invalid(format!(
+        "`messages[{place}]` is not as a message of role {role} should be: it needs {needed}, with at most 4096 parts, and \
+         what is optional in it must be of its type"
+    ))
 }
 
 /// What the user says in a message, if it is something.
@@ -275,7 +294,9 @@ pub(super) fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> 
     }
     let payload = match &resume.payload {
         Some(Value::Bool(approved)) => Payload { approved: *approved, edited_args: None, reason: None, always: None },
-        Some(payload) => Payload::deserialize(payload).map_err(|error| error.to_string())?,
+        // serde would take a list of an object's values as well.
+        Some(payload @ Value::Object(_)) => Payload::deserialize(payload).map_err(|error| error.to_string())?,
+        Some(_) => return Err("the `payload` must be an object, such as {\"approved\": true}".to_owned()),
         None => return Err("the `payload` is missing: {\"approved\": true} or {\"approved\": false}".to_owned()),
     };
     let reply = match (payload.approved, payload.always) {

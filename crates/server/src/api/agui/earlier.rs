@@ -37,8 +37,16 @@ pub(super) fn messages(
             results.entry(tool_call_id.clone()).or_insert_with(result);
         }
     }
-    let mut importing =
-        Importing { hub, session, model, now: hub.clock().time(), results, asked: None, messages: Vec::new() };
+    let mut importing = Importing {
+        hub,
+        session,
+        model,
+        now: hub.clock().time(),
+        results,
+        asked: None,
+        messages: Vec::new(),
+        names: HashSet::new(),
+    };
     for message in said {
         importing.take(message)?;
     }
@@ -55,6 +63,7 @@ struct Importing<'a> {
     /// The user's message that is answered.
     asked: Option<MessageId>,
     messages: Vec<Message>,
+    names: HashSet<MessageId>,
 }
 
 impl Importing<'_> {
@@ -63,7 +72,6 @@ impl Importing<'_> {
             agui::Message::User { id, content, .. } => {
                 let Some(said) = decode::said(&id, content, self.now)? else { return Ok(()) };
                 let id = said.message.unwrap_or_else(|| self.hub.clock().message_id());
-                self.asked = Some(id.clone());
                 let user = UserMessage {
                     agent: self.session.agent_name().into(),
                     model: self.model.clone(),
@@ -97,6 +105,11 @@ impl Importing<'_> {
     }
 
     fn push(&mut self, id: MessageId, role: Role, parts: Vec<PartBody>) {
+        // What has the name of another message has none.
+        let id = if self.names.insert(id.clone()) { id } else { self.hub.clock().message_id() };
+        if matches!(role, Role::User(_)) {
+            self.asked = Some(id.clone());
+        }
         let clock = self.hub.clock();
         let parts = parts.into_iter().map(|body| Arc::new(Part { id: clock.part_id(), body })).collect();
         self.messages.push(Message { id, session: self.session.id.clone(), created: self.now, role, parts });

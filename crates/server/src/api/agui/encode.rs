@@ -30,8 +30,12 @@ pub(super) struct Encoder {
     approval_timeout: Duration,
     /// Tools of the front end whose arguments may still be changed: they are told when they are final.
     withheld: HashSet<String>,
-    /// Nothing is told up to where an earlier run ended with this question, and perhaps others.
-    passed_over: Option<PermissionId>,
+    /// Nothing is told up to what an earlier run has told.
+    passed_over: Option<Point>,
+    /// The message whose calls the front end knows.
+    known: Option<MessageId>,
+    /// Calls that the front end has the results of.
+    brought: HashSet<CallId>,
     /// The message that is being written; a text may still have its name.
     message: Option<MessageId>,
     is_named: bool,
@@ -45,6 +49,14 @@ pub(super) struct Encoder {
     cost: Cost,
     failure: Option<Failure>,
     events: Vec<Body>,
+}
+
+/// Up to where an earlier run has told a turn.
+pub(super) enum Point {
+    /// A question, the last of those that it ended with.
+    Ask(PermissionId),
+    /// The calls of a message.
+    Calls(MessageId),
 }
 
 /// A text that is open, by the name of its message.
@@ -92,6 +104,8 @@ impl Encoder {
             approval_timeout,
             withheld,
             passed_over: None,
+            known: None,
+            brought: input.results.iter().map(|(call, _)| call.clone()).collect(),
             message: None,
             is_named: false,
             texts: HashMap::new(),
@@ -115,9 +129,17 @@ impl Encoder {
         encoder
     }
 
-    /// An earlier run has told all up to this question, the last of those that it ended with.
-    pub(super) fn pass_over(&mut self, ask: PermissionId) {
-        self.passed_over = Some(ask);
+    /// An earlier run has told all up to there.
+    pub(super) fn pass_over(&mut self, point: Point) {
+        if let Point::Calls(message) = &point {
+            self.known = Some(message.clone());
+        }
+        self.passed_over = Some(point);
+    }
+
+    /// What failed does not count any more.
+    pub(super) fn forgive(&mut self) {
+        self.failure = None;
     }
 
     /// The run fails with this, unless it has failed already.
@@ -188,24 +210,53 @@ impl Encoder {
             RunEvent::Session(_) => {}
             RunEvent::Asked(ask) => self.ask(ask),
             RunEvent::Answered(ask, _) => self.answer(ask),
+            RunEvent::Settled(part) => self.settled(part),
         }
         if self.passed_over.is_some() {
-            self.events.truncate(before);
+            let is_news = |event: &Body| match event {
+                Body::ToolCallResult { .. } => self.known.is_some() && self.known == self.message,
+                _ => false,
+            };
+            let news: Vec<Body> = self.events.drain(before..).filter(is_news).collect();
+            self.events.extend(news);
             self.catch_up();
         }
     }
 
-    /// Begins to tell where the earlier run ended: with that question, which is answered by now, and nothing but
-    /// questions open.
+    /// Begins to tell where the earlier run ended.
     fn catch_up(&mut self) {
         self.cost = Cost::default();
-        let is_open = self.asks.iter().any(|ask| Some(&ask.id) == self.passed_over.as_ref());
-        if is_open && self.has_only_asks() {
-            self.passed_over = None;
+        let is_there = match &self.passed_over {
+            // Nothing but questions was open then, and by now they are answered.
+            Some(Point::Ask(last)) => self.asks.iter().any(|ask| ask.id == *last) && self.has_only_asks(),
+            Some(Point::Calls(message)) => {
+                let has_begun = |call: &Call| call.stage == Stage::Begun;
+                self.message.as_ref() == Some(message) && !self.calls.is_empty() && !self.calls.values().any(has_begun)
+            }
+            None => return,
+        };
+        if !is_there {
+            return;
+        }
+        if let Some(Point::Ask(_)) = self.passed_over.take() {
             for ask in std::mem::take(&mut self.asks) {
                 self.set_stage(&ask.call.call, Stage::Running);
             }
         }
+    }
+
+    /// A call of an earlier answer is over, and the front end has said nothing of it.
+    fn settled(&mut self, part: &Part) {
+        if let PartBody::Tool(tool) = &part.body {
+            self.pending.retain(|call| *call != tool.call);
+            self.result(&part.id, tool);
+        }
+    }
+
+    fn result(&mut self, part: &PartId, tool: &ToolPart) {
+        let content = self.content(tool);
+        let (message_id, tool_call_id) = (part.to_string(), tool.call.to_string());
+        self.events.push(Body::ToolCallResult { message_id, tool_call_id, content, role: Some(ToolRole::Tool) });
     }
 
     fn begin_step(&mut self, message: &MessageId) {
@@ -303,14 +354,10 @@ impl Encoder {
                 self.end_arguments(part, tool);
                 self.set_stage(&tool.call, Stage::Settled);
                 self.pending.retain(|call| *call != tool.call);
-                let content = self.content(tool);
-                let (message_id, tool_call_id) = (part.to_string(), tool.call.to_string());
-                self.events.push(Body::ToolCallResult {
-                    message_id,
-                    tool_call_id,
-                    content,
-                    role: Some(ToolRole::Tool),
-                });
+                let is_brought = self.known == self.message && self.brought.contains(&tool.call);
+                if !is_brought {
+                    self.result(part, tool);
+                }
             }
         }
     }
@@ -342,6 +389,10 @@ impl Encoder {
     }
 
     fn answer(&mut self, ask: &Ask) {
+        if matches!(&self.passed_over, Some(Point::Ask(last)) if *last == ask.id) {
+            // It was answered while the earlier run was still going on.
+            self.passed_over = None;
+        }
         self.asks.retain(|open| open.id != ask.id);
         self.set_stage(&ask.call.call, Stage::Running);
     }

@@ -10,15 +10,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
-use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::decode::{self, Input};
-use super::run::{Reader, Run};
+use super::decode;
+use super::run::Reader;
 use super::{begin, capabilities, threads};
 use crate::api::client_tools::encode::json;
 use crate::api::session::client_header;
@@ -92,31 +90,15 @@ async fn start(
     let lifetime = principal.lifetime(app.hub().clock().now());
     let reader = Reader {
         expires: lifetime.map(|lifetime| Instant::now() + lifetime),
-        takes_run_along: app.config().agui.on_disconnect == OnDisconnect::Cancel,
+        stops_turns: app.config().agui.on_disconnect == OnDisconnect::Cancel,
     };
-    let run = begin_apart(app.clone(), principal.clone(), agent.map(str::to_owned), input, reader).await?;
+    let (begun, agent) = (app.clone(), agent.map(str::to_owned));
+    let principal = principal.clone();
+    let beginning = async move { begin::run(&begun, &principal, begin::Thread::Of(agent), input, reader).await };
+    let run = app.begin_apart(beginning).await.unwrap_or_else(|_| Err(Problem::interrupted()))?;
     let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     Ok(sse::response(Frames { events: Box::pin(events) }, KEEP_ALIVE, silence, None))
-}
-
-/// Begins a run on a task of its own: if the reader leaves meanwhile, the run is begun, and then left.
-async fn begin_apart(
-    app: App,
-    principal: Principal,
-    agent: Option<String>,
-    input: Input,
-    reader: Reader,
-) -> Result<Run, Problem> {
-    let (begun, is_begun) = oneshot::channel();
-    let tasks = app.tasks().clone();
-    tasks.spawn(async move {
-        // Nobody may be there to take it.
-        _ = begun.send(begin::run(&app, &principal, agent.as_deref(), input, reader).await);
-    });
-    is_begun.await.unwrap_or_else(|_| {
-        Err(Problem::new(ErrorCode::InternalError, "the run could not be begun; see the server's log"))
-    })
 }
 
 /// What a front end can expect of the default agent

@@ -21,6 +21,7 @@ use handback_wire::agui::{Body, Event, RunAgentInput};
 use handback_wire::threads as wire;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::oneshot;
+use tokio::time::Sleep;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -114,6 +115,8 @@ async fn create(
         Some(only) => app.sessions().get_or_create(only, new).await?,
         None => app.sessions().create(new).await?,
     };
+    // The only one that a token is good for may be there already.
+    must_be_in(&principal, &session, &room)?;
     let first = app.threads().create(&session.id, None, None).await?;
     let mut shown = self::run(&first, None);
     shown.run_input = to_raw_value(&empty_input(&session.id, &first.id)).ok();
@@ -132,7 +135,9 @@ async fn show(
 ) -> Result<Answer<wire::Thread>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let runs = app.threads().runs(&session.id).await?;
-    let runs = runs.iter().map(|run| (run.id.to_string(), self::run(run, None))).collect();
+    // What each was started with has the whole conversation up to then; it is shown with the run.
+    let shown = |run: &Arc<ThreadRun>| (run.id.to_string(), wire::Run { run_input: None, ..self::run(run, None) });
+    let runs = runs.iter().map(shown).collect();
     Ok(Answer(self::thread(&session, &room, Some(runs))))
 }
 
@@ -229,10 +234,11 @@ async fn execute(
     };
     let follower = app.threads().follow(&session.id, &id, from).await?;
     let events = stream::unfold(follower, async |mut follower: RunFollower| Some((follower.next().await?, follower)));
-    let frames = Frames { run: id, events: Box::pin(events) };
     let lifetime = principal.lifetime(app.hub().clock().now());
+    let expires = lifetime.map(|lifetime| Box::pin(tokio::time::sleep(lifetime)));
+    let frames = Frames { run: id, events: Box::pin(events), expires, is_over: false };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(sse::response(frames, KEEP_ALIVE, silence, lifetime))
+    Ok(sse::response(frames, KEEP_ALIVE, silence, None))
 }
 
 /// Starts a run on a task of its own: it is begun as a whole, and goes on, whether or not its reader leaves.
@@ -259,7 +265,7 @@ async fn start(
     let (begun, is_begun) = oneshot::channel();
     let starting = execute_once(app.clone(), principal.clone(), session.id.clone(), id.clone(), raw, input, begun);
     app.tasks().spawn(starting);
-    is_begun.await.unwrap_or_else(|_| Err(run_failed()))
+    is_begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 
 async fn execute_once(
@@ -271,7 +277,7 @@ async fn execute_once(
     mut input: Input,
     begun: oneshot::Sender<Result<(), Problem>>,
 ) {
-    let teller = match app.threads().start(&session, &id, raw).await {
+    let teller = match app.threads().start(&session, &id, raw, &broken_off()).await {
         Ok(teller) => teller,
         Err(error) => {
             // Whoever started it may have left.
@@ -280,7 +286,7 @@ async fn execute_once(
         }
     };
     input.parent = input.parent.or_else(|| teller.run().parent.as_ref().map(ToString::to_string));
-    match begin::run(&app, &principal, None, input, Reader::default()).await {
+    match begin::run(&app, &principal, begin::Thread::OfRoom, input, Reader::default()).await {
         Ok(run) => {
             _ = begun.send(Ok(()));
             drive(run, teller).await;
@@ -294,11 +300,15 @@ async fn execute_once(
 
 /// Runs a run to its end; its events are kept and told.
 async fn drive(mut run: Run, mut teller: Teller) {
-    while let Some(events) = run.next().await {
+    loop {
+        let events = tokio::select! {
+            biased;
+            events = run.next() => events.unwrap_or_default(),
+            () = teller.keep_up(), if teller.is_saving() => continue,
+        };
         let events = events.into_iter().map(|event| json(&Event::from(event)).into()).collect();
         if run.is_over() {
-            teller.finish(events, usage(&run)).await;
-            return;
+            return teller.finish(events, usage(&run)).await;
         }
         teller.tell(events);
     }
@@ -316,11 +326,22 @@ fn usage(run: &Run) -> RunUsage {
 
 /// The last words of a run that a restart has ended.
 pub(crate) fn interrupted() -> String {
-    json(&Event::from(Body::RunError {
-        message: "The server was restarted before this run was over".to_owned(),
-        code: Some("interrupted".to_owned()),
-        usage: None,
-    }))
+    last_words("interrupted", "The server was restarted before this run was over")
+}
+
+/// Whether a run is over with an event.
+pub(crate) fn is_terminal(event: &str) -> bool {
+    serde_json::from_str::<Event>(event).is_ok_and(|event| event.body.is_terminal())
+}
+
+/// The last words of a run that broke off.
+fn broken_off() -> String {
+    last_words("run_failed", "The run broke off on the server; see its log")
+}
+
+fn last_words(code: &str, message: &str) -> String {
+    let (message, code) = (message.to_owned(), Some(code.to_owned()));
+    json(&Event::from(Body::RunError { message, code, usage: None }))
 }
 
 fn not_started(error: NotStarted) -> Problem {
@@ -329,10 +350,6 @@ fn not_started(error: NotStarted) -> Problem {
         NotStarted::Again(_) => Problem::invalid(error.to_string()),
         NotStarted::Store(error) => error.into(),
     }
-}
-
-fn run_failed() -> Problem {
-    Problem::new(handback_wire::error::ErrorCode::InternalError, "the run could not be begun; see the server's log")
 }
 
 fn no_run(id: &RunId) -> Problem {
@@ -354,11 +371,17 @@ async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Res
         Err(SessionError::Unknown(_)) => return Err(Problem::not_found(format!("there is no thread {thread}"))),
         Err(error) => return Err(error.into()),
     };
-    must_own(principal, &session)?;
-    if session.agent_name() != room {
-        return Err(Problem::invalid(format!("thread {thread} is not in room {room}")));
-    }
+    must_be_in(principal, &session, room)?;
     Ok(session)
+}
+
+/// Whether a thread is the caller's to use, and in that room.
+fn must_be_in(principal: &Principal, session: &Session, room: &str) -> Result<(), Problem> {
+    must_own(principal, session)?;
+    if session.agent_name() != room {
+        return Err(Problem::invalid(format!("thread {} is not in room {room}", session.id)));
+    }
+    Ok(())
 }
 
 /// A body that may be left out.
@@ -414,10 +437,22 @@ fn moment(time: handback_core::clock::Time) -> String {
 struct Frames {
     run: RunId,
     events: Pin<Box<dyn Stream<Item = (usize, Arc<str>)> + Send>>,
+    /// When the reader may not read any more. The run goes on.
+    expires: Option<Pin<Box<Sleep>>>,
+    is_over: bool,
 }
 
 impl sse::Source for Frames {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if self.is_over {
+            return Poll::Ready(Next::End);
+        }
+        if self.expires.as_mut().is_some_and(|expires| expires.as_mut().poll(context).is_ready()) {
+            self.is_over = true;
+            // Without a number: it is this reader's end, not the run's.
+            let end = last_words("token_expired", "The token has expired; come back with a new one");
+            return Poll::Ready(Next::Frame(Bytes::from(format!("data: {end}\n\n"))));
+        }
         self.events.as_mut().poll_next(context).map(|event| match event {
             Some((number, event)) => Next::Frame(Bytes::from(format!("id: {}:{number}\ndata: {event}\n\n", self.run))),
             None => Next::End,

@@ -160,6 +160,8 @@ impl Encoder {
             RunEvent::Session(_) => {}
             RunEvent::Asked(ask) => self.ask(ask),
             RunEvent::Answered(ask, reply) => self.answer(ask, *reply),
+            // A page is told of these when it goes on.
+            RunEvent::Settled(_) => {}
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) fn settled(feed: &Feed) -> Settled {
                     }
                 }
                 RunEvent::Answered(ask, _) => _ = settled.asks.insert(ask.id.clone()),
-                RunEvent::Session(_) | RunEvent::Asked(_) => {}
+                RunEvent::Session(_) | RunEvent::Asked(_) | RunEvent::Settled(_) => {}
             }
         }
     });

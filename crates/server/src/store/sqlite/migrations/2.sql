@@ -26,4 +26,4 @@ CREATE TABLE run_event (
     number INTEGER NOT NULL,
     event TEXT NOT NULL,
     PRIMARY KEY (run, number)
-) STRICT;
+) STRICT, WITHOUT ROWID;
