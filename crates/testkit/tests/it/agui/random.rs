@@ -241,11 +241,14 @@ impl Player {
             let all = events.as_array().unwrap().iter().try_for_each(|event| rules.take(event));
             all.and_then(|()| rules.end()).unwrap();
         }
-        // Questions that nobody will answer are not in the way of what comes next.
-        for ask in self.server.asks().await {
-            self.server.reply(&ask, json!({ "reply": "reject" })).await;
-        }
-        self.server.until_idle(&self.page.thread).await;
+        // Questions of a turn that nobody follows, however often it asks, are not in the way of what comes next.
+        until("the turn is over", async || {
+            for ask in self.server.asks().await {
+                self.server.reply(&ask, json!({ "reply": "reject" })).await;
+            }
+            self.server.status(&self.page.thread).await == "idle"
+        })
+        .await;
     }
 
     fn answer(&mut self, interrupt: &Value) -> Value {
