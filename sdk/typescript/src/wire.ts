@@ -1087,7 +1087,7 @@ export interface components {
             parent_run_id?: string | null;
             /** @description Its id. */
             run_id: string;
-            /** @description What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). */
+            /** @description What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). Null where runs are listed. */
             run_input?: Record<string, unknown> | null;
             /** @description Its thread. */
             thread_id: string;

@@ -4,7 +4,7 @@ use handback_core::message::TurnError;
 use handback_testkit::agui::Page;
 use serde_json::json;
 
-use super::{World, call, failed_run, run, text};
+use super::{World, call, failed_run, result, run, text};
 
 #[tokio::test]
 async fn stored_results_are_never_replaced() {
@@ -80,7 +80,9 @@ async fn a_continuation_that_failed_is_tried_again_with_the_results_kept() {
     assert_eq!(lines, run(2, &[&text("msg_1", "It is five.")]));
     assert_eq!(world.model.last_shown().results[0], "five");
     assert_eq!(world.model.shown().len(), 4);
-    assert_eq!(world.history("t").await.len(), 3);
+    // What failed is there to be seen, and the model is not shown it.
+    assert_eq!(world.history("t").await.len(), 5);
+    assert_eq!(world.model.last_shown().conversation.len(), 2);
 }
 
 #[tokio::test]
@@ -129,7 +131,9 @@ async fn a_message_instead_of_results_ends_the_calls_and_later_results_are_ignor
     let (mut page, calls) = world.with_calls(&[("pick", json!({}))]).await;
     page.say("u2", "never mind");
     world.model.will_say("All right.");
-    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "All right.")]));
+    // The page learns what became of the call, so that its conversation has no open ones.
+    let ended = result("prt_1", "cal_1", "The page did not run this call");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&ended, &text("msg_1", "All right.")]));
     let shown = world.model.last_shown().conversation;
     assert_eq!(shown, ["user | go", "assistant | pick {} ✗ The page did not run this call", "user | never mind"]);
     // Too late.
@@ -153,7 +157,8 @@ async fn results_and_a_message_in_one_request_both_count() {
     page.answer(&calls[0], "five");
     page.say("u2", "and what is that squared?");
     world.model.will_say("25.");
-    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "25.")]));
+    let ended = result("prt_1", "cal_1", "The page did not run this call");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&ended, &text("msg_1", "25.")]));
     let conversation = [
         "user | go",
         r#"assistant | pick {"n":1} → five | pick {"n":2} ✗ The page did not run this call"#,

@@ -290,7 +290,6 @@ async fn threads_of_any_face_are_in_their_rooms() {
 }
 
 #[tokio::test]
-#[ignore = "a finding: a session that names no agent is found in the default room, but not listed there"]
 async fn what_is_found_in_a_room_is_listed_in_it() {
     let server = TestServer::start().await;
     let session = server.session(json!({})).await;
