@@ -136,6 +136,19 @@ async fn a_lost_stream_is_taken_up_again_where_it_was() {
     assert!(bodies.iter().all(|body| *body == bodies[0]));
 }
 
+/// What has a number that was there before is new all the same when it belongs to something else.
+#[tokio::test]
+async fn only_numbers_of_the_same_run_are_compared() {
+    let other = step(0).replace("id: r1:0", "id: r2:0").replace("\"0\"", "\"other\"");
+    let server = serving(move |time| match time {
+        0 => cut_after(&[&step(0), &step(1), &other]),
+        _ => events(&[&other, &end(2)]),
+    })
+    .await;
+    assert_eq!(steps(&agent(&server)).await, (["0", "1", "other", "end"].map(str::to_owned).to_vec(), None));
+    assert_eq!(server.asked()[2].header("last-event-id"), Some("r2:0"));
+}
+
 #[tokio::test]
 async fn it_is_tried_five_times_in_a_row_and_every_event_is_a_new_beginning() {
     let server = serving(|time| match time {
