@@ -154,6 +154,23 @@ async fn cancelling_is_seen_and_stopping_is_not() {
     assert_eq!([registry.cancel(&cancelled), registry.stop(&stopped), registry.cancel(&stopped)], [false; 3]);
 }
 
+/// Nothing is awaited in between: its task has not been polled yet.
+#[tokio::test]
+async fn one_that_was_just_started_is_running_and_can_be_cancelled() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let agent = FakeAgent::new([]);
+    for place in [Place::Free, Place::Any] {
+        let (run, recorder) = run_of(agent.clone(), []);
+        let handle = registry.enter(key("t"), run, Turn::Say("Hi".to_owned()), place).unwrap();
+        assert_eq!((handle.state(), handle.conversation().items().len()), (RunState::Running(Phase::Streaming), 1));
+        assert!(registry.cancel(&key("t")));
+        assert_eq!(next(&mut events, 2).await, ["t started", "t Cancelled"]);
+        assert_eq!((handle.state(), agent.inputs().len()), (RunState::Cancelled, 0));
+        recorder.assert_no_flash(1);
+    }
+}
+
 #[tokio::test]
 async fn closing_drops_all_runs_and_twice_is_once() {
     let workshop = Workshop::default();

@@ -134,6 +134,22 @@ fn events_that_cannot_be_read_are_seen_and_counted() {
     assert_eq!(more.streaming_text().map(|text| text.text.as_str()), Some("goes on"));
 }
 
+/// A server that sends nothing else does not fill the memory with why.
+#[test]
+fn there_is_an_end_to_how_many_kinds_of_unread_events_are_seen() {
+    let mut conversation = Conversation::default();
+    for number in 0..1_000 {
+        conversation.note_undecodable(&number.to_string(), "unknown");
+        conversation.say("in between");
+    }
+    let counts = conversation.items().iter().filter_map(|item| match item {
+        Item::Undecodable { count, .. } => Some(*count),
+        _ => None,
+    });
+    let counts: Vec<u64> = counts.collect();
+    assert_eq!((counts.len(), counts[98], counts[99]), (100, 1, 901));
+}
+
 fn messages(messages: Value) -> Value {
     json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
 }

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::super::*;
 use super::support::*;
-use crate::agui::conversation::Item;
+use crate::agui::AgentError;
+use crate::agui::conversation::{Item, ToolCallStatus};
 
 fn refused() -> AgentError {
     AgentError::Refused { status: 500, message: "out of order".to_owned() }
