@@ -195,4 +195,11 @@ async fn a_run_that_cannot_be_made_is_not_executed() {
     assert_eq!((steps(&agent(&server)).await, server.asked().len()), ((Vec::new(), Some(refused)), 1));
     let strange = Server::start(|_, _| answer(&json!({"something": "else"}))).await;
     assert!(matches!(steps(&agent(&strange)).await.1, Some(AgentError::Unexpected { .. })));
+    // It would not be in the place of a run.
+    for id in ["", ".", ".."] {
+        let strange = Server::start(move |_, _| answer(&json!({"run_id": id}))).await;
+        let reason = format!("\"{id}\" is no id");
+        let refused = (Vec::new(), Some(AgentError::Unexpected { reason }));
+        assert_eq!((steps(&agent(&strange)).await, strange.asked().len()), (refused, 1));
+    }
 }

@@ -211,3 +211,20 @@ fn a_snapshot_takes_no_call_back_and_loses_nothing_that_is_open() {
     assert_eq!(calls(&conversation), expected);
     assert_eq!(conversation.streaming_text(), Some(&text("m", Role::Assistant, "still here")));
 }
+
+/// A call in the history that nobody answered is not one that is to be run.
+#[test]
+fn a_call_that_only_a_snapshot_tells_is_not_open_when_the_user_went_on_without_it() {
+    let calls_of = |id: &str, ids: &[&str]| {
+        let one = |id: &&str| json!({"id": id, "type": "function", "function": {"name": "x", "arguments": "{}"}});
+        json!({"role": "assistant", "id": id, "toolCalls": ids.iter().map(one).collect::<Vec<_>>()})
+    };
+    let result = |id: &str| json!({"role": "tool", "id": format!("t{id}"), "toolCallId": id, "content": "x"});
+    let known = told(&[call_start("0", "x"), call_end("0")]);
+    let history = messages(json!([
+        calls_of("a", &["0", "1", "2"]), result("2"), {"role": "user", "id": "u", "content": "never mind"},
+        calls_of("b", &["3", "4"]), result("4"), {"role": "assistant", "id": "c", "content": "Let me see."},
+    ]));
+    let statuses: Vec<_> = after(known, &[history]).tool_calls().map(|call| call.status).collect();
+    assert_eq!(statuses, [Pending, Failed, Completed, Pending, Completed]);
+}
