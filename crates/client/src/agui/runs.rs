@@ -88,7 +88,7 @@ pub enum Ending {
 #[non_exhaustive]
 pub enum StartError {
     /// There is a run with this key that goes on.
-    #[error("a run of this thread goes on already")]
+    #[error("a run of this thread goes on already: cancel it, wait for its end, or replace it")]
     Active,
     /// There are too many.
     #[error("there are {MOST_RUNS} runs already")]

@@ -137,3 +137,6 @@ fn numbered(id: &str) -> Option<(&str, u64)> {
     let (run, number) = id.rsplit_once(':')?;
     Some((run, number.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

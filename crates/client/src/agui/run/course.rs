@@ -17,6 +17,8 @@ use crate::agui::{mapper, new_id};
 
 /// How many calls of one step are run; those beyond fail.
 const MOST_CALLS: usize = 1_024;
+/// The types of events that end a run.
+const ENDS: [&str; 2] = ["RUN_FINISHED", "RUN_ERROR"];
 
 /// One turn on its way.
 pub(super) struct Course<'a> {
@@ -88,6 +90,12 @@ impl Course<'_> {
     fn take(&self, view: &mut View, incoming: &Incoming, depth: u32) -> Step {
         let event = match incoming {
             Incoming::Event(event) => event,
+            Incoming::Undecodable { kind, reason } if ENDS.contains(&kind.as_str()) => {
+                // Nothing comes after it, so that there is nothing to wait for.
+                let reason = format!("how the run ended cannot be read, {kind}: {reason}");
+                view.fail(AgentError::Unexpected { reason }.into());
+                return Step::Over;
+            }
             Incoming::Undecodable { kind, reason } => {
                 tracing::warn!(kind, reason, "an event that cannot be read; the run goes on");
                 view.conversation.note_undecodable(kind, reason);

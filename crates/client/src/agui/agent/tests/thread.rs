@@ -179,6 +179,37 @@ async fn what_the_server_refuses_is_not_tried_again() {
 }
 
 #[tokio::test]
+async fn an_answer_without_end_is_not_read_for_ever() {
+    let server = Server::start(|_, _| {
+        let mebibyte = axum::body::Bytes::from(vec![b' '; 1024 * 1024]);
+        let endless = futures_util::stream::repeat(mebibyte).map(Ok::<_, std::io::Error>);
+        axum::response::IntoResponse::into_response(axum::body::Body::from_stream(endless))
+    })
+    .await;
+    let reason = "it is larger than 67108864 bytes".to_owned();
+    assert_eq!(steps(&agent(&server)).await, (Vec::new(), Some(AgentError::Unexpected { reason })));
+}
+
+/// However it is cut into connections.
+#[tokio::test]
+async fn a_run_without_end_is_not_read_for_ever() {
+    let server = serving(|time| {
+        let mebibytes = "x".repeat(7 * 1024 * 1024);
+        let frame = move |number: usize| format!("id: r1:{}\ndata: {mebibytes}\n\n", time * 10 + number);
+        let frames = futures_util::stream::iter((0..10).map(move |number| Ok::<_, std::io::Error>(frame(number))));
+        sse(axum::body::Body::from_stream(frames))
+    })
+    .await;
+    let mut events = agent(&server).run(RunAgentInput::new("t", "mine", Vec::new())).await.unwrap();
+    let mut last = None;
+    while let Some(incoming) = events.next().await {
+        last = incoming.err();
+    }
+    let reason = "a run of more than 268435456 bytes".to_owned();
+    assert_eq!((last, server.asked().len()), (Some(AgentError::Unexpected { reason }), 1 + 4));
+}
+
+#[tokio::test]
 async fn a_stream_that_never_said_where_it_was_is_lost() {
     for nothing in [vec![], vec![started("t", "r1")]] {
         let server = serving(move |_| cut_after(&nothing.iter().map(String::as_str).collect::<Vec<_>>())).await;

@@ -163,6 +163,21 @@ async fn an_event_that_cannot_be_read_is_seen_and_the_run_goes_on() {
 }
 
 #[tokio::test]
+async fn an_end_that_cannot_be_read_is_an_end() {
+    let workshop = Workshop::default();
+    for kind in ["RUN_FINISHED", "RUN_ERROR"] {
+        let started = json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r1"});
+        let told = events_of(&[vec![started], call("c1", "look", "")]);
+        // Nobody waits for what will never come.
+        let script = Script::of(told).then(Beat::Undecodable(kind)).then(Beat::Wait(Gate::new()));
+        let mut scenario = Scenario::new([script], [workshop.echo("look")]);
+        let reason = format!("how the run ended cannot be read, {kind}: unknown");
+        assert_eq!(scenario.say().await, failed(AgentError::Unexpected { reason }));
+        assert_eq!((workshop.begun().len(), scenario.conversation().active_tool_calls().count()), (0, 0));
+    }
+}
+
+#[tokio::test]
 async fn after_a_failure_the_conversation_goes_on() {
     let scripts = [Script::refusing(refused()), Script::run("r2", &[text("m", "Hello")])];
     let mut scenario = Scenario::new(scripts, []);
