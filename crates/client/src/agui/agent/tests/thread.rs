@@ -202,9 +202,12 @@ async fn a_run_without_end_is_not_read_for_ever() {
     .await;
     let mut events = agent(&server).run(RunAgentInput::new("t", "mine", Vec::new())).await.unwrap();
     let mut last = None;
-    while let Some(incoming) = events.next().await {
-        last = incoming.err();
-    }
+    let reading = async {
+        while let Some(incoming) = events.next().await {
+            last = incoming.err();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), reading).await.expect("it ends in time");
     let reason = "a run of more than 268435456 bytes".to_owned();
     assert_eq!((last, server.asked().len()), (Some(AgentError::Unexpected { reason }), 1 + 4));
 }
