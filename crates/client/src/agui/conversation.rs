@@ -1,6 +1,6 @@
 //! A conversation with an agent, as a front end shows it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use handback_wire::agui::{Interrupt, Message};
 use serde_json::{Map, Value};
@@ -11,6 +11,8 @@ use super::new_id;
 const MOST_NAMES: usize = 64;
 /// How much is kept of the reason why an event could not be read, in bytes; the rest is cut off.
 const LONGEST_REASON: usize = 512;
+/// How many [`Item::Undecodable`] there are; more events that cannot be read are counted with the last of them.
+const MOST_UNDECODABLE: usize = 100;
 
 /// A conversation: what was said and done, in order, and what goes on right now.
 ///
@@ -25,6 +27,8 @@ pub struct Conversation {
     pub(super) state: Value,
     pub(super) activity: Activity,
     pub(super) interrupts: Vec<Interrupt>,
+    /// The calls that were open when the agent asked for what is in `interrupts`: they go on when that is answered.
+    pub(super) waiting: HashSet<String>,
     pub(super) places: Places,
     /// The text that grows: the item that it is.
     pub(super) streaming: Option<usize>,
@@ -35,13 +39,14 @@ pub struct Conversation {
     pub(super) found: usize,
 }
 
-/// Where calls, texts and activities are among the items, by their ids.
+/// Where calls, texts and activities are among the items, by their ids, and what could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Places {
     /// The item, and which of its calls.
     pub(super) calls: HashMap<String, (usize, usize)>,
     pub(super) texts: HashMap<String, usize>,
     pub(super) activities: HashMap<String, usize>,
+    pub(super) undecodable: Vec<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,6 +226,7 @@ impl Default for Conversation {
             state: Value::Object(Map::new()),
             activity: Activity::None,
             interrupts: Vec::new(),
+            waiting: HashSet::new(),
             places: Places::default(),
             streaming: None,
             reasoning: Reasoning::default(),
@@ -329,16 +335,25 @@ impl Conversation {
         self.items.push(Item::Message(message));
     }
 
+    /// Whether a call waits for what the agent must know.
+    pub(super) fn is_waiting(&self, call_id: &str) -> bool {
+        self.waiting.contains(call_id)
+    }
+
     /// Notes that there was an event that could not be read.
     pub(super) fn note_undecodable(&mut self, kind: &str, reason: &str) {
         let cut = |text: &str| text[..text.floor_char_boundary(LONGEST_REASON)].to_owned();
         let kind = cut(kind);
-        if let Some(Item::Undecodable { kind: last, count, .. }) = self.items.last_mut()
-            && *last == kind
+        let last = self.places.undecodable.last().copied();
+        let (is_latest, is_full) =
+            (last == self.items.len().checked_sub(1), self.places.undecodable.len() >= MOST_UNDECODABLE);
+        if let Some(Item::Undecodable { kind: known, count, .. }) = last.and_then(|last| self.items.get_mut(last))
+            && (is_full || (is_latest && *known == kind))
         {
             *count += 1;
             return;
         }
+        self.places.undecodable.push(self.items.len());
         self.items.push(Item::Undecodable { kind, reason: cut(reason), count: 1 });
     }
 
@@ -359,7 +374,8 @@ impl Conversation {
             _ => false,
         };
         let item = match last {
-            Some(last) if joins => last,
+            // Calls of different runs were not made together.
+            Some(last) if joins && last >= self.found => last,
             _ => {
                 let reasoning = std::mem::take(&mut self.reasoning.text);
                 self.items.push(Item::ToolCalls(ToolCallGroup { parent_message_id, reasoning, calls: Vec::new() }));
@@ -428,11 +444,30 @@ impl Conversation {
         if let Status::Failed(message) = &status {
             self.items.push(Item::Error { message: message.clone() });
         }
+        if matches!(status, Status::Failed(_)) {
+            // What waits for answers waits on: they may not have arrived, and can be given again.
+            let waiting = std::mem::take(&mut self.waiting);
+            self.fail_calls(open_calls, |call| !waiting.contains(&call.id));
+            self.waiting = waiting;
+        } else {
+            self.fail_calls(open_calls, |_| true);
+        }
+        self.leave();
+        self.status = status;
+    }
+
+    /// Leaves a run behind that was dropped in the middle of whatever it did; one that came to its end left nothing.
+    pub(super) fn abandon(&mut self, open_calls: &str) {
+        let begun = [ToolCallStatus::Streaming, ToolCallStatus::Executing];
+        self.fail_calls(open_calls, |call| begun.contains(&call.status));
+        self.leave();
+    }
+
+    /// What was being told is as complete as it will ever be.
+    fn leave(&mut self) {
         self.cut_off_text();
-        self.fail_calls(open_calls, |_| true);
         self.chunk = None;
         self.reasoning = Reasoning::default();
         self.activity = Activity::None;
-        self.status = status;
     }
 }

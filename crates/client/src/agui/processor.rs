@@ -6,7 +6,7 @@
 mod patch;
 mod snapshot;
 
-use handback_wire::agui::{Body, Event, Outcome, TextRole};
+use handback_wire::agui::{Body, Event, Interrupt, Outcome, TextRole};
 use serde_json::{Map, Value};
 
 use super::conversation::{
@@ -15,6 +15,8 @@ use super::conversation::{
 
 /// The kind of activity by which some servers tell of tools that they run themselves.
 const SERVER_CALL: &str = "skill_tool_call";
+/// The code by which a server says that it does not wait for an answer, or no longer.
+const UNKNOWN_INTERRUPT: &str = "unknown_interrupt";
 
 /// The conversation after an event.
 ///
@@ -33,7 +35,10 @@ impl Conversation {
         match &event.body {
             Body::RunStarted { thread_id, .. } => self.run_started(thread_id),
             Body::RunFinished { run_id, outcome, .. } => self.run_finished(run_id, outcome.as_ref()),
-            Body::RunError { message, .. } => {
+            Body::RunError { message, code, .. } => {
+                if code.as_deref() == Some(UNKNOWN_INTERRUPT) {
+                    self.forget_interrupts();
+                }
                 self.stop(Status::Failed(message.clone()), "the run failed before the tool was run");
             }
             Body::TextMessageStart { message_id, role, .. } => self.text_started(message_id, role.unwrap_or_default()),
@@ -102,12 +107,25 @@ impl Conversation {
         self.reasoning = Reasoning::default();
         self.activity = Activity::None;
         self.status = Status::Completed;
-        self.interrupts.clear();
         match outcome {
-            Some(Outcome::Interrupt { interrupts }) => self.interrupts.clone_from(interrupts),
+            Some(Outcome::Interrupt { interrupts }) => return self.interrupted(interrupts),
             Some(Outcome::Cancelled) => self.stop(Status::Cancelled, "the run was cancelled before the tool was run"),
             Some(Outcome::Success { .. }) | None => {}
         }
+        self.forget_interrupts();
+    }
+
+    fn interrupted(&mut self, interrupts: &[Interrupt]) {
+        self.interrupts = interrupts.to_vec();
+        // Those of this run, and those that waited before it. What is left from runs before waits for nothing.
+        let is_new = |id: &String| self.places.calls.get(id).is_some_and(|(item, _)| *item >= self.found);
+        let open = self.active_tool_calls().map(|call| call.id.clone());
+        self.waiting = open.filter(|id| is_new(id) || self.waiting.contains(id)).collect();
+    }
+
+    fn forget_interrupts(&mut self) {
+        self.interrupts.clear();
+        self.waiting.clear();
     }
 
     fn text_started(&mut self, id: &str, role: TextRole) {

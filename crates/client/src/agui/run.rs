@@ -7,33 +7,27 @@
 //!  └────────────────────────────── all tools at once ─► results into the conversation
 //! ```
 
+mod course;
 mod state;
 mod tools;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use handback_wire::agui::{Body, Context, Outcome, PROTOCOL_VERSION, Resume, RunAgentInput};
+use handback_wire::agui::{Context, PROTOCOL_VERSION, Resume};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::course::Course;
 use self::state::Board;
-use self::tools::Caller;
-use super::agent::{Agent, AgentError, EventStream, Incoming};
-use super::conversation::{Conversation, Status, ToolCall, ToolCallStatus};
+use super::agent::Agent;
+use super::conversation::Conversation;
 use super::registry::ToolRegistry;
-use super::{mapper, new_id};
 
 pub use self::state::{Phase, RunError, RunState, View};
-
-/// How many calls of one step are run; those beyond fail.
-const MOST_CALLS: usize = 1_024;
 
 /// How a run behaves.
 #[derive(Debug, Clone)]
@@ -117,7 +111,8 @@ pub struct RunHandle {
 }
 
 impl RunHandle {
-    /// What is seen of the run, now and as it changes. Do not hold a borrowed view for long: the run waits for it.
+    /// What is seen of the run, now and as it changes. Do not hold a borrowed view for long, nor while you call anything
+    /// of the run or of its registry: they wait for it.
     pub fn watch(&self) -> watch::Receiver<View> {
         self.board.watch()
     }
@@ -158,7 +153,8 @@ impl Run {
         RunHandle { board: Arc::clone(&self.board) }
     }
 
-    /// What is seen of it, now and as it changes. Do not hold a borrowed view for long: the run waits for it.
+    /// What is seen of it, now and as it changes. Do not hold a borrowed view for long, nor while you call anything of
+    /// the run or of its registry: they wait for it.
     pub fn watch(&self) -> watch::Receiver<View> {
         self.board.watch()
     }
@@ -206,6 +202,12 @@ impl Run {
     /// # Errors
     /// See there.
     pub async fn turn(&mut self, turn: Turn) -> Result<RunState, TurnError> {
+        let begun = self.begin(turn)?;
+        Ok(self.go(begun).await)
+    }
+
+    /// Begins a turn for all to see: it is running, and can be cancelled, before anything is asked for.
+    pub(super) fn begin(&mut self, turn: Turn) -> Result<Begun, TurnError> {
         self.answers = match &turn {
             Turn::Resume(answers) => {
                 self.board.see(|view| check(&view.conversation, answers))?;
@@ -214,31 +216,44 @@ impl Run {
             _ if self.board.see(|view| matches!(view.state, RunState::Interrupted(_))) => {
                 return Err(TurnError::Interrupted);
             }
-            Turn::Retry => self.answers.take(),
+            // Only while they are waited for: a run that came to its end has taken them.
+            Turn::Retry => {
+                let are_missing =
+                    |answers: &Vec<Resume>| self.board.see(|view| check(&view.conversation, answers).is_ok());
+                self.answers.take().filter(are_missing)
+            }
             Turn::Say(_) | Turn::Start => None,
         };
-        let is_new = !matches!(turn, Turn::Resume(_));
         let cancellation = self.board.begin(|conversation| {
-            let gone = "the run was dropped while the tool ran";
-            conversation.fail_calls(gone, |call| call.status == ToolCallStatus::Executing);
+            conversation.abandon("the run was dropped before the tool was done");
             if let Turn::Say(text) = turn {
                 conversation.say(text);
             }
         });
-        let course = Course {
-            run: self,
-            cancellation: &cancellation,
-            // What nobody has run by now is not for this turn, whatever tools have come since.
-            stale: if is_new { self.board.see(|view| open_calls(&view.conversation)) } else { HashSet::new() },
-        };
+        // What nobody has run by now is not for this turn, whatever tools have come since; except for calls that wait
+        // for its answers.
+        let is_stale = |conversation: &Conversation, id: &str| self.answers.is_none() || !conversation.is_waiting(id);
+        let stale = self.board.see(|View { conversation, .. }| {
+            let open = conversation.active_tool_calls().map(|call| call.id.as_str());
+            open.filter(|id| is_stale(conversation, id)).map(str::to_owned).collect()
+        });
+        Ok(Begun { cancellation, stale })
+    }
+
+    /// Takes a turn that was begun.
+    pub(super) async fn go(&mut self, Begun { cancellation, stale }: Begun) -> RunState {
+        let course = Course { run: self, cancellation: &cancellation, stale };
         // Cancelled, all that the turn does is dropped.
         cancellation.run_until_cancelled(course.go()).await;
-        let state = self.board.see(|view| view.state.clone());
-        if !matches!(state, RunState::Failed(_) | RunState::Cancelled) {
-            self.answers = None;
-        }
-        Ok(state)
+        self.board.see(|view| view.state.clone())
     }
+}
+
+/// A turn that was begun.
+pub(super) struct Begun {
+    cancellation: CancellationToken,
+    /// Calls that are not for this turn to run.
+    stale: HashSet<String>,
 }
 
 /// What a run is asked for.
@@ -267,193 +282,6 @@ fn check(conversation: &Conversation, answers: &[Resume]) -> Result<(), TurnErro
         return Ok(());
     }
     Err(TurnError::Answers { unanswered: open.into_iter().map(str::to_owned).collect(), unknown })
-}
-
-fn open_calls(conversation: &Conversation) -> HashSet<String> {
-    conversation.active_tool_calls().map(|call| call.id.clone()).collect()
-}
-
-/// One turn on its way.
-struct Course<'a> {
-    run: &'a Run,
-    cancellation: &'a CancellationToken,
-    /// Calls that were open before it.
-    stale: HashSet<String>,
-}
-
-/// What follows from something that came.
-enum Step {
-    More,
-    Execute(Vec<ToolCall>),
-    Over,
-}
-
-impl Course<'_> {
-    /// Goes on until the end, which is on the board then.
-    async fn go(&self) {
-        let mut answers = self.run.answers.clone();
-        let mut depth = 0;
-        loop {
-            let Some((calls, rest)) = self.stream(answers.take(), depth).await else { return };
-            self.execute(calls, rest).await;
-            let continuing = self.run.board.update(|view| view.state = RunState::Running(Phase::Continuing));
-            if continuing.is_none() {
-                return;
-            }
-            if let Some(continued) = &self.run.continued {
-                continued();
-            }
-            depth += 1;
-        }
-    }
-
-    /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if
-    /// there are none, and the turn is over.
-    async fn stream(&self, answers: Option<Vec<Resume>>, depth: u32) -> Option<(Vec<ToolCall>, EventStream)> {
-        let board = &self.run.board;
-        let mut events = match self.run.agent.run(self.input(answers)).await {
-            Ok(events) => events,
-            Err(error) => {
-                board.fail(error.into());
-                return None;
-            }
-        };
-        loop {
-            let step = match events.next().await {
-                Some(Ok(incoming)) => board.update(|view| self.take(view, &incoming, depth))?,
-                Some(Err(error)) => {
-                    board.fail(error.into());
-                    Step::Over
-                }
-                None => {
-                    let reason = "the stream ended before the run did".to_owned();
-                    board.fail(AgentError::NetworkLost { reason }.into());
-                    Step::Over
-                }
-            };
-            match step {
-                Step::More => {}
-                Step::Execute(calls) => return Some((calls, events)),
-                Step::Over => return None,
-            }
-        }
-    }
-
-    /// Takes in what came. What follows from it is seen together with it: there is nothing in between.
-    fn take(&self, view: &mut View, incoming: &Incoming, depth: u32) -> Step {
-        let event = match incoming {
-            Incoming::Event(event) => event,
-            Incoming::Undecodable { kind, reason } => {
-                tracing::warn!(kind, reason, "an event that cannot be read; the run goes on");
-                view.conversation.note_undecodable(kind, reason);
-                return Step::More;
-            }
-        };
-        view.conversation.apply(event);
-        match &event.body {
-            Body::RunStarted { .. } => {
-                view.state = RunState::Running(Phase::Streaming);
-                Step::More
-            }
-            Body::RunError { message, code, .. } => {
-                view.state = RunState::Failed(RunError::Reported { message: message.clone(), code: code.clone() });
-                Step::Over
-            }
-            Body::RunFinished { outcome, .. } => self.finished(view, outcome.as_ref(), depth),
-            _ => Step::More,
-        }
-    }
-
-    fn finished(&self, view: &mut View, outcome: Option<&Outcome>, depth: u32) -> Step {
-        let calls = match outcome {
-            Some(Outcome::Interrupt { interrupts }) => {
-                view.state = RunState::Interrupted(interrupts.clone());
-                return Step::Over;
-            }
-            Some(Outcome::Cancelled) => {
-                view.state = RunState::Cancelled;
-                return Step::Over;
-            }
-            Some(Outcome::Success { .. }) | None => self.own_calls(&view.conversation),
-        };
-        if calls.is_empty() {
-            view.state = RunState::Completed;
-            return Step::Over;
-        }
-        if depth >= self.run.options.depth_limit {
-            view.fail(RunError::DepthLimit { limit: self.run.options.depth_limit });
-            return Step::Over;
-        }
-        for call in &calls {
-            view.conversation.begin_call(&call.id);
-        }
-        view.conversation.status = Status::Running;
-        view.state = RunState::Running(Phase::Executing);
-        Step::Execute(calls)
-    }
-
-    /// The calls that are this front end's to run: pending, of a tool that it has, and made in this turn.
-    fn own_calls(&self, conversation: &Conversation) -> Vec<ToolCall> {
-        let mut calls = Vec::new();
-        for call in conversation.active_tool_calls().filter(|call| !self.stale.contains(&call.id)) {
-            if self.run.tools.contains(&call.name) {
-                calls.push(call.clone());
-            } else {
-                tracing::warn!(name = call.name, id = call.id, "a call of a tool that is not here; it is not run");
-            }
-        }
-        calls
-    }
-
-    /// Runs all calls at once, and puts what comes of them into the conversation.
-    async fn execute(&self, mut calls: Vec<ToolCall>, rest: EventStream) {
-        let board = &self.run.board;
-        for call in calls.split_off(calls.len().min(MOST_CALLS)) {
-            let error = format!("more than {MOST_CALLS} calls at once; it was not run");
-            board.update(|view| view.conversation.end_call(&call.id, Err(error)));
-        }
-        let (thread_id, run_id) =
-            board.see(|view| (view.conversation.thread_id.clone(), view.conversation.parent_run_id.clone()));
-        let caller = Caller {
-            tools: &self.run.tools,
-            thread_id,
-            run_id,
-            timeout: self.run.options.tool_timeout,
-            cancellation: self.cancellation,
-        };
-        let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| caller.execute(call)).collect();
-        let executing = async {
-            while let Some((id, result)) = running.next().await {
-                board.update(|view| view.conversation.end_call(&id, result));
-            }
-        };
-        // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing
-        // that comes after the end of a run changes it.
-        let draining = async {
-            rest.for_each(|_late| async {}).await;
-            pending::<()>().await;
-        };
-        tokio::select! {
-            () = executing => {}
-            () = draining => {}
-        }
-    }
-
-    fn input(&self, resume: Option<Vec<Resume>>) -> RunAgentInput {
-        let RunOptions { context, forwarded_props, protocol_version, .. } = &self.run.options;
-        self.run.board.see(|View { conversation, .. }| RunAgentInput {
-            thread_id: conversation.thread_id.clone().unwrap_or_default(),
-            run_id: new_id("run"),
-            protocol_version: protocol_version.clone(),
-            parent_run_id: conversation.parent_run_id.clone(),
-            state: Some(conversation.state.clone()),
-            messages: mapper::messages(conversation),
-            tools: self.run.tools.definitions(),
-            context: context.clone(),
-            forwarded_props: Some(forwarded_props.clone()),
-            resume,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub enum Ending {
 #[non_exhaustive]
 pub enum StartError {
     /// There is a run with this key that goes on.
-    #[error("a run of this thread goes on already")]
+    #[error("a run of this thread goes on already: cancel it, wait for its end, or replace it")]
     Active,
     /// There are too many.
     #[error("there are {MOST_RUNS} runs already")]
@@ -155,19 +155,25 @@ impl RunRegistry {
         Self::default()
     }
 
-    /// Starts a run in a task of its own.
+    /// Starts a run in a task of its own. When this returns, it is running, and can be cancelled.
     ///
     /// # Errors
     /// [`StartError`]: also if one with this key goes on.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn start(&self, key: RunKey, run: Run, turn: Turn) -> Result<RunHandle, StartError> {
         self.enter(key, run, turn, Place::Free)
     }
 
     /// Starts a run in the place of one that goes on, if there is one. That is dropped in silence: what is seen of it
-    /// stays as it was. The new one begins when it is gone.
+    /// stays as it was. The new one asks for nothing before that is gone.
     ///
     /// # Errors
     /// [`StartError::TooMany`], [`StartError::Closed`].
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn replace(&self, key: RunKey, run: Run, turn: Turn) -> Result<RunHandle, StartError> {
         self.enter(key, run, turn, Place::Any)
     }
@@ -244,6 +250,8 @@ impl RunRegistry {
                 if is_over(&previous.handle) { Ending::Ended(previous.handle.state()) } else { Ending::Replaced };
             self.shared.dismiss(&key, previous, ending);
         }
+        // Before anybody finds it: one that was started is running, and can be cancelled.
+        let begun = run.begin(turn);
         // Told while the table is locked: what is told of a thread is in the order in which it happened.
         self.shared.tell(Lifecycle::Started { key: key.clone(), handle: handle.clone() });
         let task = Arc::new(Task { shared: Arc::clone(&self.shared), key, number, handle: handle.clone() });
@@ -254,8 +262,13 @@ impl RunRegistry {
             if let Some(previous) = previous {
                 let _ = timeout(STOP, previous.gone.cancelled()).await;
             }
-            if let Some(ended) = stop.run_until_cancelled(run.turn(turn)).await {
-                leave.0.ended(ended.map_or_else(Ending::Refused, Ending::Ended));
+            match begun {
+                Err(error) => leave.0.ended(Ending::Refused(error)),
+                Ok(begun) => {
+                    if let Some(state) = stop.run_until_cancelled(run.go(begun)).await {
+                        leave.0.ended(Ending::Ended(state));
+                    }
+                }
             }
         });
         Ok(handle)

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use handback_wire::agui::Event;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
 use reqwest::{Client, Response, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -95,11 +97,15 @@ impl Link {
         }
         let opening = timeout(self.silence, self.post(url, body, more));
         let response = opening.await.unwrap_or_else(|_elapsed| Err(lost("no answer came in time".to_owned())))?;
-        let kind =
-            response.headers().get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        let unexpected = |reason: String| Err(AgentError::Unexpected { reason });
+        let kind = said_by(&response, &CONTENT_TYPE);
         if let Some(kind) = kind.filter(|kind| !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
         {
-            return Err(AgentError::Unexpected { reason: format!("it is no stream of events but \"{kind}\"") });
+            return unexpected(format!("it is no stream of events but \"{kind}\""));
+        }
+        let encoding = said_by(&response, &CONTENT_ENCODING);
+        if let Some(encoding) = encoding.filter(|encoding| !encoding.trim().eq_ignore_ascii_case("identity")) {
+            return unexpected(format!("it is encoded as \"{encoding}\", though it was asked for as it is"));
         }
         Ok(Frames { reader: EventReader::new(response.bytes_stream(), self.silence) })
     }
@@ -112,11 +118,15 @@ impl Link {
             return Ok(response);
         }
         let status = response.status();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok());
+        let retry_after = said_by(&response, &RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok());
         let retry_after = retry_after.map(Duration::from_secs);
+        // Not followed: the credentials are for nobody else, and a POST would become a GET.
+        let location = said_by(&response, &LOCATION).filter(|_| status.is_redirection());
         let body = read_briefly(&mut response).await;
-        let message = said(&body).unwrap_or_else(|| format!("the server answered {status}"));
+        let message = said(&body).unwrap_or_else(|| match location {
+            Some(location) => format!("the server redirects to {location}: ask there"),
+            None => format!("the server answered {status}"),
+        });
         Err(match status.as_u16() {
             status @ (401 | 403) => AgentError::AuthExpired { status, message },
             429 => AgentError::RateLimited { message, retry_after },
@@ -128,6 +138,10 @@ impl Link {
 pub(super) fn json(value: &impl Serialize) -> Result<Bytes, AgentError> {
     let json = serde_json::to_vec(value).map_err(|error| AgentError::Invalid { reason: error.to_string() })?;
     Ok(json.into())
+}
+
+fn said_by(response: &Response, header: &HeaderName) -> Option<String> {
+    response.headers().get(header).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn lost(reason: String) -> AgentError {

@@ -105,8 +105,9 @@ impl Resumption {
     /// Takes note of a frame; false if it was there before.
     fn is_news(&mut self, id: Option<String>) -> bool {
         if let Some(id) = id {
-            let last = self.cursor.as_deref().and_then(number);
-            if last.zip(number(&id)).is_some_and(|(last, this)| this <= last) {
+            let last = self.cursor.as_deref().and_then(numbered);
+            // Numbers of different runs cannot be compared.
+            if last.zip(numbered(&id)).is_some_and(|(last, this)| this.0 == last.0 && this.1 <= last.1) {
                 return false;
             }
             self.cursor = Some(id);
@@ -131,7 +132,11 @@ impl Resumption {
     }
 }
 
-/// The number of a frame, `{run}:{n}`.
-fn number(id: &str) -> Option<u64> {
-    id.rsplit_once(':')?.1.parse().ok()
+/// The run and the number of a frame, `{run}:{n}`.
+fn numbered(id: &str) -> Option<(&str, u64)> {
+    let (run, number) = id.rsplit_once(':')?;
+    Some((run, number.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,4 +3,5 @@
 mod http;
 mod many;
 mod server;
+mod stopping;
 mod thread;

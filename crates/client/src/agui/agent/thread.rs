@@ -71,16 +71,16 @@ impl ThreadAgent {
     async fn prepare(&self, input: &mut RunAgentInput) -> Result<(), AgentError> {
         if input.thread_id.is_empty() {
             let thread: MadeThread = self.link.ask(self.room.clone(), json(&NewThread::default())?).await?;
-            input.thread_id = thread.thread_id;
+            input.thread_id = usable(thread.thread_id)?;
             // A thread comes with a run that nobody has executed.
             if let Some(run_id) = thread.runs.and_then(|runs| runs.into_keys().next()) {
-                input.run_id = run_id;
+                input.run_id = usable(run_id)?;
                 return Ok(());
             }
         }
         let new = NewRun { parent_run_id: input.parent_run_id.clone(), metadata: None };
         let run: MadeRun = self.link.ask(below(&self.room, &[&input.thread_id]), json(&new)?).await?;
-        input.run_id = run.run_id;
+        input.run_id = usable(run.run_id)?;
         Ok(())
     }
 }
@@ -110,6 +110,14 @@ struct MadeThread {
 #[derive(Deserialize)]
 struct MadeRun {
     run_id: String,
+}
+
+/// An id that has a place in a URL: these have none, and the request would go elsewhere.
+fn usable(id: String) -> Result<String, AgentError> {
+    if matches!(id.as_str(), "" | "." | "..") {
+        return Err(AgentError::Unexpected { reason: format!("\"{id}\" is no id") });
+    }
+    Ok(id)
 }
 
 fn below(url: &Url, path: &[&str]) -> Url {

@@ -8,7 +8,8 @@ use super::super::conversation::{Conversation, Item, Places, Role, Text, ToolCal
 
 impl Conversation {
     /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are
-    /// known keep how far they are, so that none goes back.
+    /// known keep how far they are, so that none goes back. Of those that are not, none is open that the user did not wait
+    /// for: it is history, and nobody is to run it now.
     pub(super) fn replace_messages(&mut self, messages: &[Message]) {
         let open_text = self.streaming_text().cloned();
         let mut known: HashMap<String, ToolCall> = HashMap::new();
@@ -25,8 +26,14 @@ impl Conversation {
         self.places = Places::default();
         self.streaming = None;
         self.found = 0;
+        let mut unanswered: Vec<String> = Vec::new();
         for message in messages {
-            self.take_message(message, &mut known);
+            if matches!(message, Message::User { .. }) {
+                for id in unanswered.drain(..) {
+                    self.end_call(&id, Err("no result of it is known".to_owned()));
+                }
+            }
+            unanswered.extend(self.take_message(message, &mut known));
         }
         for (id, parent_message_id) in open {
             if let Some(call) = known.remove(&id) {
@@ -42,7 +49,9 @@ impl Conversation {
         }
     }
 
-    fn take_message(&mut self, message: &Message, known: &mut HashMap<String, ToolCall>) {
+    /// Takes a message: the calls in it that were not known.
+    fn take_message(&mut self, message: &Message, known: &mut HashMap<String, ToolCall>) -> Vec<String> {
+        let mut unknown = Vec::new();
         match message {
             Message::Developer { id, content, .. } | Message::System { id, content, .. } => {
                 self.take_text(id, Role::System, content);
@@ -56,12 +65,15 @@ impl Conversation {
                     if self.places.calls.contains_key(&call.id) {
                         continue;
                     }
-                    let call = known.remove(&call.id).unwrap_or_else(|| ToolCall {
-                        id: call.id.clone(),
-                        name: call.function.name.clone(),
-                        arguments: call.function.arguments.clone(),
-                        status: ToolCallStatus::Pending,
-                        result: None,
+                    let call = known.remove(&call.id).unwrap_or_else(|| {
+                        unknown.push(call.id.clone());
+                        ToolCall {
+                            id: call.id.clone(),
+                            name: call.function.name.clone(),
+                            arguments: call.function.arguments.clone(),
+                            status: ToolCallStatus::Pending,
+                            result: None,
+                        }
                     });
                     self.push_call(call, Some(id.clone()));
                 }
@@ -81,6 +93,7 @@ impl Conversation {
             Message::Reasoning { content, .. } => self.reasoning.text.push_str(content),
             Message::User { .. } | Message::Other(_) => self.items.push(Item::Message(message.clone())),
         }
+        unknown
     }
 
     fn take_text(&mut self, id: &str, role: Role, text: &str) {

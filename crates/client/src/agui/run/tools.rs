@@ -8,6 +8,9 @@ use tokio_util::sync::CancellationToken;
 use crate::agui::conversation::ToolCall;
 use crate::agui::registry::{ToolContext, ToolRegistry};
 
+/// How long a tool may take at most, whatever is said: thirty years are for ever, and a deadline can be told.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// Which run calls, and how long it waits.
 pub(super) struct Caller<'a> {
     pub(super) tools: &'a ToolRegistry,
@@ -31,7 +34,7 @@ impl Caller<'_> {
             call_id: id.clone(),
             thread_id: self.thread_id.clone(),
             run_id: self.run_id.clone(),
-            deadline: Instant::now() + timeout,
+            deadline: Instant::now() + timeout.min(LONGEST),
         };
         let deadline = context.deadline;
         let Ok(ended) = timeout_at(deadline, self.tools.execute(call, context)).await else {

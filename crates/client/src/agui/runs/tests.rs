@@ -102,6 +102,80 @@ async fn one_that_is_replaced_is_dropped_in_silence_and_the_next_begins_when_it_
     assert_eq!(registry.active(), []);
 }
 
+/// Nobody hears more of a run that was stopped, though it is in the middle of something.
+#[tokio::test]
+async fn the_end_is_the_last_that_is_told_also_when_a_tool_stops_its_own_run() {
+    let (workshop, registry) = (Workshop::default(), RunRegistry::new());
+    let mut events = registry.lifecycle();
+    let own = registry.clone();
+    let stopping = workshop.tool("stop", move |_call| {
+        assert!(own.stop(&key("t")));
+        async { Ok(String::new()) }
+    });
+    let scripts = [Script::run("r1", &[call("c1", "stop", "")]), Script::run("r2", &[])];
+    registry.start(key("t"), run_of(FakeAgent::new(scripts), [stopping]).0, Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 2).await, ["t started", "t Stopped"]);
+    registry.close().await;
+    registry.shared.tell(Lifecycle::Continued { key: key("the next that is told") });
+    assert_eq!(next(&mut events, 1).await, ["the next that is told continued"]);
+}
+
+/// It takes a while until it is gone.
+struct Lingering;
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_takes_the_place_of_another_asks_for_nothing_before_that_is_gone() {
+    let workshop = Workshop::default();
+    let begun = Gate::new();
+    let opener = begun.clone();
+    let lingering = workshop.tool("wait", move |_call| {
+        let (opener, lingering) = (opener.clone(), Lingering);
+        async move {
+            opener.cancel();
+            std::future::pending::<()>().await;
+            drop(lingering);
+            Ok(String::new())
+        }
+    });
+    let registry = RunRegistry::new();
+    let agent = FakeAgent::new([Script::run("r1", &[call("c1", "wait", "")])]);
+    registry.start(key("t"), run_of(agent, [lingering]).0, Turn::Start).unwrap();
+    begun.cancelled().await;
+    let mut events = registry.lifecycle();
+    let jealous = Arc::new(Jealous { workshop: workshop.clone(), agent: FakeAgent::new([Script::run("r2", &[])]) });
+    let (run, recorder) = run_of(jealous, []);
+    registry.replace(key("t"), run, Turn::Start).unwrap();
+    assert_eq!(next(&mut events, 3).await, ["t Replaced", "t started", "t Completed"]);
+    recorder.assert_no_flash(1);
+}
+
+/// A run that failed is tried again by another one, which has the conversation.
+#[tokio::test]
+async fn what_failed_is_tried_again_and_answers_are_given_in_the_place_of_it() {
+    let workshop = Workshop::default();
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let scripts = [Script::run("r1", &[call("c1", "look", "1")]), Script::refusing(lost())];
+    let (run, recorder) = run_of(FakeAgent::new(scripts), [workshop.echo("look")]);
+    let failed = registry.start(key("t"), run, Turn::Say("Hi".to_owned())).unwrap();
+    assert_eq!(next(&mut events, 3).await[..2], ["t started", "t continued"]);
+    recorder.assert_no_flash(1);
+    let agent = FakeAgent::new([Script::run("r2", &[text("m", "Done.")])]);
+    let again = Run::new(agent.clone(), ToolRegistry::new(), failed.conversation(), RunOptions::default());
+    let recorder = Recorder::of(&again);
+    registry.start(key("t"), again, Turn::Retry).unwrap();
+    assert_eq!(next(&mut events, 2).await, ["t started", "t Completed"]);
+    recorder.assert_no_flash(1);
+    let sent = serde_json::to_value(&agent.inputs()[0].messages).unwrap();
+    assert_eq!((&sent[2]["content"], workshop.begun().len()), (&serde_json::json!("echo 1"), 1));
+}
+
 /// An agent that is asked only when no tool runs any more.
 struct Jealous {
     workshop: Workshop,
@@ -152,6 +226,23 @@ async fn cancelling_is_seen_and_stopping_is_not() {
     assert_eq!(next(&mut events, 1).await, ["stopped Stopped"]);
     assert!(second.state().is_running());
     assert_eq!([registry.cancel(&cancelled), registry.stop(&stopped), registry.cancel(&stopped)], [false; 3]);
+}
+
+/// Nothing is awaited in between: its task has not been polled yet.
+#[tokio::test]
+async fn one_that_was_just_started_is_running_and_can_be_cancelled() {
+    let registry = RunRegistry::new();
+    let mut events = registry.lifecycle();
+    let agent = FakeAgent::new([]);
+    for place in [Place::Free, Place::Any] {
+        let (run, recorder) = run_of(agent.clone(), []);
+        let handle = registry.enter(key("t"), run, Turn::Say("Hi".to_owned()), place).unwrap();
+        assert_eq!((handle.state(), handle.conversation().items().len()), (RunState::Running(Phase::Streaming), 1));
+        assert!(registry.cancel(&key("t")));
+        assert_eq!(next(&mut events, 2).await, ["t started", "t Cancelled"]);
+        assert_eq!((handle.state(), agent.inputs().len()), (RunState::Cancelled, 0));
+        recorder.assert_no_flash(1);
+    }
 }
 
 #[tokio::test]

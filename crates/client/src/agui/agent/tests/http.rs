@@ -138,6 +138,38 @@ async fn an_answer_that_is_no_stream_is_not_taken_for_one() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_compressed_is_not_read_as_it_is() {
+    let server =
+        Server::start(|_, _| ([(header::CONTENT_ENCODING, "gzip")], events(&[&finished("t", "r")])).into_response())
+            .await;
+    let reason = "it is encoded as \"gzip\", though it was asked for as it is".to_owned();
+    assert_eq!(HttpAgent::new(&server.url).unwrap().run(input()).await.err(), Some(AgentError::Unexpected { reason }));
+    let plain = Server::start(|_, _| {
+        ([(header::CONTENT_ENCODING, "Identity")], events(&[&finished("t", "r")])).into_response()
+    })
+    .await;
+    assert_eq!(all(&HttpAgent::new(&plain.url).unwrap()).await.len(), 1);
+    assert_eq!(plain.asked()[0].header("accept-encoding"), None);
+}
+
+/// Whoever is pointed to gets neither the token nor what was said.
+#[tokio::test]
+async fn a_redirect_is_told_and_not_followed() {
+    let other = std::sync::Arc::new(Server::start(|_, _| events(&[&finished("t", "r")])).await);
+    for status in [301, 302, 303, 307, 308] {
+        let location = other.url.clone();
+        let server = Server::start(move |_, _| {
+            ([(header::LOCATION, location.clone())], failure(status, &json!({}))).into_response()
+        })
+        .await;
+        let agent = HttpAgent::new(&server.url).unwrap().bearer("secret").unwrap();
+        let message = format!("the server redirects to {}: ask there", other.url);
+        assert_eq!(agent.run(input()).await.err(), Some(AgentError::Refused { status, message }));
+    }
+    assert_eq!(other.asked().len(), 0);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_a_lost_network() {
     let nobody = Server::start(|_, _| answer(&json!({}))).await.url.clone();
     let error = HttpAgent::new(&nobody).unwrap().run(input()).await.err();

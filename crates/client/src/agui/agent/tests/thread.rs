@@ -136,6 +136,19 @@ async fn a_lost_stream_is_taken_up_again_where_it_was() {
     assert!(bodies.iter().all(|body| *body == bodies[0]));
 }
 
+/// What has a number that was there before is new all the same when it belongs to something else.
+#[tokio::test]
+async fn only_numbers_of_the_same_run_are_compared() {
+    let other = step(0).replace("id: r1:0", "id: r2:0").replace("\"0\"", "\"other\"");
+    let server = serving(move |time| match time {
+        0 => cut_after(&[&step(0), &step(1), &other]),
+        _ => events(&[&other, &end(2)]),
+    })
+    .await;
+    assert_eq!(steps(&agent(&server)).await, (["0", "1", "other", "end"].map(str::to_owned).to_vec(), None));
+    assert_eq!(server.asked()[2].header("last-event-id"), Some("r2:0"));
+}
+
 #[tokio::test]
 async fn it_is_tried_five_times_in_a_row_and_every_event_is_a_new_beginning() {
     let server = serving(|time| match time {
@@ -166,6 +179,40 @@ async fn what_the_server_refuses_is_not_tried_again() {
 }
 
 #[tokio::test]
+async fn an_answer_without_end_is_not_read_for_ever() {
+    let server = Server::start(|_, _| {
+        let mebibyte = axum::body::Bytes::from(vec![b' '; 1024 * 1024]);
+        let endless = futures_util::stream::repeat(mebibyte).map(Ok::<_, std::io::Error>);
+        axum::response::IntoResponse::into_response(axum::body::Body::from_stream(endless))
+    })
+    .await;
+    let reason = "it is larger than 67108864 bytes".to_owned();
+    assert_eq!(steps(&agent(&server)).await, (Vec::new(), Some(AgentError::Unexpected { reason })));
+}
+
+/// However it is cut into connections.
+#[tokio::test]
+async fn a_run_without_end_is_not_read_for_ever() {
+    let server = serving(|time| {
+        let mebibytes = "x".repeat(7 * 1024 * 1024);
+        let frame = move |number: usize| format!("id: r1:{}\ndata: {mebibytes}\n\n", time * 10 + number);
+        let frames = futures_util::stream::iter((0..10).map(move |number| Ok::<_, std::io::Error>(frame(number))));
+        sse(axum::body::Body::from_stream(frames))
+    })
+    .await;
+    let mut events = agent(&server).run(RunAgentInput::new("t", "mine", Vec::new())).await.unwrap();
+    let mut last = None;
+    let reading = async {
+        while let Some(incoming) = events.next().await {
+            last = incoming.err();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), reading).await.expect("it ends in time");
+    let reason = "a run of more than 268435456 bytes".to_owned();
+    assert_eq!((last, server.asked().len()), (Some(AgentError::Unexpected { reason }), 1 + 4));
+}
+
+#[tokio::test]
 async fn a_stream_that_never_said_where_it_was_is_lost() {
     for nothing in [vec![], vec![started("t", "r1")]] {
         let server = serving(move |_| cut_after(&nothing.iter().map(String::as_str).collect::<Vec<_>>())).await;
@@ -182,4 +229,11 @@ async fn a_run_that_cannot_be_made_is_not_executed() {
     assert_eq!((steps(&agent(&server)).await, server.asked().len()), ((Vec::new(), Some(refused)), 1));
     let strange = Server::start(|_, _| answer(&json!({"something": "else"}))).await;
     assert!(matches!(steps(&agent(&strange)).await.1, Some(AgentError::Unexpected { .. })));
+    // It would not be in the place of a run.
+    for id in ["", ".", ".."] {
+        let strange = Server::start(move |_, _| answer(&json!({"run_id": id}))).await;
+        let reason = format!("\"{id}\" is no id");
+        let refused = (Vec::new(), Some(AgentError::Unexpected { reason }));
+        assert_eq!((steps(&agent(&strange)).await, strange.asked().len()), (refused, 1));
+    }
 }

@@ -134,6 +134,22 @@ fn events_that_cannot_be_read_are_seen_and_counted() {
     assert_eq!(more.streaming_text().map(|text| text.text.as_str()), Some("goes on"));
 }
 
+/// A server that sends nothing else does not fill the memory with why.
+#[test]
+fn there_is_an_end_to_how_many_kinds_of_unread_events_are_seen() {
+    let mut conversation = Conversation::default();
+    for number in 0..1_000 {
+        conversation.note_undecodable(&number.to_string(), "unknown");
+        conversation.say("in between");
+    }
+    let counts = conversation.items().iter().filter_map(|item| match item {
+        Item::Undecodable { count, .. } => Some(*count),
+        _ => None,
+    });
+    let counts: Vec<u64> = counts.collect();
+    assert_eq!((counts.len(), counts[98], counts[99]), (100, 1, 901));
+}
+
 fn messages(messages: Value) -> Value {
     json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
 }
@@ -194,4 +210,21 @@ fn a_snapshot_takes_no_call_back_and_loses_nothing_that_is_open() {
         [call("1", "x", "", Executing, None), call("2", "x", "", Pending, None), call("3", "x", "{}", Streaming, None)];
     assert_eq!(calls(&conversation), expected);
     assert_eq!(conversation.streaming_text(), Some(&text("m", Role::Assistant, "still here")));
+}
+
+/// A call in the history that nobody answered is not one that is to be run.
+#[test]
+fn a_call_that_only_a_snapshot_tells_is_not_open_when_the_user_went_on_without_it() {
+    let calls_of = |id: &str, ids: &[&str]| {
+        let one = |id: &&str| json!({"id": id, "type": "function", "function": {"name": "x", "arguments": "{}"}});
+        json!({"role": "assistant", "id": id, "toolCalls": ids.iter().map(one).collect::<Vec<_>>()})
+    };
+    let result = |id: &str| json!({"role": "tool", "id": format!("t{id}"), "toolCallId": id, "content": "x"});
+    let known = told(&[call_start("0", "x"), call_end("0")]);
+    let history = messages(json!([
+        calls_of("a", &["0", "1", "2"]), result("2"), {"role": "user", "id": "u", "content": "never mind"},
+        calls_of("b", &["3", "4"]), result("4"), {"role": "assistant", "id": "c", "content": "Let me see."},
+    ]));
+    let statuses: Vec<_> = after(known, &[history]).tool_calls().map(|call| call.status).collect();
+    assert_eq!(statuses, [Pending, Failed, Completed, Pending, Completed]);
 }

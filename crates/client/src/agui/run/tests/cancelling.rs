@@ -5,6 +5,7 @@ use serde_json::json;
 use super::super::*;
 use super::dropping::{long_scenario, poll_times};
 use super::support::*;
+use crate::agui::conversation::ToolCallStatus;
 
 /// Cancels when the gate is open, and sees the end at once.
 async fn cancel_at(gate: &Gate, handle: &RunHandle) {

@@ -3,8 +3,11 @@
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
+use serde_json::json;
+
 use super::super::*;
 use super::support::*;
+use crate::agui::conversation::{Item, ToolCallStatus};
 
 /// Two tools at once, two continuations, and a rest at every turn.
 pub(super) fn long_scenario() -> (Scenario, Workshop) {
@@ -98,7 +101,36 @@ async fn a_tool_that_was_dropped_in_its_middle_has_failed_for_the_next_try() {
     }
     assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Executing, None)]);
     assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
-    let gone = "the run was dropped while the tool ran".to_owned();
+    let gone = "the run was dropped before the tool was done".to_owned();
     assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Failed, Some(gone.clone()))]);
     assert_eq!((&scenario.messages(1)[2]["error"], workshop.begun().len()), (&Value::String(gone), 1));
+}
+
+/// What was told by half is not taken for the whole, by nobody: not what was said, not what was thought, not the
+/// arguments of a call.
+#[tokio::test]
+async fn what_was_dropped_in_its_middle_does_not_get_into_the_next_run() {
+    let workshop = Workshop::default();
+    let started = json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r1"});
+    let chunk = json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "c1", "toolCallName": "look", "delta": "{\"all\":"});
+    let thought = |text: &str| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "x", "delta": text});
+    let cut = vec![vec![started], text("m1", "It is f")[..2].to_vec(), vec![thought("old"), chunk]];
+    let scripts = [
+        Script::of(events_of(&cut)).then(Beat::Wait(Gate::new())),
+        Script::run("r2", &[vec![thought("new")], text("m2", "It is four.")]),
+    ];
+    let mut scenario = Scenario::new(scripts, [workshop.echo("look")]);
+    assert_eq!(poll_times(Box::pin(scenario.run.say("Hi")).as_mut(), 8), None);
+    assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Streaming, None)]);
+    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    let conversation = scenario.conversation();
+    let texts = conversation.items().iter().filter_map(|item| match item {
+        Item::Text(text) => Some((text.text.as_str(), text.reasoning.as_str(), text.is_cut_off)),
+        _ => None,
+    });
+    let texts: Vec<_> = texts.collect();
+    assert_eq!(texts, [("Hi", "", false), ("It is f", "old", true), ("It is four.", "new", false)]);
+    let gone = "the run was dropped before the tool was done".to_owned();
+    assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Failed, Some(gone))]);
+    assert_eq!(workshop.begun().len(), 0);
 }

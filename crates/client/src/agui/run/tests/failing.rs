@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::super::*;
 use super::support::*;
-use crate::agui::conversation::Item;
+use crate::agui::AgentError;
+use crate::agui::conversation::{Item, ToolCallStatus};
 
 fn refused() -> AgentError {
     AgentError::Refused { status: 500, message: "out of order".to_owned() }
@@ -159,6 +160,21 @@ async fn an_event_that_cannot_be_read_is_seen_and_the_run_goes_on() {
     let unread = Item::Undecodable { kind: "THINKING_START".to_owned(), reason: "unknown".to_owned(), count: 1 };
     assert!(scenario.conversation().items().contains(&unread));
     assert_eq!(workshop.begun(), ["c1"]);
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_read_is_an_end() {
+    let workshop = Workshop::default();
+    for kind in ["RUN_FINISHED", "RUN_ERROR"] {
+        let started = json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r1"});
+        let told = events_of(&[vec![started], call("c1", "look", "")]);
+        // Nobody waits for what will never come.
+        let script = Script::of(told).then(Beat::Undecodable(kind)).then(Beat::Wait(Gate::new()));
+        let mut scenario = Scenario::new([script], [workshop.echo("look")]);
+        let reason = format!("how the run ended cannot be read, {kind}: unknown");
+        assert_eq!(scenario.say().await, failed(AgentError::Unexpected { reason }));
+        assert_eq!((workshop.begun().len(), scenario.conversation().active_tool_calls().count()), (0, 0));
+    }
 }
 
 #[tokio::test]

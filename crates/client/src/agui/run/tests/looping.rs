@@ -1,10 +1,15 @@
 //! Tools, and the runs that continue after them.
 
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use handback_wire::agui::RunAgentInput;
+use serde_json::json;
+
 use super::super::*;
 use super::support::*;
 use crate::ToolError;
-use crate::agui::conversation::{Activity, Item, Role};
-use serde_json::json;
+use crate::agui::conversation::{Activity, Item, Role, ToolCallStatus};
+use crate::agui::{AgentError, EventStream, Incoming};
 
 fn completed(id: &str, result: &str) -> (String, ToolCallStatus, Option<String>) {
     (id.to_owned(), ToolCallStatus::Completed, Some(result.to_owned()))
@@ -305,6 +310,42 @@ async fn a_tool_that_takes_too_long_fails_and_is_told_so_and_the_run_goes_on() {
     let who: Vec<_> =
         contexts.into_iter().map(|context| (context.call_id, context.thread_id, context.run_id)).collect();
     assert_eq!(who[0], ("c1".to_owned(), Some("t".to_owned()), Some("r1".to_owned())));
+}
+
+#[tokio::test]
+async fn a_tool_may_take_for_ever() {
+    let workshop = Workshop::default();
+    let tools = [workshop.echo("look").timeout(Duration::MAX)];
+    let mut scenario = Scenario::new([Script::run("r1", &[call("c1", "look", "")]), Script::run("r2", &[])], tools);
+    assert_eq!(scenario.say().await, RunState::Completed);
+    assert_eq!(scenario.calls(), [completed("c1", "echo ")]);
+}
+
+/// An agent that never stops telling does not keep the tools from being run.
+#[tokio::test]
+async fn what_comes_after_the_end_without_end_does_not_matter() {
+    struct Talkative;
+    impl Agent for Talkative {
+        fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
+            let script = match input.parent_run_id {
+                None => Script::run("r1", &[call("c1", "look", "")]),
+                Some(_) => Script::run("r2", &[]),
+            };
+            let late = Incoming::Undecodable { kind: "LATE".to_owned(), reason: String::new() };
+            let events = FakeAgent::new([script]).run(input);
+            async move { Ok(events.await?.chain(futures_util::stream::repeat(Ok(late))).boxed()) }.boxed()
+        }
+    }
+    let workshop = Workshop::default();
+    let pausing = workshop.tool("look", |_call| async {
+        Pause::default().await;
+        Ok("seen".to_owned())
+    });
+    let tools = ToolRegistry::new().register(pausing);
+    let mut run = Run::new(Arc::new(Talkative), tools, Conversation::default(), RunOptions::default());
+    let recorder = Recorder::of(&run);
+    assert_eq!(run.say("Hi").await, Ok(RunState::Completed));
+    recorder.assert_no_flash(1);
 }
 
 #[tokio::test]

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream;
+use futures_util::{FutureExt, StreamExt, stream};
+use handback_wire::agui::RunAgentInput;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::agui::conversation::Item;
-use crate::agui::{ClientTool, ToolContext};
+use crate::agui::conversation::{Item, Status, ToolCall, ToolCallStatus};
+use crate::agui::{AgentError, ClientTool, EventStream, Incoming, ToolContext};
 
 /// Closed until it is cancelled.
 pub(in crate::agui) type Gate = CancellationToken;
