@@ -96,3 +96,10 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
+
+/// Reads a number without its fraction, or null for none.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(deserializer)?;
+    // What is too large for it is as large as can be.
+    Ok(number.and_then(|number| number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))))
+}

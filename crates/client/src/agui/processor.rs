@@ -110,7 +110,7 @@ impl Conversation {
         match outcome {
             Some(Outcome::Interrupt { interrupts }) => return self.interrupted(interrupts),
             Some(Outcome::Cancelled) => self.stop(Status::Cancelled, "the run was cancelled before the tool was run"),
-            Some(Outcome::Success { .. }) | None => {}
+            Some(Outcome::Success { .. } | Outcome::Other(_)) | None => {}
         }
         self.forget_interrupts();
     }

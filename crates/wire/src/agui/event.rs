@@ -27,8 +27,8 @@ impl From<Body> for Event {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Common {
-    /// When it happened, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When it happened, in milliseconds since 1970. Some have fractions of them, which are passed over.
+    #[serde(deserialize_with = "object::whole", skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<i64>,
     /// What it was made from.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,6 +23,9 @@ pub enum Outcome {
     },
     /// Somebody stopped it (since 1.0).
     Cancelled,
+    /// An outcome of a kind that is not known here.
+    #[serde(untagged)]
+    Other(Value),
 }
 
 /// How a subagent ended that did not fail.

@@ -132,6 +132,19 @@ fn nulls_of_optional_fields_and_unknown_fields_are_passed_over() {
 }
 
 #[test]
+fn what_is_not_quite_as_it_should_be_is_read() {
+    let event = |more: Value| with(&json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}), &more);
+    for (timestamp, expected) in [(json!(1.9), 1), (json!(1e3), 1_000), (json!(-1), -1), (json!(1e300), i64::MAX)] {
+        let read: Event = read(event(json!({"timestamp": timestamp})));
+        assert_eq!(read.common.timestamp, Some(expected));
+    }
+    let later = event(json!({"outcome": {"type": "postponed", "until": null}}));
+    round_trips::<Event>(&later);
+    let Event { body: Body::RunFinished { outcome, .. }, .. } = read(later) else { panic!("it is finished") };
+    assert_eq!(outcome, Some(Outcome::Other(json!({"type": "postponed", "until": null}))));
+}
+
+#[test]
 fn what_an_event_must_have_is_missed() {
     for (least, _) in events() {
         for key in least.as_object().unwrap().keys().filter(|key| !["outcome", "subagentRunId"].contains(&key.as_str()))

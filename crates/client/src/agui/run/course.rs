@@ -127,7 +127,7 @@ impl Course<'_> {
                 view.state = RunState::Cancelled;
                 return Step::Over;
             }
-            Some(Outcome::Success { .. }) | None => self.own_calls(&view.conversation),
+            Some(Outcome::Success { .. } | Outcome::Other(_)) | None => self.own_calls(&view.conversation),
         };
         if calls.is_empty() {
             view.state = RunState::Completed;
