@@ -7,6 +7,8 @@ use handback_core::id::MessageId;
 use handback_core::message::{Message, Session};
 use handback_core::sessions::{Audience, NewSession, Prompt, Prompted, SessionError, Sessions};
 
+use handback_wire::error::ErrorCode;
+
 use super::decode::{Input, Said};
 use super::earlier;
 use super::encode::{Encoder, Failure};
@@ -97,6 +99,10 @@ async fn must_be_possible(
         Some(session) => {
             must_own(principal, &session)?;
             has_news = has_news || has_open_call(sessions, &session, &calls).await?;
+            if !has_news && sessions.is_busy(&session.id) {
+                let problem = "there is nothing new in this run, and another of its thread is under way";
+                return Err(Problem::new(ErrorCode::Conflict, problem));
+            }
             if !has_news && failed_turn(sessions, &session).await?.is_none() {
                 return Err(nothing_new());
             }
@@ -223,11 +229,15 @@ impl Beginning<'_> {
 
     /// Takes up a conversation that only the front end knows of: the server has lost it, or never had it.
     async fn import(&self) -> Result<(), Problem> {
-        let Some(first) = &self.input.history.first else { return Ok(()) };
-        if self.sessions().knows(&self.session.id, first).await? {
+        let history = &self.input.history;
+        let is_known = match &history.first {
+            Some(first) => self.sessions().knows(&self.session.id, first).await?,
+            // Only one that has no messages is taken up, whatever they are called.
+            None => history.known == 0,
+        };
+        if is_known {
             return Ok(());
         }
-        let history = &self.input.history;
         // What the user says now is to be answered, and not an earlier message.
         let most = if self.input.said.is_empty() { history.messages.len() } else { history.known };
         let model = self.input.model.as_ref().or(self.session.model.as_ref());
