@@ -302,7 +302,7 @@ test("guide: every code of RUN_ERROR is one that the server has, and none is mis
   // All the ways in which the sources write a code.
   const written = [
     ...sources.matchAll(/\bcode: (?:Some\()?"(\w+)"/g),
-    ...sources.matchAll(/\bfailed\("(\w+)"/g),
+    ...sources.matchAll(/\b(?:failed|last_words)\("(\w+)"/g),
     ...sources.matchAll(/\("(\w+)", (?:message|format!)/g),
     ...sources.matchAll(/TurnError::.* => "(\w+)"/g),
     ...sources.matchAll(/const CANCELLED: &str = "(\w+)"/g),
