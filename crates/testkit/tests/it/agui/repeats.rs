@@ -1,6 +1,8 @@
 //! Front ends send the whole conversation every time, and sometimes the same again: what is known stays as it is.
 
 use handback_core::message::TurnError;
+use handback_core::model::ModelEvent;
+use handback_testkit::Answer;
 use handback_testkit::agui::Page;
 use serde_json::json;
 
@@ -123,6 +125,30 @@ async fn a_message_whose_answer_failed_is_answered_anew() {
     world.model.will_say("Hello.");
     assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Hello.")]));
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_tried_again_forgets_nothing() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    let overloaded = TurnError::Provider { message: "overloaded".to_owned(), status: Some(529), retryable: true };
+    world.model.will(vec![Ok(ModelEvent::Text("Well".to_owned())), Err(overloaded)]);
+    let mut stream = page.run(&world.server).await;
+    let failed = failed_run(1, &[&text("msg_1", "Well")], "provider_error", "overloaded");
+    assert_eq!(stream.lines().await, failed);
+    // Somebody says something that needs no answer.
+    let note = json!({ "parts": [{ "type": "text", "text": "by the way" }], "noReply": true });
+    assert_eq!(Answer::to(world.server.saying("t", &note)).await.status, 200);
+    let before = world.history("t").await;
+    assert_eq!(before, ["user | hi", "assistant | Well | !APIError: overloaded", "user | by the way"]);
+    // The page runs again, with nothing new.
+    world.model.will_say("Hello.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "Hello.")]));
+    // The turn is the one that it was: it knows neither what it was saying when it failed nor what came after it.
+    assert_eq!(world.model.last_shown().conversation, ["user | hi"]);
+    let history = world.history("t").await;
+    assert_eq!((&history[..3], &history[3..]), (&before[..], &["assistant | Hello. | <stop>".to_owned()][..]));
 }
 
 #[tokio::test]
