@@ -1,7 +1,11 @@
 //! A reader that leaves takes along what nobody else reads, and nothing else.
 
+use handback_core::event::SessionEvent;
+use handback_core::id::{MessageId, SessionId};
 use handback_core::model::ModelEvent;
+use handback_core::sessions::{Feed, RunEvent};
 use handback_testkit::agui::Page;
+use handback_testkit::server::until;
 use handback_testkit::{RawSocket, TestServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -32,11 +36,19 @@ impl Reader {
     }
 
     /// Says that it has gone, and waits until the server has noticed.
-    /// Gives how many bytes were on their way to it.
-    async fn leave(mut self) -> usize {
+    async fn leave(mut self) {
         self.0.socket.shutdown().await.unwrap();
-        self.0.drain().await
+        self.0.drain().await;
     }
+}
+
+/// How much text a turn has told.
+fn told(feed: &Feed) -> usize {
+    let length = |event: &RunEvent| match event {
+        RunEvent::Session(SessionEvent::Delta { delta, .. }) => delta.len(),
+        _ => 0,
+    };
+    feed.look(|events| events.iter().map(length).sum())
 }
 
 #[tokio::test]
@@ -81,15 +93,19 @@ async fn a_reader_of_an_answer_that_is_given_anew_does_not_stop_the_new_one() {
     let stalled = Reader::slow(&world.server, &input).await;
     let asked = world.model.asked().await;
     // More than fits between the server and a reader that does not read.
-    let piece = "x".repeat(16_384);
-    for _ in 0..1_000 {
+    let (piece, count) = ("x".repeat(16_384), 1_000);
+    for _ in 0..count {
         asked.say(ModelEvent::Text(piece.clone()));
     }
+    let (thread, message) = (SessionId::parse("t").unwrap(), MessageId::parse("u1").unwrap());
+    let old = world.server.app.sessions().feed_of(&thread, &message).unwrap();
+    until("all of it is told", async || told(&old) == piece.len() * count).await;
     let mut anew = world.server.agui(&input).await;
     asked.dropped().await;
     let asked = world.model.asked().await;
-    let got = stalled.leave().await;
-    assert!(got < piece.len() * 1_000, "it left in the middle");
+    assert!(!old.follow().is_alone(), "it still follows what is over");
+    drop(stalled);
+    until("the server has noticed", async || old.follow().is_alone()).await;
     asked.answer("Hello.");
     assert_eq!(anew.lines().await, run(1, &[&text("msg_1", "Hello.")]));
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);

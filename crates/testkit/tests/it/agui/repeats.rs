@@ -1,9 +1,10 @@
 //! Front ends send the whole conversation every time, and sometimes the same again: what is known stays as it is.
 
+use futures_util::future::join_all;
 use handback_core::message::TurnError;
 use handback_core::model::ModelEvent;
-use handback_testkit::Answer;
 use handback_testkit::agui::Page;
+use handback_testkit::{Answer, Scratch};
 use serde_json::json;
 
 use super::{World, call, failed_run, result, run, text};
@@ -99,6 +100,30 @@ async fn a_continuation_that_comes_twice_at_once_is_one() {
     assert_eq!(two.lines().await, run(2, &[&text("msg_1", "Once.")]));
     assert_eq!(world.model.shown().len(), 2);
     assert_eq!(world.history("t").await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_continuation_that_comes_many_times_at_once_is_one_whatever_the_store() {
+    let scratch = Scratch::new();
+    let world = World::with(|config| config.data = Some(scratch.path().to_owned())).await;
+    for round in 0..10 {
+        world.model.will_call(&[("pick", json!({}))]);
+        let mut page = Page::new(&format!("t{round}"));
+        page.say("u1", "go");
+        let stream = page.run(&world.server).await;
+        page.answer(&stream.calls("pick")[0], "five");
+        let input = page.input();
+        let shown = world.model.shown().len();
+        let streams = join_all((0..6).map(|_| world.server.agui(&input))).await;
+        world.model.asked().await.answer("Once.");
+        for mut stream in streams {
+            let lines = stream.lines().await;
+            assert_eq!(lines[1..lines.len() - 1], text("msg_1", "Once."));
+            assert_eq!(stream.last().await["type"], "RUN_FINISHED");
+        }
+        assert_eq!(world.model.shown().len(), shown + 1);
+        assert_eq!(world.history(&page.thread).await.len(), 3);
+    }
 }
 
 #[tokio::test]
