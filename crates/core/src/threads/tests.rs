@@ -1,9 +1,13 @@
 //! Runs that are started once, told to whoever follows, and kept.
 
+mod gated;
+
 use serde_json::json;
 use serde_json::value::to_raw_value;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use self::gated::GatedStore;
 use super::*;
 use crate::clock::{Clock, Time};
 use crate::limits::Limits;
@@ -14,7 +18,10 @@ use crate::store::MemoryStore;
 const NOW: Time = Time(1_767_225_600_000);
 
 async fn threads() -> (Threads, SessionId) {
-    let store = Arc::new(MemoryStore::default());
+    threads_in(Arc::new(MemoryStore::default())).await
+}
+
+async fn threads_in(store: Arc<dyn Store>) -> (Threads, SessionId) {
     let session = SessionId::parse("thread").unwrap();
     let kept = Session {
         id: session.clone(),
@@ -143,6 +150,31 @@ async fn the_end_is_kept_before_it_is_told() {
             "finished": NOW, "label": "first", "input": { "runId": "r" },
             "usage": { "input_tokens": 1, "output_tokens": 2, "requests": 3, "tool_calls": 4 } })
     );
+}
+
+#[tokio::test]
+async fn what_is_told_while_the_store_is_busy_is_kept_in_the_silence_after_it() {
+    let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(0)));
+    let (threads, session) = threads_in(Arc::new(GatedStore { kept: kept.clone(), gate: gate.clone() })).await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
+    for event in ["a", "b", "c"] {
+        teller.tell(events(&[event]));
+    }
+    // Nothing more is told: the first is being kept, and the others wait for it.
+    let stored = async || kept.run_events(&session, &run.id, 0).await.unwrap();
+    assert_eq!(teller.keep_up().now_or_never(), None);
+    assert_eq!(stored().await, events(&[]));
+    gate.add_permits(1);
+    assert_eq!(teller.keep_up().now_or_never(), None);
+    assert_eq!((stored().await, teller.is_saving()), (events(&["a"]), true));
+    gate.add_permits(1);
+    assert_eq!(teller.keep_up().now_or_never(), Some(()));
+    assert_eq!((stored().await, teller.is_saving()), (events(&["a", "b", "c"]), false));
+    // And the end comes after them.
+    gate.add_permits(1);
+    teller.finish(events(&["end"]), RunUsage::default()).await;
+    assert_eq!(stored().await, events(&["a", "b", "c", "end"]));
 }
 
 #[tokio::test]

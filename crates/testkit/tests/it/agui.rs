@@ -5,6 +5,8 @@ mod ends;
 mod held;
 mod histories;
 mod interrupts;
+mod leaving;
+mod meanwhile;
 mod ownership;
 mod pages;
 mod plain;

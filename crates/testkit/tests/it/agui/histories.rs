@@ -153,3 +153,19 @@ async fn a_message_that_is_edited_under_a_new_id_is_said_after_what_is_there() {
     let shown = world.model.last_shown().conversation;
     assert_eq!(shown, ["user | hi", "assistant | Hello.", "user | one", "assistant | First.", "user | two"]);
 }
+
+#[tokio::test]
+async fn an_answer_with_the_id_of_what_was_said_does_not_take_its_place() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.messages = vec![user("x", "hi"), assistant("x", "Hello.", &[]), user("y", "and?")];
+    world.model.will_say("Yes.");
+    page.run(&world.server).await;
+    assert_eq!(world.model.last_shown().conversation, ["user | hi", "assistant | Hello.", "user | and?"]);
+    // Nor does one with calls.
+    let mut page = Page::new("other");
+    page.messages = vec![user("x", "hi"), assistant("x", "", &[("c1", "pick", "{}")]), ran("r1", "c1", "five")];
+    world.model.will_say("Yes.");
+    page.run(&world.server).await;
+    assert_eq!(world.model.last_shown().conversation, ["user | hi", "assistant | pick {} → five"]);
+}

@@ -1,5 +1,7 @@
 //! Calls that have to be allowed: the run ends with interrupts, and the next answers them.
 
+mod mixed;
+
 use std::time::Duration;
 
 use handback_core::policy::Permission;
@@ -262,6 +264,9 @@ async fn an_answer_that_cannot_be_read_answers_nothing() {
         json!({ "approved": "yes" }),
         json!("yes"),
         json!([]),
+        // The fields in their order are no object.
+        json!([true]),
+        json!([true, {}, "because", true]),
         json!({ "approved": true, "editedArgs": [] }),
     ];
     for payload in payloads {

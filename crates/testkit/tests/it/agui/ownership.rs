@@ -1,5 +1,6 @@
 //! Whose a thread is: its client's, or nobody's; others do not get at it.
 
+use handback_server::config::Agent;
 use handback_testkit::agui::{Page, refused};
 use handback_testkit::keys::{self, seconds_from_now, token};
 use handback_testkit::{AguiStream, Answer};
@@ -107,6 +108,30 @@ async fn a_token_for_one_thread_uses_that_alone() {
     AguiStream::open(posting(&world, "/agui", &bound), &of_nobody("t", "u1")).await.last().await;
     refused(posting(&world, "/agui", &bound).json(&of_nobody("u", "u1"))).await.must_fail(403, "FORBIDDEN");
     assert_eq!(world.server.get("/session").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_for_anothers_thread_makes_no_run_in_it() {
+    let world = World::with(|config| {
+        keys::protect(config);
+        config.agents.insert("cook".to_owned(), Agent::default());
+    })
+    .await;
+    world.model.will_say("Mine.");
+    AguiStream::open(posting(&world, "/agui", &token_of("tab")), &of_nobody("t", "u1")).await.last().await;
+    let bound = |client: &str| token(&json!({ "clientID": client, "sessionID": "t", "exp": seconds_from_now(60) }));
+    let make = async |room: &str, token: &str| {
+        Answer::to(posting(&world, &format!("/api/v1/rooms/{room}/agui"), token).json(&json!({}))).await
+    };
+    for room in ["default", "cook"] {
+        let answer = make(room, &bound("other")).await;
+        assert_eq!((answer.status, answer.body["detail"].is_string()), (403, true), "{room}: {answer:?}");
+    }
+    // Nor does its owner's, in another room.
+    let answer = make("cook", &bound("tab")).await;
+    assert_eq!((answer.status, answer.body["detail"].is_string()), (400, true), "{answer:?}");
+    assert_eq!(world.server.get("/api/v1/rooms/default/agui/t").await.body["runs"], json!({}));
+    assert_eq!(make("default", &bound("tab")).await.status, 200);
 }
 
 #[tokio::test]

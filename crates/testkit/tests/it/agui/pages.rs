@@ -1,5 +1,7 @@
 //! Calls that are the page's own: the run ends with them, and the next brings the results.
 
+use handback_core::message::TurnError;
+use handback_core::model::ModelEvent;
 use handback_testkit::agui::{Generation, Page, result as ran};
 use handback_testkit::model::called;
 use serde_json::{Value, json};
@@ -237,4 +239,53 @@ async fn the_tools_are_those_of_each_run() {
     world.model.will_say("Done.");
     page.run(&world.server).await;
     assert_eq!(world.model.last_shown().results, ["zoomed", "There is no tool `pick`. There is: list_tools, zoom"]);
+}
+
+#[tokio::test]
+async fn context_and_model_are_those_of_each_run() {
+    let world = World::start().await;
+    let context = |entries: &str| json!([{ "description": "The list", "value": entries }]);
+    let mut page = Page::new("t");
+    page.say("u1", "go");
+    page.more = json!({ "context": context("empty") });
+    world.model.will_call(&[("pick", json!({}))]);
+    let stream = page.run(&world.server).await;
+    let first = world.model.last_shown();
+    assert_eq!((first.model.as_str(), first.system.as_deref()), ("one", Some("The list: empty")));
+    // What the page has run has changed it.
+    page.answer(&stream.calls("pick")[0], "one entry more");
+    page.more = json!({ "context": context("one entry"), "forwardedProps": { "model": "fake/two" } });
+    world.model.will(vec![Err(TurnError::Other("broken".to_owned()))]);
+    page.run(&world.server).await;
+    let second = world.model.last_shown();
+    assert_eq!((second.model.as_str(), second.system.as_deref()), ("two", Some("The list: one entry")));
+    // And when it is tried again.
+    page.more = json!({ "context": context("two entries") });
+    world.model.will_say("Done.");
+    page.run(&world.server).await;
+    let third = world.model.last_shown();
+    assert_eq!((third.model.as_str(), third.system.as_deref()), ("one", Some("The list: two entries")));
+    assert_eq!(third.results, ["one entry more"]);
+}
+
+#[tokio::test]
+async fn a_result_may_stand_right_behind_the_message_with_its_call() {
+    let world = World::start().await;
+    let mut says = called(&[("pick", r#"{"n":1}"#.to_owned())]);
+    says.insert(says.len() - 1, Ok(ModelEvent::Text("Please pick.".to_owned())));
+    world.model.will(says);
+    let mut page = Page::new("t");
+    page.say("u1", "go");
+    let stream = page.run(&world.server).await;
+    let roles = |page: &Page| page.messages.iter().map(|message| message["role"].clone()).collect::<Vec<_>>();
+    assert_eq!(roles(&page), ["user", "assistant", "assistant"]);
+    page.answer(&stream.calls("pick")[0], "five");
+    page.messages.swap(2, 3);
+    assert_eq!(roles(&page), ["user", "assistant", "tool", "assistant"]);
+    let input = page.input();
+    world.model.will_say("It is five.");
+    let lines = world.server.agui(&input).await.lines().await;
+    assert_eq!(lines, run(2, &[&text("msg_1", "It is five.")]));
+    assert_eq!(world.model.last_shown().results, ["five"]);
+    assert_eq!(world.model.shown().len(), 2);
 }

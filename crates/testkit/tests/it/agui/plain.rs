@@ -213,6 +213,21 @@ async fn instructions_and_context_reach_the_model_beside_the_agents_own() {
 }
 
 #[tokio::test]
+async fn instructions_are_the_runs_and_not_kept_with_every_message() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.messages.push(json!({ "id": "s1", "role": "system", "content": "You are a cook." }));
+    for number in 0..5 {
+        page.say(&format!("u{number}"), "hi");
+    }
+    world.model.will_say("Hello.");
+    page.run(&world.server).await;
+    assert_eq!(world.model.last_shown().system.as_deref(), Some("You are a cook."));
+    let stored = json!(world.server.messages("t").await).to_string();
+    assert!(!stored.contains("cook"), "{stored}");
+}
+
+#[tokio::test]
 async fn the_application_may_choose_the_model() {
     let world = World::start().await;
     let mut page = Page::new("t");

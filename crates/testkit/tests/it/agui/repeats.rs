@@ -1,7 +1,10 @@
 //! Front ends send the whole conversation every time, and sometimes the same again: what is known stays as it is.
 
+use futures_util::future::join_all;
 use handback_core::message::TurnError;
+use handback_core::model::ModelEvent;
 use handback_testkit::agui::Page;
+use handback_testkit::{Answer, Scratch};
 use serde_json::json;
 
 use super::{World, call, failed_run, result, run, text};
@@ -99,6 +102,30 @@ async fn a_continuation_that_comes_twice_at_once_is_one() {
     assert_eq!(world.history("t").await.len(), 3);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_continuation_that_comes_many_times_at_once_is_one_whatever_the_store() {
+    let scratch = Scratch::new();
+    let world = World::with(|config| config.data = Some(scratch.path().to_owned())).await;
+    for round in 0..10 {
+        world.model.will_call(&[("pick", json!({}))]);
+        let mut page = Page::new(&format!("t{round}"));
+        page.say("u1", "go");
+        let stream = page.run(&world.server).await;
+        page.answer(&stream.calls("pick")[0], "five");
+        let input = page.input();
+        let shown = world.model.shown().len();
+        let streams = join_all((0..6).map(|_| world.server.agui(&input))).await;
+        world.model.asked().await.answer("Once.");
+        for mut stream in streams {
+            let lines = stream.lines().await;
+            assert_eq!(lines[1..lines.len() - 1], text("msg_1", "Once."));
+            assert_eq!(stream.last().await["type"], "RUN_FINISHED");
+        }
+        assert_eq!(world.model.shown().len(), shown + 1);
+        assert_eq!(world.history(&page.thread).await.len(), 3);
+    }
+}
+
 #[tokio::test]
 async fn the_same_message_again_is_answered_anew() {
     let world = World::start().await;
@@ -123,6 +150,30 @@ async fn a_message_whose_answer_failed_is_answered_anew() {
     world.model.will_say("Hello.");
     assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Hello.")]));
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_tried_again_forgets_nothing() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    let overloaded = TurnError::Provider { message: "overloaded".to_owned(), status: Some(529), retryable: true };
+    world.model.will(vec![Ok(ModelEvent::Text("Well".to_owned())), Err(overloaded)]);
+    let mut stream = page.run(&world.server).await;
+    let failed = failed_run(1, &[&text("msg_1", "Well")], "provider_error", "overloaded");
+    assert_eq!(stream.lines().await, failed);
+    // Somebody says something that needs no answer.
+    let note = json!({ "parts": [{ "type": "text", "text": "by the way" }], "noReply": true });
+    assert_eq!(Answer::to(world.server.saying("t", &note)).await.status, 200);
+    let before = world.history("t").await;
+    assert_eq!(before, ["user | hi", "assistant | Well | !APIError: overloaded", "user | by the way"]);
+    // The page runs again, with nothing new.
+    world.model.will_say("Hello.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&text("msg_1", "Hello.")]));
+    // The turn is the one that it was: it knows neither what it was saying when it failed nor what came after it.
+    assert_eq!(world.model.last_shown().conversation, ["user | hi"]);
+    let history = world.history("t").await;
+    assert_eq!((&history[..3], &history[3..]), (&before[..], &["assistant | Hello. | <stop>".to_owned()][..]));
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@ mod restarting;
 
 use handback_server::config::Agent;
 use handback_testkit::agui::{Page, refused};
+use handback_testkit::server::PATIENCE;
 use handback_testkit::tidy::Tidier;
-use handback_testkit::{AguiStream, Answer, TestServer};
+use handback_testkit::{AguiStream, Answer, Scratch, TestServer};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -242,6 +243,43 @@ async fn a_thread_that_is_deleted_is_gone_with_its_runs() {
     detail(&refused(thread.starting(&world.server).json(&input)).await, 404);
     world.server.get(THREADS).await.must_be(200, &json!({ "threads": [] }));
     assert_eq!(world.server.get("/session").await.body, json!([]));
+}
+
+#[tokio::test]
+async fn a_thread_that_is_deleted_while_its_run_is_started_does_not_come_back() {
+    let scratch = Scratch::new();
+    let world = World::with(|config| {
+        with_rooms(config);
+        config.data = Some(scratch.path().to_owned());
+    })
+    .await;
+    let threads = "/api/v1/rooms/cook/agui";
+    // Nobody says when the one meets the other: they are begun at many distances from each other.
+    for distance in 0..60 {
+        let made = world.server.post(threads, json!({})).await.body;
+        let id = made["thread_id"].as_str().unwrap();
+        let run = made["runs"].as_object().unwrap().keys().next().unwrap();
+        let mut page = Page::new(id);
+        page.say("u1", "hi");
+        page.more = json!({ "runId": run });
+        let path = format!("{threads}/{id}");
+        let starting = world.server.request(Method::POST, &format!("{path}/{run}")).json(&page.input());
+        let start = async { starting.send().await.unwrap().text().await.unwrap() };
+        let delete = async {
+            for _ in 0..distance {
+                tokio::task::yield_now().await;
+            }
+            world.server.delete(&path, json!({})).await.status
+        };
+        let both = async { tokio::join!(start, delete) };
+        let (told, deleted) = tokio::time::timeout(PATIENCE, both).await.expect("the run ends with its thread");
+        assert_eq!(deleted, 204);
+        assert!(!told.contains("RUN_FINISHED"), "{told}");
+        assert_eq!(world.server.get(&format!("/session/{id}")).await.status, 404, "{told}");
+        detail(&world.server.get(&path).await, 404);
+    }
+    // It was never answered by anybody but the cook.
+    assert!(world.model.shown().iter().all(|shown| shown.system.as_deref() == Some("You cook.")));
 }
 
 #[tokio::test]
