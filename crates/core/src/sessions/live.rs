@@ -56,6 +56,11 @@ impl Live {
         }
     }
 
+    /// How many prompts wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// What the turn that answers a message tells.
     pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
         let waiting = self.queue.iter().filter_map(|queued| queued.feed.as_ref());

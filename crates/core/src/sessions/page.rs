@@ -186,6 +186,15 @@ impl Sessions {
         self.lock().get(id)?.feed_of(user)
     }
 
+    /// Whether another prompt may wait in a session, or is run at once.
+    pub fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
+        let most = self.hub().limits().queued_prompts;
+        match self.lock().get(id).is_some_and(|live| live.waiting() >= most) {
+            true => Err(SessionError::QueueFull(most)),
+            false => Ok(()),
+        }
+    }
+
     /// Whether there is a message of that id in a session.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
         Ok(self.store().has_message(id, message).await?)

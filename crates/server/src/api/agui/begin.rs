@@ -275,6 +275,8 @@ impl Beginning<'_> {
             }
         }
         let Some((last, earlier)) = unsaid.split_first() else { return Ok(None) };
+        // Nothing of it is said if the last cannot be.
+        self.sessions().must_have_room(&self.session.id)?;
         for said in earlier.iter().rev() {
             self.sessions().prompt(&self.session, self.prompt_of(said.clone(), false)).await?;
         }

