@@ -232,6 +232,20 @@ async fn several_messages_are_said_and_the_last_is_answered() {
 }
 
 #[tokio::test]
+async fn what_stands_before_a_known_message_is_not_said_after_it() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    world.model.will_say("Hello.");
+    page.clone().run(&world.server).await;
+    // The user's message again, with one before it that nobody has seen.
+    page.messages.insert(0, handback_testkit::agui::user("u0", "before"));
+    world.model.will_say("Good day.");
+    assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Good day.")]));
+    assert_eq!(world.history("t").await, ["user | hi", "assistant | Good day. | <stop>"]);
+}
+
+#[tokio::test]
 async fn a_run_that_begins_while_another_is_under_way_waits_for_it() {
     let world = World::start().await;
     let mut page = Page::new("t");
