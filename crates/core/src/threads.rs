@@ -1,7 +1,7 @@
 //! The runs of threads: each is started once, and what it tells is kept and given to whoever follows it, however late.
 //!
-//! A thread is a session. What a run tells are texts of whatever protocol it speaks, numbered from 0. While it is under
-//! way they are here as well as in the store; when its end is told, everything is in the store.
+//! A thread is a session. What a run tells are texts of whatever protocol it speaks, numbered from 0. Each is in the store
+//! before anybody sees it, so that its number means the same after a restart.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +38,16 @@ struct Log {
 #[derive(Default)]
 struct Told {
     events: Vec<Arc<str>>,
+    /// How many of them can be seen: those that are kept.
+    shown: usize,
     is_over: bool,
+}
+
+impl Told {
+    /// What can be seen, from that number on.
+    fn seen(&self, from: usize) -> &[Arc<str>] {
+        self.events.get(from..self.shown).unwrap_or_default()
+    }
 }
 
 /// Why a run is not started.
@@ -106,7 +115,7 @@ impl Threads {
     pub async fn events(&self, session: &SessionId, run: &RunId) -> Result<Vec<Arc<str>>, StoreError> {
         let log = self.lock().get(&(session.clone(), run.clone())).cloned();
         match log {
-            Some(log) => Ok(log.lock().events.clone()),
+            Some(log) => Ok(log.lock().seen(0).to_vec()),
             None => self.store().run_events(session, run, 0).await,
         }
     }
@@ -146,12 +155,13 @@ impl Threads {
             Some(log) => log,
             None => {
                 let events = self.store().run_events(session, run, 0).await?;
-                Arc::new(Log { told: Mutex::new(Told { events, is_over: true }), more: Notify::new() })
+                let told = Told { shown: events.len(), events, is_over: true };
+                Arc::new(Log { told: Mutex::new(told), more: Notify::new() })
             }
         };
         let next = {
             let told = log.lock();
-            from.min(told.events.len().saturating_sub(usize::from(told.is_over)))
+            from.min(told.shown.saturating_sub(usize::from(told.is_over)))
         };
         Ok(RunFollower { log, next })
     }
@@ -176,10 +186,20 @@ impl Log {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, events: Vec<Arc<str>>, is_over: bool) {
+    /// Shows so many events.
+    fn show(&self, shown: usize) {
         let mut told = self.lock();
-        told.events.extend(events);
-        told.is_over = is_over;
+        told.shown = told.shown.max(shown);
+        drop(told);
+        self.more.notify_waiters();
+    }
+
+    /// Shows everything, and that it is over.
+    fn end(&self, last: Vec<Arc<str>>) {
+        let mut told = self.lock();
+        told.events.extend(last);
+        told.shown = told.events.len();
+        told.is_over = true;
         drop(told);
         self.more.notify_waiters();
     }
@@ -218,14 +238,21 @@ impl Teller {
         &self.run
     }
 
-    /// Tells events. Nothing waits for them to be kept; [`Teller::keep_up`] sees to that.
+    /// Tells events: they are seen when they are kept, which [`Teller::keep_up`] sees to where it takes its time.
     pub fn tell(&mut self, events: Vec<Arc<str>>) {
-        self.under_way.log.tell(events, false);
-        if let Some((_, saving)) = &mut self.saving {
-            let Some(saved) = saving.now_or_never() else { return };
+        self.under_way.log.lock().events.extend(events);
+        self.look_at_save();
+        if self.saving.is_none() {
+            self.save();
+            self.look_at_save();
+        }
+    }
+
+    /// Notes that a save has ended, if it has.
+    fn look_at_save(&mut self) {
+        if let Some(saved) = self.saving.as_mut().and_then(|(_, saving)| saving.now_or_never()) {
             self.saved(saved);
         }
-        self.save();
     }
 
     /// Keeps what was told while an earlier save was under way. Ends when everything is kept; safe to drop while it waits.
@@ -253,11 +280,13 @@ impl Teller {
     }
 
     fn saved(&mut self, saved: Result<(), StoreError>) {
-        match (saved, self.saving.take()) {
-            (Ok(()), Some((kept, _))) => self.kept = kept,
-            (Ok(()), None) => {}
-            (Err(error), _) => unkept(&self.run, &error),
+        let Some((known, _)) = self.saving.take() else { return };
+        match saved {
+            Ok(()) => self.kept = known,
+            Err(error) => unkept(&self.run, &error),
         }
+        // What cannot be kept is seen all the same: the run goes on.
+        self.under_way.log.show(known);
     }
 
     fn append(&self, events: Vec<Arc<str>>) -> StoreFuture<()> {
@@ -275,7 +304,7 @@ impl Teller {
             }
         }
         self.last_words = None;
-        self.under_way.log.tell(events, true);
+        self.under_way.log.end(events);
     }
 
     /// Keeps the end of the run.
@@ -310,7 +339,7 @@ impl Drop for Teller {
         };
         let hub = &self.under_way.threads.0.hub;
         hub.0.tasks.spawn_on(keeping, &hub.0.runtime);
-        self.under_way.log.tell(vec![last_words], true);
+        self.under_way.log.end(vec![last_words]);
     }
 }
 
@@ -335,7 +364,7 @@ impl RunFollower {
             more.as_mut().enable();
             {
                 let told = self.log.lock();
-                if let Some(event) = told.events.get(self.next) {
+                if let Some(event) = told.seen(self.next).first() {
                     self.next += 1;
                     return Some((self.next - 1, event.clone()));
                 }

@@ -153,24 +153,29 @@ async fn the_end_is_kept_before_it_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_told_while_the_store_is_busy_is_kept_in_the_silence_after_it() {
+async fn what_is_told_while_the_store_is_busy_is_kept_and_then_seen() {
     let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(0)));
     let (threads, session) = threads_in(Arc::new(GatedStore { kept: kept.clone(), gate: gate.clone() })).await;
     let run = threads.create(&session, None, None).await.unwrap();
     let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
+    let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
     for event in ["a", "b", "c"] {
         teller.tell(events(&[event]));
     }
     // Nothing more is told: the first is being kept, and the others wait for it.
     let stored = async || kept.run_events(&session, &run.id, 0).await.unwrap();
     assert_eq!(teller.keep_up().now_or_never(), None);
-    assert_eq!(stored().await, events(&[]));
+    // What is not kept is not seen either.
+    assert_eq!((stored().await, heard(&mut follower)), (events(&[]), vec![]));
+    assert_eq!(threads.events(&session, &run.id).await.unwrap(), events(&[]));
     gate.add_permits(1);
     assert_eq!(teller.keep_up().now_or_never(), None);
     assert_eq!((stored().await, teller.is_saving()), (events(&["a"]), true));
+    assert_eq!(heard(&mut follower), numbered(0, &["a"]));
     gate.add_permits(1);
     assert_eq!(teller.keep_up().now_or_never(), Some(()));
     assert_eq!((stored().await, teller.is_saving()), (events(&["a", "b", "c"]), false));
+    assert_eq!(heard(&mut follower), numbered(1, &["b", "c"]));
     // And the end comes after them.
     gate.add_permits(1);
     teller.finish(events(&["end"]), RunUsage::default()).await;
