@@ -213,6 +213,12 @@ pub fn depth(text: &str) -> usize {
     deepest
 }
 
+/// An object with nothing in it.
+pub fn empty_object() -> Box<RawValue> {
+    // A map can always be written.
+    serde_json::value::to_raw_value(&serde_json::Map::new()).unwrap_or_default()
+}
+
 /// The same JSON on one line: in JSON a line break can only be white space, and an SSE frame must not have any.
 pub fn one_line(source: Box<RawValue>) -> Box<RawValue> {
     let text = source.get();

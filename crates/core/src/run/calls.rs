@@ -21,7 +21,7 @@ use crate::id::{CallId, ClientId, MessageId, PermissionId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
 use crate::permission::Reply;
 use crate::policy::Permission;
-use crate::schema::{depth, one_line};
+use crate::schema::{depth, empty_object, one_line};
 use crate::sessions::Sessions;
 use crate::tool::{Executor, Tool, ToolSpec};
 use crate::toolbox::{Before, HookedCall, Invocation, Offered, Place, ServerTool, guarded};
@@ -342,11 +342,6 @@ fn refused(refusal: Refusal) -> String {
         }
         other => format!("The call was not made: {other}"),
     }
-}
-
-/// The input of a call whose arguments cannot be shown.
-pub(super) fn empty_object() -> Box<RawValue> {
-    serde_json::value::to_raw_value(&serde_json::Map::new()).unwrap_or_default()
 }
 
 fn short(text: &str) -> String {

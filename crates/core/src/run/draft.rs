@@ -318,7 +318,7 @@ impl Draft {
                 ToolState::Done { .. } => continue,
                 // The page will say what came of it, unless the turn did not get that far.
                 ToolState::Yielded { .. } if error.is_none() => continue,
-                ToolState::Pending { .. } => (super::calls::empty_object(), now),
+                ToolState::Pending { .. } => (crate::schema::empty_object(), now),
                 ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
             let reason = error.as_ref().map_or("The turn ended", TurnError::message);

@@ -19,6 +19,7 @@ mod decode;
 mod earlier;
 mod encode;
 mod go_on;
+mod interrupt;
 mod resume;
 mod routes;
 mod run;

@@ -24,9 +24,6 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::transport::sse::{self, Next};
 
-/// A comment, which readers pass over.
-const KEEP_ALIVE: &str = ": keep-alive\n\n";
-
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(events))
@@ -48,7 +45,7 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
         closing: Box::pin(app.closing().clone().cancelled_owned()),
         principal,
     };
-    sse::response(source, KEEP_ALIVE, interval, lifetime)
+    sse::response(source, sse::KEEP_ALIVE, interval, lifetime)
 }
 
 struct Listener {

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use handback_core::Hub;
+use handback_core::event::SessionEvent;
 use handback_core::id::{MessageId, ToolName};
 use handback_core::message::{Message, Part, PartBody, Role};
+use handback_core::sessions::{Feed, RunEvent};
 use handback_core::tool::{Effect, ToolSpec};
 use handback_core::toolbox::Offered;
 use handback_wire::error::ErrorCode;
@@ -75,4 +77,11 @@ pub(super) fn known(stored: &[Arc<Message>], calls: &HashSet<&str>) -> Option<Kn
 /// The answers to a user's message.
 pub(super) fn answers(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
     stored.into_iter().filter(|message| message.answers() == Some(user)).collect()
+}
+
+/// Whether a turn has told of a message.
+pub(super) fn has_told(feed: &Feed, id: &MessageId) -> bool {
+    let is_it =
+        |event: &RunEvent| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id);
+    feed.look(|told| told.iter().any(is_it))
 }

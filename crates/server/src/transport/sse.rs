@@ -12,6 +12,9 @@ use http_body::Frame;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 
+/// A comment, which readers pass over.
+pub const KEEP_ALIVE: &str = ": keep-alive\n\n";
+
 /// Where frames come from.
 pub trait Source {
     /// The next frame, rendered when the connection can take it.

@@ -37,7 +37,7 @@ impl Cost {
 /// Tokens, where those of reasoning and of caches are parts of the totals.
 fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
     let some = |tokens: u64| (tokens > 0).then_some(tokens);
-    let (input, output) = (read(used), written(used));
+    let (input, output) = (tokens_read(used), tokens_written(used));
     TokenUsage {
         provider: Some(model.provider.to_string()),
         model: Some(model.model.to_string()),
@@ -51,11 +51,11 @@ fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
 }
 
 /// All tokens that were read.
-pub(super) fn read(used: &Usage) -> u64 {
+pub(super) fn tokens_read(used: &Usage) -> u64 {
     used.input + used.cache_read + used.cache_write
 }
 
 /// All tokens that were written.
-pub(super) fn written(used: &Usage) -> u64 {
+pub(super) fn tokens_written(used: &Usage) -> u64 {
     used.output + used.reasoning
 }

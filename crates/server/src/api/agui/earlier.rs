@@ -10,9 +10,9 @@ use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, Usage, UserMessage,
 };
-use handback_core::schema::{depth, one_line};
+use handback_core::schema::{depth, empty_object, one_line};
 use handback_wire::agui;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::decode::{self, History};
 use crate::problem::Problem;
@@ -140,8 +140,4 @@ impl Importing<'_> {
         }
         self.messages
     }
-}
-
-fn empty_object() -> Box<RawValue> {
-    to_raw_value(&serde_json::Map::new()).unwrap_or_default()
 }

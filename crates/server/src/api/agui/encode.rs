@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use handback_core::call::Attachment;
 use handback_core::event::{Field, SessionEvent};
@@ -13,13 +13,12 @@ use handback_core::id::{CallId, MessageId, PartId, PermissionId};
 use handback_core::message::{Message, Part, PartBody, Role, ToolPart, ToolState, TurnError};
 use handback_core::permission::Ask;
 use handback_core::sessions::RunEvent;
-use handback_wire::agui::{
-    self, Body, Content, Interrupt, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, ToolRole,
-};
-use serde_json::{Map, Value, json};
+use handback_wire::agui::{self, Body, Content, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, ToolRole};
+use serde_json::json;
 
 use super::cost::Cost;
 use super::decode::Input;
+use super::interrupt;
 
 /// Writes a turn as events.
 pub(super) struct Encoder {
@@ -413,7 +412,7 @@ impl Encoder {
             Some(Failure { code: CANCELLED, .. }) if self.speaks_1_0 => finished(Some(Outcome::Cancelled)),
             Some(Failure { code, message }) => Body::RunError { message, code: Some(code.to_owned()), usage },
             None if self.waits_for_user() => {
-                let interrupts = self.asks.iter().map(|ask| interrupt(ask, self.approval_timeout)).collect();
+                let interrupts = self.asks.iter().map(|ask| interrupt::of(ask, self.approval_timeout)).collect();
                 finished(Some(Outcome::Interrupt { interrupts }))
             }
             None => {
@@ -460,47 +459,6 @@ fn failure(error: &TurnError, is_serving: bool) -> Failure {
         TurnError::Other(_) => "run_failed",
     };
     Failure { code, message: error.message().to_owned() }
-}
-
-/// A question as an interrupt.
-fn interrupt(ask: &Ask, approval_timeout: Duration) -> Interrupt {
-    let expires = SystemTime::from(ask.created) + approval_timeout;
-    Interrupt {
-        id: ask.id.to_string(),
-        reason: "tool_call".to_owned(),
-        message: Some(format!("Allow {} with {}?", ask.call.tool.id, shortened(ask.call.input.get()))),
-        tool_call_id: Some(ask.call.call.to_string()),
-        response_schema: response_schema(),
-        expires_at: Some(humantime::format_rfc3339_millis(expires).to_string()),
-        metadata: None,
-        subagent_run_id: None,
-    }
-}
-
-/// Characters of an input in a question.
-const SHOWN: usize = 200;
-
-fn shortened(text: &str) -> String {
-    let shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() { format!("{shown}…") } else { shown }
-}
-
-/// What the answer to an interrupt looks like.
-fn response_schema() -> Option<Map<String, Value>> {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "approved": {"type": "boolean", "description": "Whether the call may be made"},
-            "editedArgs": {"type": "object", "description": "Arguments in place of the model's"},
-            "reason": {"type": "string", "description": "Why it may not, for the model"},
-            "always": {"type": "boolean", "description": "Whether all calls of this tool in this thread may be made"},
-        },
-        "required": ["approved"],
-    });
-    match schema {
-        Value::Object(schema) => Some(schema),
-        _ => None,
-    }
 }
 
 /// A file that belongs to a result.

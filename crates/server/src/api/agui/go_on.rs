@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use handback_core::event::SessionEvent;
 use handback_core::id::MessageId;
 use handback_core::message::{Message, PartBody, Role, Session};
-use handback_core::sessions::{Feed, RunEvent, SessionError, Sessions};
+use handback_core::sessions::{SessionError, Sessions};
 use handback_wire::error::ErrorCode;
 
 use super::begin::{Beginning, nothing_new};
@@ -79,7 +78,9 @@ impl Beginning<'_> {
             return Err(Problem::new(ErrorCode::Conflict, problem));
         }
         let mut encoder = self.encoder();
-        if let Some(feed) = self.sessions().feed_of(&self.session.id, &user.id).filter(|feed| has_told(feed, &last)) {
+        if let Some(feed) =
+            self.sessions().feed_of(&self.session.id, &user.id).filter(|feed| page::has_told(feed, &last))
+        {
             // It is not done, and goes on when it is. The front end knows it up to its calls.
             encoder.pass_over(Point::Calls(last));
             let turn = Turn::new(self.app, user, &feed, self.reader);
@@ -101,13 +102,6 @@ impl Beginning<'_> {
         let prompted = self.sessions().try_again(&self.session, &user, self.audience())?;
         Ok(self.run_of(prompted))
     }
-}
-
-/// Whether a turn has told of a message.
-fn has_told(feed: &Feed, id: &MessageId) -> bool {
-    let is_it =
-        |event: &RunEvent| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id);
-    feed.look(|told| told.iter().any(is_it))
 }
 
 /// What the user said last, if its turn failed or was stopped.

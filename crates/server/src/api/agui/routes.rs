@@ -28,8 +28,6 @@ use crate::config::OnDisconnect;
 use crate::problem::Problem;
 use crate::transport::sse::{self, Next};
 
-/// A comment, which readers pass over.
-pub(super) const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// At most this long a stream is silent.
 pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
@@ -98,7 +96,7 @@ async fn start(
     let run = app.begin_apart(beginning).await.unwrap_or_else(|_| Err(Problem::interrupted()))?;
     let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(sse::response(Frames { events: Box::pin(events) }, KEEP_ALIVE, silence, None))
+    Ok(sse::response(Frames { events: Box::pin(events) }, sse::KEEP_ALIVE, silence, None))
 }
 
 /// What a front end can expect of the default agent

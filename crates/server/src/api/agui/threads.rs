@@ -26,9 +26,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::begin;
-use super::cost::{read, written};
+use super::cost::{tokens_read, tokens_written};
 use super::decode::{self, Input};
-use super::routes::{KEEP_ALIVE, LONGEST_SILENCE};
+use super::routes::LONGEST_SILENCE;
 use super::run::{Reader, Run};
 use crate::api::client_tools::encode::json;
 use crate::api::session::{client_header, must_own};
@@ -238,7 +238,7 @@ async fn execute(
     let expires = lifetime.map(|lifetime| Box::pin(tokio::time::sleep(lifetime)));
     let frames = Frames { run: id, events: Box::pin(events), expires, is_over: false };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(sse::response(frames, KEEP_ALIVE, silence, None))
+    Ok(sse::response(frames, sse::KEEP_ALIVE, silence, None))
 }
 
 /// Starts a run on a task of its own: it is begun as a whole, and goes on, whether or not its reader leaves.
@@ -317,8 +317,8 @@ async fn drive(mut run: Run, mut teller: Teller) {
 fn usage(run: &Run) -> RunUsage {
     let cost = run.cost();
     RunUsage {
-        input_tokens: cost.models.iter().map(|(_, used)| read(used)).sum(),
-        output_tokens: cost.models.iter().map(|(_, used)| written(used)).sum(),
+        input_tokens: cost.models.iter().map(|(_, used)| tokens_read(used)).sum(),
+        output_tokens: cost.models.iter().map(|(_, used)| tokens_written(used)).sum(),
         requests: cost.requests,
         tool_calls: cost.calls,
     }

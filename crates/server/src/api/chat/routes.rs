@@ -281,7 +281,7 @@ fn from_beginning(
     // What is being answered now is in the feed.
     answers.retain(|answer| {
         let is_complete = matches!(&answer.role, Role::Assistant(said) if said.completed.is_some());
-        is_complete && !stream::has_message(feed, &answer.id)
+        is_complete && !page::has_told(feed, &answer.id)
     });
     stream::response(app, principal, encoder.knowing(stream::settled(feed)), &answers, Some(feed))
 }

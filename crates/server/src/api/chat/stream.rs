@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_core::event::SessionEvent;
-use handback_core::id::{MessageId, PermissionId};
+use handback_core::id::PermissionId;
 use handback_core::message::{Message, PartBody, ToolPart, ToolState};
 use handback_core::sessions::{Feed, RunEvent};
 
@@ -17,9 +17,6 @@ use super::encode::{Encoder, Settled};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::transport::sse::{self, Next};
-
-/// A comment, which readers pass over.
-const KEEP_ALIVE: &str = ": keep-alive\n\n";
 
 /// Streams a turn: first these messages, which are complete, then what the turn tells, if one is under way.
 pub(super) fn response(
@@ -41,7 +38,7 @@ pub(super) fn response(
     };
     let source = Turn { encoder, events, is_over: false };
     let lifetime = principal.lifetime(app.hub().clock().now());
-    let mut response = sse::response(source, KEEP_ALIVE, app.config().client_tools.keepalive_interval, lifetime);
+    let mut response = sse::response(source, sse::KEEP_ALIVE, app.config().client_tools.keepalive_interval, lifetime);
     response.headers_mut().insert("x-vercel-ai-ui-message-stream", HeaderValue::from_static("v1"));
     response
 }
@@ -63,13 +60,6 @@ pub(super) fn settled(feed: &Feed) -> Settled {
         }
     });
     settled
-}
-
-/// Whether a turn has told of a message.
-pub(super) fn has_message(feed: &Feed, id: &MessageId) -> bool {
-    let is_it =
-        |event: &RunEvent| matches!(event, RunEvent::Session(SessionEvent::Message(message)) if message.id == *id);
-    feed.look(|told| told.iter().any(is_it))
 }
 
 /// Whether a turn has asked a question.

@@ -7,6 +7,7 @@ use handback_core::call::{Attachment, CallState, Outcome, Success};
 use handback_core::delegate::{Callee, NewCall, Origin};
 use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::policy::Permission;
+use handback_core::schema::empty_object;
 use handback_core::schema::{SchemaError, depth, one_line};
 use handback_core::tool::{Effect, ToolSpec};
 use handback_wire::client_tools as wire;
@@ -79,10 +80,6 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
         origin: Origin::Application,
         permission: Permission::Allow,
     })
-}
-
-fn empty_object() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 #[derive(Deserialize)]

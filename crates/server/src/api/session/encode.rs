@@ -10,10 +10,11 @@ use handback_core::message::{
 };
 use handback_core::permission::{Ask, Reply};
 use handback_core::policy::Permission;
+use handback_core::schema::empty_object;
 use handback_core::toolbox::{Offered, Place};
 use handback_wire::event as events;
 use handback_wire::session as wire;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 /// A session.
 pub(crate) fn session(session: &Session) -> wire::Session {
@@ -205,10 +206,6 @@ fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
 /// A text as it is, other JSON as it is written.
 fn text_of(json: &RawValue) -> String {
     serde_json::from_str(json.get()).unwrap_or_else(|_| json.get().to_owned())
-}
-
-fn empty_object() -> Box<RawValue> {
-    to_raw_value(&serde_json::Map::new()).unwrap_or_default()
 }
 
 /// A tool that the model is offered.
