@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::permission::OpenAsk;
 use crate::tool::Tool;
 
@@ -379,6 +379,8 @@ pub(crate) struct Call {
     pub(crate) head: Arc<CallHead>,
     /// The order of calls: earlier ones are offered first.
     pub(crate) number: u64,
+    /// The connection that the call is offered to as long as it is there.
+    pub(crate) preferred: Option<ConnectionName>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
     pub(crate) last_offer: Option<LastOffer>,
@@ -395,12 +397,14 @@ impl Call {
     pub(crate) fn new(
         head: Arc<CallHead>,
         number: u64,
+        preferred: Option<ConnectionName>,
         waiter: oneshot::Sender<Arc<FinishedCall>>,
         now: Instant,
     ) -> Self {
         Self {
             head,
             number,
+            preferred,
             stage: Stage::AwaitingApproval,
             attempt: 1,
             last_offer: None,

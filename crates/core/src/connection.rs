@@ -18,7 +18,7 @@ use crate::table::{Attach, Next};
 pub struct Opening {
     /// Whose connection it is.
     pub client: ClientId,
-    /// Its name; an older connection of that name is superseded.
+    /// Its name; an older connection of that name, limited to the same session or to none, is superseded.
     pub name: Option<ConnectionName>,
     /// How long the client's tools and calls stay when it closes; clamped to the limit.
     pub grace: Duration,
@@ -77,7 +77,7 @@ impl Hub {
             client: client.clone(),
             name,
             grace: grace.min(self.limits().largest_grace),
-            session,
+            limit: session,
             last_seen: last_seen.filter(|id| id.epoch == self.0.epoch).map(|id| id.number),
         };
         let wall = self.0.clock.now();
@@ -86,11 +86,11 @@ impl Hub {
         Ok(Connection { hub: self.clone(), client, link, signal })
     }
 
-    /// Closes the connection of this name, which will not return: no grace is kept for it. If it was its client's last,
-    /// the client's tools are unregistered and its calls end as disconnected. `session`: only a connection that is
-    /// limited to it.
-    pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, session: Option<&SessionId>) {
-        let endings = self.locked(|table| table.say_goodbye(client, name, session, Instant::now()));
+    /// Closes the connection of this name and limit, which will not return: no grace is kept for it. If it was the last
+    /// of that limit, the tools that were registered under it go, and calls that nobody else is there for end as
+    /// disconnected.
+    pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, limit: Option<&SessionId>) {
+        let endings = self.locked(|table| table.say_goodbye(client, name, limit, Instant::now()));
         for ending in endings {
             Ended::new(self, ending).settle_later();
         }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::call::{CallHead, Cancellation, FinishedCall, Outcome, Stage};
 use crate::finished::End;
 use crate::hub::Hub;
-use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::permission::{Approved, Ask, OpenAsk};
 use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
@@ -52,6 +52,8 @@ pub struct NewCall {
     pub origin: Origin,
     /// Whether it is allowed.
     pub permission: Permission,
+    /// The connection of the client that it is offered to as long as that is there.
+    pub connection: Option<ConnectionName>,
 }
 
 /// What is called.
@@ -229,7 +231,7 @@ impl Hub {
             }
             // Last of the checks: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-            table.enter(head.clone(), waiter, now);
+            table.enter(head.clone(), new.connection, waiter, now);
             let mut writing = self.0.store.begin(&head);
             // A store that is done at once spares the call a second turn of the lock.
             match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -19,10 +19,10 @@ pub enum Event {
     Executing(Arc<CallHead>),
     /// A call is over.
     Finished(Arc<FinishedCall>),
-    /// Tools were registered.
-    Registered(ClientId, Arc<[ToolId]>),
-    /// Tools are gone.
-    Unregistered(ClientId, Arc<[ToolId]>),
+    /// Tools were registered, for one session or for all.
+    Registered(ClientId, Option<SessionId>, Arc<[ToolId]>),
+    /// Tools are gone from one session or from all.
+    Unregistered(ClientId, Option<SessionId>, Arc<[ToolId]>),
     /// A call waits until somebody allows it.
     Asked(Arc<Ask>),
     /// An ask was answered, or ended otherwise.
@@ -91,9 +91,18 @@ impl Event {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(head.client()),
             Self::Finished(call) => Some(call.head.client()),
-            Self::Registered(client, _) | Self::Unregistered(client, _) => Some(client),
+            Self::Registered(client, ..) | Self::Unregistered(client, ..) => Some(client),
             Self::Asked(ask) | Self::Answered(ask, _) => Some(ask.call.client()),
             Self::Session(session, _) => session.client.as_ref(),
+        }
+    }
+
+    /// Whether it concerns a session: it is about that one, or tools are offered there from now on. Tools that go from
+    /// everywhere may be those of another session.
+    pub fn concerns(&self, session: &SessionId) -> bool {
+        match self {
+            Self::Registered(_, None, _) => true,
+            _ => self.session() == Some(session),
         }
     }
 
@@ -102,7 +111,7 @@ impl Event {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(&head.session),
             Self::Finished(call) => Some(&call.head.session),
-            Self::Registered(..) | Self::Unregistered(..) => None,
+            Self::Registered(_, session, _) | Self::Unregistered(_, session, _) => session.as_ref(),
             Self::Asked(ask) | Self::Answered(ask, _) => Some(&ask.call.session),
             Self::Session(session, _) => Some(&session.id),
         }

@@ -23,7 +23,7 @@ use crate::store::{CallFilter, Store, StoreError};
 use crate::table::{Lifecycle, Table};
 use crate::tool::{Tool, ToolSpec};
 
-pub use crate::registry::RegisterError;
+pub use crate::registry::{Placement, RegisterError};
 pub use crate::table::ClientInfo;
 
 /// How many calls of an earlier process are remembered, at most: they are read as a whole.
@@ -208,15 +208,15 @@ impl Hub {
         self.0.events.subscribe()
     }
 
-    /// Registers all the tools or none; with a session, for that session only.
+    /// Registers all the tools or none.
     pub fn register(
         &self,
         client: &ClientId,
-        session: Option<&SessionId>,
+        placement: &Placement,
         specs: Vec<ToolSpec>,
     ) -> Result<Vec<ToolId>, RegisterError> {
         let wall = self.0.clock.now();
-        let registered = self.locked(|table| table.register(client, session, specs, Instant::now(), wall));
+        let registered = self.locked(|table| table.register(client, placement, specs, Instant::now(), wall));
         self.changed();
         registered
     }
@@ -251,6 +251,11 @@ impl Hub {
     /// All clients, by id.
     pub fn clients(&self) -> Vec<ClientInfo> {
         self.locked(|table| table.clients())
+    }
+
+    /// A client, as somebody sees it who is limited to that session, or not at all.
+    pub fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
+        self.locked(|table| table.client(id, limit))
     }
 
     /// What there is, in numbers.

@@ -35,6 +35,8 @@ pub struct Limits {
     pub clients: usize,
     /// Connections of one client; more are refused.
     pub connections_per_client: usize,
+    /// How long the calls of a turn wait for the lost connection that its prompt came from; then they go to another.
+    pub preferred_connection: Duration,
     /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten.
     pub remembered_calls: usize,
     /// How long a finished call is remembered.
@@ -71,6 +73,7 @@ impl Default for Limits {
             calls_per_client: 1_024,
             clients: 100_000,
             connections_per_client: 64,
+            preferred_connection: Duration::from_secs(10),
             remembered_calls: 100_000,
             remembered_for: Duration::from_secs(10 * 60),
             replay: 256,

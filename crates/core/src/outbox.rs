@@ -11,7 +11,7 @@ use std::task::Waker;
 use atomic_waker::AtomicWaker;
 
 use crate::call::StreamId;
-use crate::id::RequestId;
+use crate::id::{RequestId, SessionId};
 
 /// Something to tell a client.
 #[derive(Debug, Clone)]
@@ -56,6 +56,8 @@ impl Signal {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) stream: StreamId,
+    /// The only session whose calls its reader may be given.
+    pub(crate) limit: Option<SessionId>,
     /// To be written, with the number it had when it was written before.
     pending: VecDeque<(Option<u64>, Item)>,
     /// Written, in order of their numbers: the last ones, for a reader that comes back.
@@ -66,9 +68,10 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// An empty outbox that can repeat its last `replay` items.
-    pub(crate) fn new(stream: StreamId, replay: usize) -> Self {
+    pub(crate) fn new(stream: StreamId, limit: Option<SessionId>, replay: usize) -> Self {
         Self {
             stream,
+            limit,
             pending: VecDeque::new(),
             written: VecDeque::new(),
             replay: replay.max(1),

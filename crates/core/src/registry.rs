@@ -25,6 +25,12 @@ pub enum RegisterError {
         /// The limit.
         allowed: usize,
     },
+    /// Somebody who is limited to one session would change a tool that its client has elsewhere.
+    #[error("the client has another tool {tool} outside of this session; choose another name for the tool")]
+    Elsewhere {
+        /// The tool.
+        tool: ToolId,
+    },
     /// A tool would be in too many sessions.
     #[error("the tool {tool} is in {allowed} sessions; take it out of some, or register it without a session")]
     TooManySessions {
@@ -38,21 +44,85 @@ pub enum RegisterError {
     TooManyClients,
 }
 
+/// Where tools are registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// For all sessions of their client.
+    Everywhere,
+    /// For one session.
+    In(SessionId),
+    /// For one session, by somebody who is limited to it: what the client has elsewhere stays as it is.
+    OnlyIn(SessionId),
+}
+
+impl Placement {
+    /// The session, if it is for one.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Everywhere => None,
+            Self::In(session) | Self::OnlyIn(session) => Some(session),
+        }
+    }
+
+    /// The session that whoever registers is limited to.
+    pub(crate) fn limit(&self) -> Option<&SessionId> {
+        match self {
+            Self::Everywhere | Self::In(_) => None,
+            Self::OnlyIn(session) => Some(session),
+        }
+    }
+}
+
 /// Where a tool is offered.
 #[derive(Debug, Default, Clone)]
 struct Scope {
     /// In all sessions of its client.
     everywhere: bool,
+    /// In these sessions, for as long as the client is there.
     sessions: BTreeSet<SessionId>,
+    /// In these sessions, each for as long as somebody who is limited to it is there.
+    limited: BTreeSet<SessionId>,
 }
 
 impl Scope {
     fn is_full_for(&self, session: &SessionId, most: usize) -> bool {
-        self.sessions.len() >= most && !self.sessions.contains(session)
+        self.sessions.len() + self.limited.len() >= most && !self.is_in(session)
+    }
+
+    /// Whether it is offered in a session by name.
+    fn is_in(&self, session: &SessionId) -> bool {
+        self.sessions.contains(session) || self.limited.contains(session)
     }
 
     fn covers(&self, session: &SessionId) -> bool {
-        self.everywhere || self.sessions.contains(session)
+        self.everywhere || self.is_in(session)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.everywhere && self.sessions.is_empty() && self.limited.is_empty()
+    }
+
+    /// Whether all of it was registered by those who have this limit.
+    fn is_all_of(&self, limit: Option<&SessionId>) -> bool {
+        limit.is_none_or(|only| {
+            !self.everywhere && self.sessions.is_empty() && self.limited.iter().all(|session| session == only)
+        })
+    }
+
+    /// Whether some of it was registered by those who have this limit.
+    fn is_partly_of(&self, limit: Option<&SessionId>) -> bool {
+        match limit {
+            Some(only) => self.limited.contains(only),
+            None => self.everywhere || !self.sessions.is_empty(),
+        }
+    }
+
+    fn add(&mut self, placement: &Placement) {
+        match placement {
+            Placement::Everywhere => self.everywhere = true,
+            Placement::In(session) => _ = self.sessions.insert(session.clone()),
+            Placement::OnlyIn(session) => _ = self.limited.insert(session.clone()),
+        }
     }
 }
 
@@ -72,52 +142,56 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Registers all the tools or none. The same id again replaces the tool, and keeps its place and sessions.
+    /// Registers all the tools or none. The same id again replaces the tool, and keeps its place and sessions; whoever
+    /// is limited to a session replaces only what is that session's alone.
     pub(crate) fn register(
         &mut self,
         client: &ClientId,
-        session: Option<&SessionId>,
+        placement: &Placement,
         specs: Vec<ToolSpec>,
         limits: &Limits,
     ) -> Result<Vec<ToolId>, RegisterError> {
         let (most, allowed) = (limits.tools_per_client, limits.sessions_per_tool);
+        let (session, limit) = (placement.session(), placement.limit());
         let ids: Vec<ToolId> = specs.iter().map(|spec| ToolId::new(client, &spec.name)).collect();
         let mut new = BTreeSet::new();
-        for id in &ids {
-            match self.tools.get(id) {
-                Some(known) if known.tool.client != *client => {
-                    return Err(RegisterError::Collision { tool: id.clone() });
-                }
-                Some(known) => {
-                    if session.is_some_and(|session| known.scope.is_full_for(session, allowed)) {
-                        return Err(RegisterError::TooManySessions { tool: id.clone(), allowed });
-                    }
-                }
-                None => {
-                    new.insert(id);
-                }
+        for (id, spec) in ids.iter().zip(&specs) {
+            let Some(known) = self.tools.get(id) else {
+                new.insert(id);
+                continue;
+            };
+            if known.tool.client != *client {
+                return Err(RegisterError::Collision { tool: id.clone() });
+            }
+            if session.is_some_and(|session| known.scope.is_full_for(session, allowed)) {
+                return Err(RegisterError::TooManySessions { tool: id.clone(), allowed });
+            }
+            if !known.scope.is_all_of(limit) && !known.tool.spec.says_the_same(spec) {
+                return Err(RegisterError::Elsewhere { tool: id.clone() });
+            }
+            if !known.scope.is_partly_of(limit) {
+                new.insert(id);
             }
         }
-        let found = self.count_of(client) + new.len();
+        let own = self.by_client.get(client).into_iter().flatten().filter_map(|id| self.tools.get(id));
+        let found = own.filter(|known| known.scope.is_partly_of(limit)).count() + new.len();
         if found > most {
             return Err(RegisterError::TooManyTools { found, allowed: most });
         }
         for (id, spec) in ids.iter().zip(specs) {
-            let tool = Arc::new(Tool::of_client(client.clone(), spec));
             let registered = match self.tools.remove(id) {
-                Some(known) => Registered { tool, ..known },
+                Some(known) if !known.scope.is_all_of(limit) => known,
+                Some(known) => Registered { tool: Arc::new(Tool::of_client(client.clone(), spec)), ..known },
                 None => {
                     self.by_client.entry(client.clone()).or_default().push(id.clone());
+                    let tool = Arc::new(Tool::of_client(client.clone(), spec));
                     Registered { tool, scope: Scope::default() }
                 }
             };
             let Registered { scope, .. } = self.tools.entry(id.clone()).insert_entry(registered).into_mut();
-            match session {
-                Some(session) => {
-                    scope.sessions.insert(session.clone());
-                    self.by_session.entry(session.clone()).or_default().insert(id.clone());
-                }
-                None => scope.everywhere = true,
+            scope.add(placement);
+            if let Some(session) = session {
+                self.by_session.entry(session.clone()).or_default().insert(id.clone());
             }
         }
         Ok(ids)
@@ -154,20 +228,55 @@ impl Registry {
     }
 
     fn remove(&mut self, client: &ClientId, session: Option<&SessionId>, id: &ToolId) -> bool {
-        if let Some(session) = session {
-            let Some(registered) = self.tools.get_mut(id) else { return false };
-            if !registered.scope.sessions.remove(session) {
-                return false;
+        let Some(registered) = self.tools.get_mut(id) else { return false };
+        let scope = &mut registered.scope;
+        let left = match session {
+            Some(session) if !scope.is_in(session) => return false,
+            Some(session) => {
+                scope.sessions.remove(session);
+                scope.limited.remove(session);
+                BTreeSet::from([session.clone()])
             }
-            let elsewhere = registered.scope.everywhere || !registered.scope.sessions.is_empty();
-            self.leave_session(session, id);
-            if elsewhere {
-                return true;
+            None => {
+                let Scope { mut sessions, limited, .. } = std::mem::take(scope);
+                sessions.extend(limited);
+                sessions
+            }
+        };
+        left.iter().for_each(|session| self.leave_session(session, id));
+        self.forget_if_nowhere(client, id);
+        true
+    }
+
+    /// Those who have this limit are gone, and so is what they had registered. Gives the tools that are no longer
+    /// offered anywhere.
+    pub(crate) fn expire(&mut self, client: &ClientId, limit: Option<&SessionId>) -> Vec<ToolId> {
+        let own = self.by_client.get(client).cloned().unwrap_or_default();
+        let mut gone = Vec::new();
+        for id in own {
+            let Some(Registered { scope, .. }) = self.tools.get_mut(&id) else { continue };
+            let left = match limit {
+                Some(only) => scope.limited.take(only).into_iter().collect(),
+                None => {
+                    scope.everywhere = false;
+                    std::mem::take(&mut scope.sessions)
+                }
+            };
+            let left: Vec<SessionId> = left.into_iter().filter(|session| !scope.is_in(session)).collect();
+            left.iter().for_each(|session| self.leave_session(session, &id));
+            if self.forget_if_nowhere(client, &id) {
+                gone.push(id);
             }
         }
-        for session in self.tools.remove(id).into_iter().flat_map(|registered| registered.scope.sessions) {
-            self.leave_session(&session, id);
+        gone
+    }
+
+    /// Forgets a tool that is offered nowhere.
+    fn forget_if_nowhere(&mut self, client: &ClientId, id: &ToolId) -> bool {
+        if self.tools.get(id).is_none_or(|known| !known.scope.is_empty()) {
+            return false;
         }
+        self.tools.remove(id);
         if let Some(own) = self.by_client.get_mut(client) {
             own.retain(|known| known != id);
             if own.is_empty() {

@@ -1,10 +1,16 @@
-//! What the hub's one lock guards: every transition of calls, tools and connections. Nothing here waits.
+//! What the hub's one lock guards: every transition of calls, tools and connections. Nothing here waits. How
+//! connections come and go is in `connections`.
+//!
+//! A connection may be limited to one session, and so may whoever registers tools. Those of one limit come and go
+//! together and by their own clock: they take their own tools along, and calls that nobody else is there for.
 //!
 //! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; a call
 //! that is assigned or offered is so to an open connection of its client; a connection's `load` is the number of
 //! those; a client is known while it has tools, connections, calls, or somebody may still come back for it.
 
-use std::collections::{BTreeSet, VecDeque};
+mod connections;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
@@ -12,14 +18,14 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, StreamId, Waiters};
+use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, Waiters};
 use crate::event::{Event, Events};
 use crate::finished::{End, Finished};
 use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
-use crate::outbox::{Item, Outbox, Signal};
+use crate::outbox::{Item, Outbox};
 use crate::permission::{Ask, OpenAsk, Reply};
-use crate::registry::{RegisterError, Registry};
+use crate::registry::{Placement, RegisterError, Registry};
 use crate::tool::{Executor, ToolSpec};
 use ahash::HashMap;
 
@@ -43,8 +49,6 @@ struct Link {
     name: Option<ConnectionName>,
     /// How long its client's tools and calls stay when it is gone.
     grace: Duration,
-    /// The only session whose calls it may be given.
-    session: Option<SessionId>,
     outbox: Outbox,
     /// How many calls it holds.
     load: usize,
@@ -52,8 +56,17 @@ struct Link {
 
 impl Link {
     fn takes(&self, head: &CallHead) -> bool {
-        self.session.as_ref().is_none_or(|session| *session == head.session)
+        covers(self.outbox.limit.as_ref(), head)
     }
+
+    fn is_of(&self, limit: Option<&SessionId>) -> bool {
+        self.outbox.limit.as_ref() == limit
+    }
+}
+
+/// Whether those who are limited to a session, or not at all, may be given a call.
+fn covers(limit: Option<&SessionId>, head: &CallHead) -> bool {
+    limit.is_none_or(|session| *session == head.session)
 }
 
 #[derive(Debug)]
@@ -63,9 +76,18 @@ struct Client {
     parked: VecDeque<Outbox>,
     /// Calls under way, in their order.
     open: Vec<(u64, RequestId)>,
+    /// How long it is waited for those of each limit.
+    absences: BTreeMap<Option<SessionId>, Absence>,
+    /// Named connections that were lost, and until when the calls that prefer one wait for its return.
+    lost: Vec<(ConnectionName, Instant)>,
+}
+
+/// How long it is waited for those of one limit to connect.
+#[derive(Debug, Default)]
+struct Absence {
     /// Until when a connection that left had asked for its client to be kept.
     kept_until: Option<Instant>,
-    /// When the client goes unless it connects; its entry in `expiries`.
+    /// When they go unless they connect; the entry in `expiries`.
     expires: Option<Instant>,
 }
 
@@ -75,7 +97,7 @@ pub(crate) struct Attach {
     pub(crate) client: ClientId,
     pub(crate) name: Option<ConnectionName>,
     pub(crate) grace: Duration,
-    pub(crate) session: Option<SessionId>,
+    pub(crate) limit: Option<SessionId>,
     pub(crate) last_seen: Option<u64>,
 }
 
@@ -154,7 +176,10 @@ pub(crate) struct Table {
     pub(crate) lifecycle: Lifecycle,
     clients: HashMap<ClientId, Client>,
     asks: HashMap<PermissionId, RequestId>,
-    expiries: BTreeSet<(Instant, ClientId)>,
+    /// When those of a limit go.
+    expiries: BTreeSet<(Instant, ClientId, Option<SessionId>)>,
+    /// When calls no longer wait for a lost connection. An entry may be outdated: then nothing waits.
+    returns: BTreeSet<(Instant, ClientId)>,
     /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
     counter: u64,
     /// Whom to wake once the lock is free.
@@ -173,6 +198,7 @@ impl Table {
             clients: HashMap::default(),
             asks: HashMap::default(),
             expiries: BTreeSet::new(),
+            returns: BTreeSet::new(),
             counter: 0,
             wakers: Wakers::default(),
             limits,
@@ -200,8 +226,8 @@ impl Table {
                 links: Vec::new(),
                 parked: VecDeque::new(),
                 open: Vec::new(),
-                kept_until: None,
-                expires: None,
+                absences: BTreeMap::new(),
+                lost: Vec::new(),
             };
             self.clients.insert(client.clone(), new);
         }
@@ -213,7 +239,7 @@ impl Table {
     pub(crate) fn register(
         &mut self,
         client: &ClientId,
-        session: Option<&SessionId>,
+        placement: &Placement,
         specs: Vec<ToolSpec>,
         now: Instant,
         wall: SystemTime,
@@ -221,17 +247,18 @@ impl Table {
         if self.client_mut(client, wall).is_none() {
             return Err(RegisterError::TooManyClients);
         }
-        let registered = self.registry.register(client, session, specs, &self.limits);
+        let registered = self.registry.register(client, placement, specs, &self.limits);
         if let Ok(ids) = &registered
             && !ids.is_empty()
         {
-            self.events.emit(|| Event::Registered(client.clone(), ids.as_slice().into()));
-            let until = now + self.limits.unconnected_tools;
+            let session = placement.session();
+            self.events.emit(|| Event::Registered(client.clone(), session.cloned(), ids.as_slice().into()));
+            let (until, limit) = (now + self.limits.unconnected_tools, placement.limit());
             if let Some(known) = self.clients.get(client)
-                && known.links.is_empty()
-                && known.expires.is_none_or(|expires| expires < until)
+                && !known.has_links_of(limit)
+                && known.expires(limit).is_none_or(|expires| expires < until)
             {
-                self.set_expiry(client, Some(until));
+                self.set_expiry(client, limit, Some(until));
             }
         }
         self.forget_if_idle(client);
@@ -245,18 +272,21 @@ impl Table {
         which: Option<&[String]>,
     ) -> Vec<ToolId> {
         let ids = self.registry.unregister(client, session, which);
+        self.unregistered(client, session, &ids);
+        ids
+    }
+
+    fn unregistered(&mut self, client: &ClientId, session: Option<&SessionId>, ids: &[ToolId]) {
         if !ids.is_empty() {
-            self.events.emit(|| Event::Unregistered(client.clone(), ids.as_slice().into()));
+            self.events.emit(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
         }
         self.forget_if_idle(client);
-        ids
     }
 
     /// A session is gone, and with it the tools that were only there.
     pub(crate) fn forget_session(&mut self, session: &SessionId) {
         for tool in self.registry.forget_session(session) {
-            self.events.emit(|| Event::Unregistered(tool.client.clone(), [tool.id.clone()].into()));
-            self.forget_if_idle(&tool.client);
+            self.unregistered(&tool.client, Some(session), std::slice::from_ref(&tool.id));
         }
     }
 
@@ -268,7 +298,13 @@ impl Table {
     }
 
     /// Enters a call of a registered tool, with its waiter. It is not offered before `admit`.
-    pub(crate) fn enter(&mut self, head: Arc<CallHead>, waiter: oneshot::Sender<Arc<FinishedCall>>, now: Instant) {
+    pub(crate) fn enter(
+        &mut self,
+        head: Arc<CallHead>,
+        preferred: Option<ConnectionName>,
+        waiter: oneshot::Sender<Arc<FinishedCall>>,
+        now: Instant,
+    ) {
         let number = self.next_number();
         let request = head.request.clone();
         // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
@@ -277,7 +313,7 @@ impl Table {
             let Some(client) = self.clients.get_mut(head.client()) else { return };
             client.open.push((number, request.clone()));
         }
-        self.calls.insert(request, Call::new(head, number, waiter, now));
+        self.calls.insert(request, Call::new(head, number, preferred, waiter, now));
     }
 
     /// The call may go to its client.
@@ -333,15 +369,31 @@ impl Table {
         self.admit(&request, now);
     }
 
-    /// Gives a waiting call to the connection with the least to do, the newest of several.
+    /// Gives a waiting call to the connection that it prefers, or else to the one with the least to do, the newest of
+    /// several. While the preferred one is lost and may return, the call waits.
     fn assign(&mut self, request: &RequestId, now: Instant) {
         let Some(call) = self.calls.get_mut(request) else { return };
         let Some(client) = self.clients.get_mut(call.head.client()) else { return };
-        let links = client.links.iter_mut().rev();
-        let Some(link) = links.filter(|link| link.takes(&call.head)).min_by_key(|link| link.load) else { return };
+        let preferred = call.preferred.as_ref();
+        if preferred.is_some_and(|name| client.waits_for(name, now)) {
+            return;
+        }
+        let links = client.links.iter_mut().rev().filter(|link| link.takes(&call.head));
+        let is_other = |link: &Link| preferred.is_some() && link.name.as_ref() != preferred;
+        let Some(link) = links.min_by_key(|link| (is_other(link), link.load)) else { return };
         call.assign(link.id, now);
         link.load += 1;
         self.wakers.extend(link.outbox.push(Item::Offer(request.clone())));
+    }
+
+    /// Gives the calls of a client that wait to its connections.
+    fn assign_waiting(&mut self, client_id: &ClientId, now: Instant) {
+        let Some(client) = self.clients.get(client_id).filter(|client| !client.links.is_empty()) else { return };
+        for request in client.open_calls() {
+            if self.calls.get(&request).is_some_and(|call| call.stage == Stage::Waiting) {
+                self.assign(&request, now);
+            }
+        }
     }
 
     /// Ends a call: the one terminal transition. `None` if it has ended already.
@@ -395,234 +447,25 @@ impl Table {
         Some(Ending { call: finished, waiters: call.waiters })
     }
 
-    // Connections
-
-    /// Opens a connection: takes over from an older one of the same name or stream, and gets the calls that wait.
-    /// `None` if there are too many.
-    pub(crate) fn attach(&mut self, attach: Attach, now: Instant, wall: SystemTime) -> Option<(LinkId, Arc<Signal>)> {
-        let Attach { client: client_id, name, grace, session, last_seen } = attach;
-        let (id, fresh_stream) = (LinkId(self.next_number()), StreamId(self.next_number()));
-        let (replay, most) = (self.limits.replay, self.limits.connections_per_client);
-        let client = self.client_mut(&client_id, wall)?;
-        let older = client.links.iter().filter(|link| {
-            (name.is_some() && link.name == name) || last_seen.is_some_and(|number| link.outbox.knows(number))
-        });
-        let older: Vec<LinkId> = older.map(|link| link.id).collect();
-        if older.is_empty() && client.links.len() >= most {
-            return None;
-        }
-        for older in older {
-            self.supersede(&client_id, older, now);
-        }
-        let client = self.clients.get_mut(&client_id)?;
-        let resumed = last_seen.and_then(|number| {
-            let index = client.parked.iter().position(|outbox| outbox.knows(number))?;
-            let mut outbox = client.parked.remove(index)?;
-            outbox.resume_after(number);
-            Some((number, outbox))
-        });
-        let (seen, outbox) = match resumed {
-            Some((number, outbox)) => (Some(number), outbox),
-            None => (None, Outbox::new(fresh_stream, replay)),
-        };
-        let (stream, signal) = (outbox.stream, outbox.signal().clone());
-        // Perhaps it is to be told something already; it looks once, and then waits.
-        self.wakers.extend(signal.raise());
-        client.links.push(Link { id, name, grace, session, outbox, load: 0 });
-        let open: Vec<RequestId> = client.open_calls();
-        self.set_expiry(&client_id, None);
-        for request in open {
-            if let Some(seen) = seen {
-                self.take_up(&request, id, stream, seen, now);
-            }
-            if self.calls.get(&request).is_some_and(|call| call.stage == Stage::Waiting) {
-                self.assign(&request, now);
-            }
-        }
-        Some((id, signal))
-    }
-
-    /// A reader is back: its calls that it had seen go on, those that it had not are in its outbox again.
-    fn take_up(&mut self, request: &RequestId, link: LinkId, stream: StreamId, seen: u64, now: Instant) {
-        let Some(call) = self.calls.get_mut(request) else { return };
-        let Some(offer) = call.last_offer.filter(|offer| offer.stream == stream) else { return };
-        if call.stage != Stage::Waiting {
-            return;
-        }
-        if offer.number <= seen {
-            call.adopt(link, offer, now);
-        } else {
-            call.replay(link, offer, now);
-        }
-        let client = self.clients.get_mut(call.head.client());
-        if let Some(link) = client.and_then(|client| client.links.iter_mut().find(|known| known.id == link)) {
-            link.load += 1;
-        }
-    }
-
-    fn supersede(&mut self, client_id: &ClientId, link: LinkId, now: Instant) {
-        let Some(link) = self.take_link(client_id, link, now) else { return };
-        self.wakers.extend(link.outbox.signal().raise());
-        if let Some(client) = self.clients.get_mut(client_id) {
-            client.park(link.outbox);
-        }
-    }
-
-    /// Removes a connection; its calls wait again.
-    fn take_link(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Option<Link> {
-        let client = self.clients.get_mut(client_id)?;
-        let index = client.links.iter().position(|known| known.id == link)?;
-        let removed = client.links.remove(index);
-        for (_, request) in &client.open {
-            if let Some(call) = self.calls.get_mut(request)
-                && call.link() == Some(link)
-            {
-                call.requeue(now);
-            }
-        }
-        Some(removed)
-    }
-
-    /// Closes a connection: its calls go to another of the client, wait for its return, or end with the client.
-    pub(crate) fn detach(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Vec<Ending> {
-        let Some(removed) = self.take_link(client_id, link, now) else { return Vec::new() };
-        let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
-        if removed.grace > Duration::ZERO {
-            client.kept_until = client.kept_until.max(Some(now + removed.grace));
-            client.park(removed.outbox);
-        }
-        if !client.links.is_empty() {
-            let open: Vec<RequestId> = client.open_calls();
-            for request in open {
-                if self.calls.get(&request).is_some_and(|call| call.stage == Stage::Waiting) {
-                    self.assign(&request, now);
-                }
-            }
-            return Vec::new();
-        }
-        match client.kept_until.filter(|until| *until > now) {
-            Some(until) => {
-                self.set_expiry(client_id, Some(until));
-                Vec::new()
-            }
-            None => self.expire(client_id, now),
-        }
-    }
-
-    /// Closes a connection that says that it will not return: no grace is kept for it. One that is lost already takes
-    /// its client's grace back when the client has no other. `session`: only a connection that is limited to it.
-    pub(crate) fn say_goodbye(
-        &mut self,
-        client_id: &ClientId,
-        name: &ConnectionName,
-        session: Option<&SessionId>,
-        now: Instant,
-    ) -> Vec<Ending> {
-        let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
-        if client.links.is_empty() && session.is_none() {
-            return self.expire(client_id, now);
-        }
-        let leaves = |link: &&mut Link| {
-            link.name.as_ref() == Some(name) && (session.is_none() || link.session.as_ref() == session)
-        };
-        let Some(link) = client.links.iter_mut().find(leaves) else { return Vec::new() };
-        link.grace = Duration::ZERO;
-        self.wakers.extend(link.outbox.signal().raise());
-        let id = link.id;
-        self.detach(client_id, id, now)
-    }
-
-    /// A client is gone for good: its tools are unregistered, its calls end.
-    fn expire(&mut self, client_id: &ClientId, now: Instant) -> Vec<Ending> {
-        self.set_expiry(client_id, None);
-        let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
-        client.parked.clear();
-        client.kept_until = None;
-        let open: Vec<RequestId> = client.open_calls();
-        let endings =
-            open.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, None, now)).collect();
-        self.unregister(client_id, None, None);
-        self.forget_if_idle(client_id);
-        endings
-    }
-
-    /// Ends what has expired, and says when to look again.
-    pub(crate) fn expire_due(&mut self, now: Instant) -> (Vec<Ending>, Option<Instant>) {
-        self.finished.forget_old(now);
-        let mut endings = Vec::new();
-        while let Some((at, client)) = self.expiries.first().cloned() {
-            if at > now {
-                return (endings, Some(at));
-            }
-            endings.extend(self.expire(&client, now));
-        }
-        (endings, None)
-    }
-
-    fn set_expiry(&mut self, client_id: &ClientId, expires: Option<Instant>) {
-        let Some(client) = self.clients.get_mut(client_id) else { return };
-        if let Some(before) = std::mem::replace(&mut client.expires, expires) {
-            self.expiries.remove(&(before, client_id.clone()));
-        }
-        if let Some(at) = expires {
-            self.expiries.insert((at, client_id.clone()));
-        } else {
-            client.kept_until = None;
-        }
-    }
-
-    fn forget_if_idle(&mut self, client_id: &ClientId) {
-        let Some(client) = self.clients.get(client_id) else { return };
-        let waited_for = client.kept_until.is_some() && client.expires.is_some();
-        let idle = client.links.is_empty() && client.open.is_empty() && !waited_for;
-        if idle && self.registry.count_of(client_id) == 0 {
-            self.set_expiry(client_id, None);
-            self.clients.remove(client_id);
-        }
-    }
-
-    /// What a connection is to write next; nothing twice.
-    pub(crate) fn next(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Next {
-        let Some(client) = self.clients.get_mut(client_id) else { return Next::Superseded };
-        let Some(link) = client.links.iter_mut().find(|known| known.id == link) else { return Next::Superseded };
-        while let Some((before, item)) = link.outbox.pop() {
-            let number = before.unwrap_or(self.counter + 1);
-            let next = match &item {
-                Item::Cancel(request, reason) => {
-                    Next::Cancel { request: request.clone(), reason: reason.clone(), number }
-                }
-                Item::Offer(request) => match self.calls.get_mut(request) {
-                    Some(call) if call.stage == Stage::Assigned(link.id) => {
-                        call.offer(link.id, link.outbox.stream, number, now);
-                        Next::Offer { head: call.head.clone(), attempt: call.attempt, number }
-                    }
-                    // It has ended, or another connection has it.
-                    _ => continue,
-                },
-            };
-            self.counter = self.counter.max(number);
-            link.outbox.record(number, item);
-            if self.lifecycle == Lifecycle::Closed || !link.outbox.is_empty() {
-                link.outbox.signal().look_again();
-            }
-            return next;
-        }
-        if self.lifecycle == Lifecycle::Closed { Next::Closed } else { Next::Wait }
-    }
-
     // Listings and shutting down
 
     pub(crate) fn clients(&self) -> Vec<ClientInfo> {
-        let rows = self.clients.iter().map(|(id, client)| ClientInfo {
-            id: id.clone(),
-            connections: client.links.len(),
-            tools: self.registry.count_of(id),
-            calls: client.open.len(),
-            since: client.since,
-        });
-        let mut rows: Vec<_> = rows.collect();
+        let mut rows: Vec<_> = self.clients.keys().filter_map(|id| self.client(id, None)).collect();
         rows.sort_by(|one, other| one.id.cmp(&other.id));
         rows
+    }
+
+    /// A client, as those of that limit see it.
+    pub(crate) fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
+        let client = self.clients.get(id)?;
+        let is_seen = |request: &RequestId| self.calls.get(request).is_some_and(|call| covers(limit, &call.head));
+        Some(ClientInfo {
+            id: id.clone(),
+            connections: client.links.iter().filter(|link| limit.is_none() || link.is_of(limit)).count(),
+            tools: self.registry.of_client(id, limit).len(),
+            calls: client.open.iter().filter(|(_, request)| is_seen(request)).count(),
+            since: client.since,
+        })
     }
 
     pub(crate) fn count_connections(&self) -> usize {
@@ -650,12 +493,26 @@ impl Client {
         self.open.iter().map(|(_, request)| request.clone()).collect()
     }
 
-    /// Keeps an outbox for its reader's return.
-    fn park(&mut self, outbox: Outbox) {
-        if self.parked.len() == PARKED {
-            self.parked.pop_front();
-        }
-        self.parked.push_back(outbox);
+    fn has_links_of(&self, limit: Option<&SessionId>) -> bool {
+        self.links.iter().any(|link| link.is_of(limit))
+    }
+
+    /// When those of a limit go.
+    fn expires(&self, limit: Option<&SessionId>) -> Option<Instant> {
+        self.absences.get(&limit.cloned())?.expires
+    }
+
+    /// Whether somebody who may be given a call is connected, or has asked to be waited for.
+    fn has_taker(&self, head: &CallHead, now: Instant) -> bool {
+        let may_return = |(limit, absence): (&Option<SessionId>, &Absence)| {
+            covers(limit.as_ref(), head) && absence.kept_until.is_some_and(|until| until > now)
+        };
+        self.links.iter().any(|link| link.takes(head)) || self.absences.iter().any(may_return)
+    }
+
+    /// Whether a connection of that name was lost and may return.
+    fn waits_for(&self, name: &ConnectionName, now: Instant) -> bool {
+        self.lost.iter().any(|(lost, until)| lost == name && *until > now)
     }
 }
 

@@ -35,6 +35,19 @@ pub struct ToolSpec {
     pub version: Option<String>,
 }
 
+impl ToolSpec {
+    /// Whether another describes the same tool, word for word.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let Self { name, description, schema, timeout, effect, version } = self;
+        *name == other.name
+            && *description == other.description
+            && schema.source().get() == other.schema.source().get()
+            && *timeout == other.timeout
+            && *effect == other.effect
+            && *version == other.version
+    }
+}
+
 /// Who runs a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {

@@ -1,5 +1,8 @@
 //! The line, with time that only moves when the test says so.
 
+mod limited;
+mod preferred;
+
 use serde_json::value::to_raw_value;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
@@ -9,7 +12,7 @@ use crate::call::{CallState, OutcomeKind, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::event::Event;
-use crate::hub::{CallInfo, Counts};
+use crate::hub::{CallInfo, Counts, Placement};
 use crate::id::{ConnectionName, EventId, RunId, ToolName};
 use crate::limits::Limits;
 use crate::message::{Message, Session};
@@ -30,16 +33,23 @@ fn tab() -> ClientId {
     ClientId::parse("tab").unwrap()
 }
 
-fn register(hub: &Hub) {
-    let spec = ToolSpec {
+fn spec() -> ToolSpec {
+    ToolSpec {
         name: ToolName::parse("t").unwrap(),
         description: String::new(),
         schema: Arc::new(Schema::any_object()),
         timeout: None,
         effect: Effect::Write,
         version: None,
-    };
-    hub.register(&tab(), None, vec![spec]).unwrap();
+    }
+}
+
+fn register(hub: &Hub) {
+    hub.register(&tab(), &Placement::Everywhere, vec![spec()]).unwrap();
+}
+
+fn session(name: &str) -> SessionId {
+    SessionId::parse(name).unwrap()
 }
 
 fn call() -> NewCall {
@@ -53,6 +63,7 @@ fn call() -> NewCall {
         timeout: None,
         origin: Origin::Application,
         permission: Permission::Allow,
+        connection: None,
     }
 }
 
@@ -383,7 +394,6 @@ async fn a_reader_that_is_back_before_its_old_connection_is_missed_takes_over_fr
 async fn a_connection_for_one_session_is_given_only_its_calls() {
     let hub = hub();
     register(&hub);
-    let session = |name| SessionId::parse(name).unwrap();
     let mut scoped = hub.connect(Opening { session: Some(session("s1")), ..opening() }).unwrap();
     let _other = hub.open(NewCall { session: session("s2"), ..call() }).await.unwrap();
     let own = hub.open(NewCall { session: session("s1"), ..call() }).await.unwrap();

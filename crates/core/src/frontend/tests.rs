@@ -47,6 +47,7 @@ async fn open(hub: &Hub, id: &str, permission: Permission) -> (OpenCall, Request
         timeout: Some(DEFAULT_TIMEOUT),
         origin: Origin::Model,
         permission,
+        connection: None,
     };
     (hub.open(new).await.unwrap(), request)
 }

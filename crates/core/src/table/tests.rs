@@ -36,7 +36,8 @@ impl Table {
                     let assigned = call.stage == Stage::Assigned(link.id);
                     assert!(!assigned || link.outbox.will_offer(request), "{request} is in nobody's outbox");
                 }
-                if !client.links.is_empty() && call.stage == Stage::Waiting {
+                let awaited = client.lost.iter().any(|(lost, _)| Some(lost) == call.preferred.as_ref());
+                if call.stage == Stage::Waiting && !awaited {
                     assert!(!client.links.iter().any(|link| link.takes(&call.head)), "{request} waits for nothing");
                 }
             }
@@ -45,16 +46,21 @@ impl Table {
                     client.open.iter().filter(|(_, request)| self.calls[request].link() == Some(link.id)).count();
                 assert_eq!(held, link.load);
             }
-            let names: Vec<_> = client.links.iter().filter_map(|link| link.name.as_ref()).collect();
+            let names: Vec<_> =
+                client.links.iter().filter_map(|link| Some((link.name.as_ref()?, &link.outbox.limit))).collect();
             assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "two connections of one name");
-            assert_eq!(
-                client.expires.is_some(),
-                self.expiries.contains(&(client.expires.unwrap_or(Instant::now()), id.clone()))
-            );
+            for (limit, absence) in &client.absences {
+                if let Some(expires) = absence.expires {
+                    assert!(self.expiries.contains(&(expires, id.clone(), limit.clone())));
+                    assert!(!client.has_links_of(limit.as_ref()), "{id} expires while it is connected");
+                }
+            }
+            let expires = client.absences.values().any(|absence| absence.expires.is_some());
             let alive = !client.links.is_empty() || !client.open.is_empty() || self.registry.count_of(id) > 0;
-            assert!(alive || client.expires.is_some(), "{id} is kept for nothing");
-            assert!(client.links.is_empty() || client.expires.is_none(), "{id} expires while it is connected");
+            assert!(alive || expires, "{id} is kept for nothing");
         }
+        let expiring = self.clients.values().flat_map(|client| client.absences.values());
+        assert_eq!(expiring.filter(|absence| absence.expires.is_some()).count(), self.expiries.len());
         let of_frontends = self.calls.values().filter(|call| call.head.tool.executor == Executor::Frontend);
         assert!(of_frontends.clone().all(|call| matches!(call.stage, Stage::AwaitingApproval | Stage::Shown)));
         assert_eq!(open + of_frontends.count(), self.calls.len());
@@ -67,8 +73,10 @@ impl Table {
 /// What can happen.
 #[derive(Debug, Clone)]
 enum Step {
+    /// A client registers its tool for all sessions, or somebody who is limited to one does.
     Register {
         client: usize,
+        limit: Option<usize>,
     },
     Unregister {
         client: usize,
@@ -79,6 +87,8 @@ enum Step {
         timeout: u64,
         permission: Permission,
         executor: Executor,
+        /// The name of the connection that it prefers.
+        preferred: Option<usize>,
     },
     /// One of two frontends claims the nth call, or lets go of it.
     Claim {
@@ -97,6 +107,12 @@ enum Step {
         grace: u64,
         session: Option<usize>,
         resume: bool,
+    },
+    /// A connection says that it will not return, or that it would not have.
+    Goodbye {
+        client: usize,
+        name: usize,
+        limit: Option<usize>,
     },
     /// The place in the list of open connections, as far as there are so many.
     Disconnect {
@@ -127,16 +143,19 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let client = 0..2usize;
     prop_oneof![
-        1 => client.clone().prop_map(|client| Step::Register { client }),
+        2 => (client.clone(), limit()).prop_map(|(client, limit)| Step::Register { client, limit }),
+        1 => (client.clone(), 0..2usize, limit())
+            .prop_map(|(client, name, limit)| Step::Goodbye { client, name, limit }),
         1 => client.clone().prop_map(|client| Step::Unregister { client }),
-        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)], permission(), executor()).prop_map(
-            |(client, session, timeout, permission, executor)| Step::Call { client, session, timeout, permission, executor }
-        ),
+        6 => (client.clone(), 0..2usize, prop_oneof![Just(50u64), Just(5_000)], permission(), executor(), prop::option::of(0..2usize))
+            .prop_map(|(client, session, timeout, permission, executor, preferred)| {
+                Step::Call { client, session, timeout, permission, executor, preferred }
+            }),
         3 => (0..6usize, 0..2usize, prop_oneof![2 => Just(Claim::Take), 1 => Just(Claim::Release)])
             .prop_map(|(nth, claimant, claim)| Step::Claim { nth, claimant, claim }),
         3 => (0..6usize, prop_oneof![Just(Reply::Once), Just(Reply::Reject)])
             .prop_map(|(nth, reply)| Step::Reply { nth, reply }),
-        4 => (client, prop::option::of(0..2usize), prop_oneof![Just(0u64), Just(200)], prop::option::weighted(0.2, 0..2usize), any::<bool>())
+        4 => (client, prop::option::of(0..2usize), prop_oneof![Just(0u64), Just(200)], limit(), any::<bool>())
             .prop_map(|(client, name, grace, session, resume)| Step::Connect { client, name, grace, session, resume }),
         3 => (0..4usize).prop_map(|connection| Step::Disconnect { connection }),
         6 => (0..4usize, 1..4usize).prop_map(|(connection, most)| Step::Read { connection, most }),
@@ -146,6 +165,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..6usize).prop_map(|nth| Step::GiveUp { nth }),
         2 => prop_oneof![Just(10u64), Just(60), Just(300)].prop_map(|milliseconds| Step::Wait { milliseconds }),
     ]
+}
+
+fn limit() -> impl Strategy<Value = Option<usize>> {
+    prop::option::weighted(0.3, 0..2usize)
 }
 
 fn executor() -> impl Strategy<Value = Executor> {
@@ -200,6 +223,7 @@ impl World {
         let limits = Limits {
             unconnected_tools: Duration::from_millis(1_000),
             approval_timeout: Duration::from_millis(250),
+            preferred_connection: Duration::from_millis(100),
             ..Limits::default()
         };
         let hub = Hub::new(limits, Clock::counting(), Arc::new(MemoryStore::default()), TaskTracker::new());
@@ -216,15 +240,20 @@ impl World {
         }
     }
 
-    fn register(&self, number: usize) {
-        self.hub.register(&client(number), None, vec![spec()]).unwrap();
+    fn register(&self, number: usize, limit: Option<usize>) {
+        let placement = limit.map_or(Placement::Everywhere, |only| Placement::OnlyIn(session(only)));
+        self.hub.register(&client(number), &placement, vec![spec()]).unwrap();
     }
 
     async fn take(&mut self, step: Step) {
         match step {
-            Step::Register { client } => self.register(client),
+            Step::Register { client, limit } => self.register(client, limit),
+            Step::Goodbye { client: number, name, limit } => {
+                let name = ConnectionName::parse(&format!("n{name}")).unwrap();
+                self.hub.say_goodbye(&client(number), &name, limit.map(session).as_ref());
+            }
             Step::Unregister { client: number } => _ = self.hub.unregister(&client(number), None, None),
-            Step::Call { client: number, session: in_session, timeout, permission, executor } => {
+            Step::Call { client: number, session: in_session, timeout, permission, executor, preferred } => {
                 let client = client(number);
                 let call = NewCall {
                     callee: match executor {
@@ -241,6 +270,7 @@ impl World {
                     timeout: Some(Duration::from_millis(timeout)),
                     origin: Origin::Application,
                     permission,
+                    connection: preferred.map(|name| ConnectionName::parse(&format!("n{name}")).unwrap()),
                 };
                 if let Ok(open) = self.hub.open(call).await {
                     let request = open.head().request.clone();
@@ -415,8 +445,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let mut world = World::new();
-            world.register(0);
-            world.register(1);
+            world.register(0, None);
+            world.register(1, None);
             for step in steps {
                 world.take(step).await;
                 world.hub.locked(|table| table.assert_consistent());
