@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use handback_server::auth::Auth;
+use handback_server::auth::{Auth, Grant};
 use handback_server::core::clock::Clock;
 use handback_server::core::id::{ClientId, SessionId};
 
@@ -23,6 +23,9 @@ pub(crate) struct TokenArgs {
     /// The only session that the token is good for; without it, all of the client's.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Agents that the token may name besides those that are open to all clients, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    agents: Vec<String>,
     /// How long the token is good for [default: 3600].
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u64>,
@@ -36,8 +39,8 @@ pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
     let session = args.session.as_deref().map(SessionId::parse).transpose();
     let session = session.map_err(|error| Usage(format!("--session: {error}")))?;
     let auth = Auth::new(&SettingsArgs::from_file(args.config).load()?.config.auth)?;
-    let ttl = args.ttl.map(Duration::from_secs);
-    let minted = auth.mint(&client, session.as_ref(), ttl, Clock::system().now());
+    let grant = Grant { client, session, agents: args.agents, ttl: args.ttl.map(Duration::from_secs) };
+    let minted = auth.mint(grant, Clock::system().now());
     let (token, _expires) = minted.map_err(|problem| Usage(problem.message))?;
     Ok(print(&format!("{token}\n"))?)
 }

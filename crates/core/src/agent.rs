@@ -20,6 +20,8 @@ pub struct Agent {
     pub model: Option<ModelRef>,
     /// Which tools the model may call.
     pub policy: Policy,
+    /// Whether any client may name it; others need a token that does.
+    pub is_open: bool,
 }
 
 /// The agents by name; [`DEFAULT_AGENT`] is always among them.
@@ -41,7 +43,7 @@ impl Agents {
 impl FromIterator<(SmolStr, Agent)> for Agents {
     fn from_iter<I: IntoIterator<Item = (SmolStr, Agent)>>(agents: I) -> Self {
         let mut by_name: BTreeMap<_, _> = agents.into_iter().map(|(name, agent)| (name, Arc::new(agent))).collect();
-        by_name.entry(DEFAULT_AGENT.into()).or_default();
+        by_name.entry(DEFAULT_AGENT.into()).or_insert_with(|| Arc::new(Agent { is_open: true, ..Agent::default() }));
         Self(by_name)
     }
 }
@@ -62,7 +64,7 @@ mod tests {
         let agents = Agents::from_iter([("clerk".into(), agent.clone())]);
         assert_eq!(agents.names().collect::<Vec<_>>(), ["clerk", DEFAULT_AGENT]);
         assert_eq!(agents.find("clerk"), Some(&Arc::new(agent.clone())));
-        assert_eq!(agents.find(DEFAULT_AGENT), Some(&Arc::new(Agent::default())));
+        assert_eq!(agents.find(DEFAULT_AGENT), Some(&Arc::new(Agent { is_open: true, ..Agent::default() })));
         assert_eq!(agents.find("nobody"), None);
         let agents = Agents::from_iter([(DEFAULT_AGENT.into(), agent.clone())]);
         assert_eq!(agents.find(DEFAULT_AGENT), Some(&Arc::new(agent)));

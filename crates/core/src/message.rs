@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use crate::agent::DEFAULT_AGENT;
 use crate::call::Attachment;
 use crate::clock::Time;
-use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
+use crate::id::{CallId, ClientId, ConnectionName, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
 
 /// A conversation with a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -141,6 +141,9 @@ pub struct UserMessage {
     pub tools: BTreeMap<String, bool>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
+    /// The connection of the session's client that it came from: calls of the turn are offered there first.
+    #[serde(default)]
+    pub connection: Option<ConnectionName>,
 }
 
 /// What an assistant's message says besides its parts.

@@ -1,6 +1,7 @@
 //! What a model may do with the tools that it sees: call them, call them once somebody agrees, or not at all.
 //!
 //! Rules are patterns over full tool ids, in which `*` stands for any run of characters and nothing else is special.
+//! A pattern for tools of clients is read as `client_<client>_<tool>`: `*` never crosses the boundary between the two.
 //! The most specific pattern that fits decides: a whole id before any pattern, then the one with more characters of its
 //! own, then the one with fewer `*`. Of equally specific ones the strictest counts.
 
@@ -40,17 +41,49 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether the tool of this full id may be called.
-    pub fn decide(&self, tool_id: &str) -> Permission {
-        let rules = self.tools.iter().filter(|(pattern, _)| pattern.matches(tool_id));
+    /// Whether a tool may be called.
+    pub fn decide(&self, tool: Named<'_>) -> Permission {
+        let rules = self.tools.iter().filter(|(pattern, _)| tool.fits(pattern.as_str()));
         most_specific(rules.map(|(pattern, permission)| (pattern.as_str(), *permission))).unwrap_or(self.client_tools)
+    }
+}
+
+/// A tool as patterns see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// Its full id.
+    pub id: &'a str,
+    /// Its own name.
+    pub name: &'a str,
+    /// The client that runs it, if one does.
+    pub client: Option<&'a str>,
+}
+
+impl Named<'_> {
+    /// Whether a pattern fits. A client's name has no `*`, so there are two ways to split a pattern for tools of
+    /// clients: after the client's own name, or at the first `_` after a `*`.
+    fn fits(&self, pattern: &str) -> bool {
+        let (Some(client), Some(parts)) = (self.client, pattern.strip_prefix("client_")) else {
+            return fits(pattern, self.id);
+        };
+        if !parts.contains('_') {
+            return fits(pattern, self.id);
+        }
+        if let Some(tool) = parts.strip_prefix(client).and_then(|rest| rest.strip_prefix('_'))
+            && fits(tool, self.name)
+        {
+            return true;
+        }
+        let boundary = parts.find('*').and_then(|star| Some(star + parts.get(star..)?.find('_')?));
+        let split = boundary.and_then(|boundary| Some((parts.get(..boundary)?, parts.get(boundary + 1..)?)));
+        split.is_some_and(|(clients, tools)| fits(clients, client) && fits(tools, self.name))
     }
 }
 
 /// Whether a prompt switches a tool on or off; `None` if it says nothing of it. Its keys are full ids, tools' own
 /// names, or patterns over full ids, and so `"*": false` is how to begin with none.
-pub fn switched(tools: &BTreeMap<String, bool>, full_id: &str, own_name: &str) -> Option<bool> {
-    let rules = tools.iter().filter(|(key, _)| *key == own_name || fits(key, full_id));
+pub fn switched(tools: &BTreeMap<String, bool>, tool: Named<'_>) -> Option<bool> {
+    let rules = tools.iter().filter(|(key, _)| *key == tool.name || tool.fits(key));
     // Off is the stricter one.
     most_specific(rules.map(|(key, on)| (key.as_str(), !on))).map(|is_off| !is_off)
 }
@@ -73,11 +106,6 @@ impl Pattern {
     /// The pattern as text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Whether it fits a tool's full id.
-    pub fn matches(&self, tool_id: &str) -> bool {
-        fits(&self.0, tool_id)
     }
 }
 

@@ -112,11 +112,11 @@ impl Turn<'_> {
         conversation: &[Arc<Message>],
         repeats: &mut Repeats,
     ) -> Result<Arc<Message>, TurnError> {
-        let Audience { page_tools, system, model, .. } = &self.queued.audience;
+        let Audience { page_tools, system, model, connection, .. } = &self.queued.audience;
         let wanted = model.as_ref().unwrap_or(&said.model);
         let begun = self.begin(assistant(self.sessions, &self.queued.user, wanted));
         let draft = self.draft.insert(begun);
-        let offered = self.sessions.offered(self.session, &said.tools, page_tools);
+        let offered = self.sessions.offered(self.session, self.queued.client(self.session), &said.tools, page_tools);
         draft.know(&offered);
         let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
         let Some(model) = self.sessions.setup().models.find(wanted) else {
@@ -159,7 +159,8 @@ impl Turn<'_> {
         if !calls.is_empty() {
             let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
             let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
-            let context = CallContext { sessions, session, agent, offered: &offered, feed };
+            let connection = connection.as_ref().or(said.connection.as_ref());
+            let context = CallContext { sessions, session, agent, offered: &offered, feed, connection };
             context.make(draft, calls, refused).await;
         }
         self.complete(None).await

@@ -21,12 +21,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::claims::{Claim, Claims};
+use self::live::Prompter;
 pub(crate) use self::live::Queued;
 use self::live::{Enqueued, Live, UNTITLED};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
 use crate::event::{Event, SessionEvent};
-use crate::hub::Hub;
-use crate::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
+use crate::hub::{Hub, Placement};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
 use crate::model::Models;
 use crate::permission::{Answer, Ask, NotAnswered, Reply};
@@ -133,6 +134,9 @@ pub struct Audience {
     pub system: Option<String>,
     /// The model in place of the message's.
     pub model: Option<ModelRef>,
+    /// The connection of the session's client that it has: calls of the turn are offered there first. A new prompt keeps
+    /// it; a turn that goes on has the one that its prompt kept, unless this is another.
+    pub connection: Option<ConnectionName>,
 }
 
 /// A prompt that was taken.
@@ -155,6 +159,9 @@ pub enum SessionError {
     /// Another client's.
     #[error("the session belongs to another client")]
     Forbidden,
+    /// A client would bring tools into a session that is not its own.
+    #[error("the session {0} is not one of this client's; the application, or a token for that session, may do this")]
+    NobodysSession(SessionId),
     /// No such agent.
     #[error("there is no agent \"{found}\"; there is {known}")]
     UnknownAgent {
@@ -258,13 +265,22 @@ impl Sessions {
         self.store().session(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
     }
 
-    /// Whether a client may bring its tools into a session; into one that is not known here anybody may.
-    pub async fn must_be_open_to(&self, client: &ClientId, id: Option<&SessionId>) -> Result<(), SessionError> {
-        let Some(id) = id else { return Ok(()) };
-        let session = self.store().session(id).await?;
-        match session.as_ref().and_then(|session| session.client.as_ref()) {
-            Some(owner) if owner != client => Err(SessionError::Forbidden),
-            _ => Ok(()),
+    /// Where the tools go that somebody registers for a client. Into a session of no client, or one that is not known
+    /// here, only the application brings tools, and whoever is limited to that session.
+    pub async fn placement(
+        &self,
+        caller: &Caller,
+        client: &ClientId,
+        id: Option<SessionId>,
+    ) -> Result<Placement, SessionError> {
+        let Some(id) = id else { return Ok(Placement::Everywhere) };
+        let session = self.store().session(&id).await?;
+        let owner = session.as_ref().and_then(|session| session.client.as_ref());
+        match (owner, caller) {
+            (Some(owner), _) if owner != client => Err(SessionError::Forbidden),
+            (_, Caller::Client { session: Some(_), .. }) => Ok(Placement::OnlyIn(id)),
+            (None, Caller::Client { session: None, .. }) => Err(SessionError::NobodysSession(id)),
+            (_, Caller::Trusted) | (Some(_), Caller::Client { .. }) => Ok(Placement::In(id)),
         }
     }
 
@@ -283,14 +299,16 @@ impl Sessions {
         self.lock().contains_key(id)
     }
 
-    /// What a model is offered in a session: the server's tools, those of the frontend, the client and the page.
+    /// What a model is offered in a turn of a session with a client: the server's tools, those of the frontend, the
+    /// client and the page.
     pub fn offered(
         &self,
         session: &Session,
+        client: Option<&ClientId>,
         switches: &BTreeMap<String, bool>,
         page: &[Arc<ToolSpec>],
     ) -> Vec<Offered> {
-        let client = match &session.client {
+        let client = match client {
             Some(client) => self.hub().tools_of(client, Some(&session.id)),
             None => self.hub().tools_for_session(&session.id),
         };
@@ -302,7 +320,7 @@ impl Sessions {
         offered.retain(|tool| {
             // Where no frontend is known of, its tools have to be asked for: nobody else can run them.
             let is_on = session.has_frontend || !matches!(tool.place, Place::Frontend(_));
-            switched(switches, tool.id(), tool.name()).unwrap_or(is_on)
+            switched(switches, tool.named()).unwrap_or(is_on)
         });
         offered
     }
@@ -336,7 +354,7 @@ impl Sessions {
             Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
-        let (client, audience) = (prompt.client.clone(), prompt.audience.clone());
+        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
         let Enqueued { answer, feed } = self.enqueue(session, &user, client, audience, kept)?;
@@ -347,6 +365,14 @@ impl Sessions {
             Poll::Pending => self.hub().finish(keeping).await?,
         }
         Ok(Prompted { user, answer, feed })
+    }
+
+    /// The client that a prompt names, and whether the session becomes its own. A session of no client that has messages
+    /// stays nobody's: they are not the client's to see.
+    async fn prompter(&self, session: &Session, prompt: &Prompt) -> Result<Option<Prompter>, StoreError> {
+        let Some(client) = prompt.client.clone() else { return Ok(None) };
+        let adopts = session.client.is_none() && self.store().messages(&session.id).await?.is_empty();
+        Ok(Some(Prompter { client, adopts }))
     }
 
     /// Keeps a prompt, tells of it, and lets its turn begin.
@@ -397,6 +423,7 @@ impl Sessions {
                 system: prompt.system,
                 tools: prompt.tools,
                 wants_reply: prompt.wants_reply,
+                connection: prompt.audience.connection,
             }),
             parts: prompt.parts.into_iter().map(part).collect(),
         })

@@ -13,6 +13,7 @@ use crate::call::Success;
 use crate::id::{CallId, InvalidId, MessageId};
 use crate::message::{Session, ToolResult};
 use crate::model::ModelTool;
+use crate::policy::Named;
 use crate::schema::Schema;
 use crate::tool::{Tool, ToolSpec};
 
@@ -153,6 +154,15 @@ impl Offered {
             Place::Frontend(spec) | Place::Page(spec) => spec.name.as_str(),
             Place::Server(tool) => tool.spec().name(),
         }
+    }
+
+    /// The tool as patterns see it.
+    pub fn named(&self) -> Named<'_> {
+        let client = match &self.place {
+            Place::Client(tool) => Some(tool.client.as_str()),
+            Place::Frontend(_) | Place::Page(_) | Place::Server(_) => None,
+        };
+        Named { id: self.id(), name: self.name(), client }
     }
 
     /// What it does.

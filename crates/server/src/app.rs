@@ -380,6 +380,7 @@ fn core_limits(config: &Config) -> Limits {
         calls_per_client: limits.calls_per_client,
         clients: limits.clients,
         connections_per_client: limits.connections_per_client,
+        preferred_connection: limits.preferred_connection,
         remembered_calls: limits.remembered_calls,
         remembered_for: limits.remembered_for,
         replay: limits.replay,

@@ -4,8 +4,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
+use handback_core::agent::{Agents, DEFAULT_AGENT};
 use handback_core::delegate::Caller;
 use handback_core::id::{ClientId, SessionId};
+use handback_core::message::Session;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,9 @@ const LEEWAY: Duration = Duration::from_secs(5);
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
 /// The longest that a token can be good for.
 pub const LARGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The latest `exp` of a token, in seconds: the end of the year 9999. Beyond it clocks overflow.
+const LATEST_EXPIRY: u64 = 253_402_300_799;
 
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub struct ClientPrincipal {
     pub client: ClientId,
     /// The only session that it may touch.
     pub session: Option<SessionId>,
+    /// Agents that it may name besides those that are open to all.
+    pub agents: Vec<String>,
     /// When its token ends, and with it what it has opened.
     pub expires: SystemTime,
 }
@@ -70,6 +77,24 @@ impl Principal {
         }
     }
 
+    /// Only who may name an agent may do this; `None` is the session's, or the default one. The agent that a session was
+    /// made with answers to whoever may use the session.
+    pub fn must_be_allowed(
+        &self,
+        agents: &Agents,
+        name: Option<&str>,
+        session: Option<&Session>,
+    ) -> Result<(), Problem> {
+        let Self::Client(own) = self else { return Ok(()) };
+        let made_with = session.map(Session::agent_name);
+        let name = name.or(made_with).unwrap_or(DEFAULT_AGENT);
+        let is_open = || agents.find(name).is_some_and(|agent| agent.is_open);
+        if made_with == Some(name) || own.agents.iter().any(|claimed| claimed == name) || is_open() {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!("the token does not allow the agent \"{}\"", name.escape_default())))
+    }
+
     /// On whose behalf calls are touched.
     pub fn caller(&self) -> Caller {
         match self {
@@ -94,7 +119,22 @@ struct Claims {
     client_id: String,
     #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<String>,
     exp: u64,
+}
+
+/// What a token that is to be made is good for.
+#[derive(Debug)]
+pub struct Grant {
+    /// The client that it speaks for.
+    pub client: ClientId,
+    /// The only session that it is good for.
+    pub session: Option<SessionId>,
+    /// Agents that it may name besides those that are open to all.
+    pub agents: Vec<String>,
+    /// How long it is good for.
+    pub ttl: Option<Duration>,
 }
 
 /// What is configured about who may do what.
@@ -149,36 +189,35 @@ impl Auth {
         let Some(claims) = verified else { return Err(unauthorized("the key or token is not valid, or has expired")) };
         let client = ClientId::parse(&claims.client_id);
         let session = claims.session_id.as_deref().map(SessionId::parse).transpose();
-        match (client, session) {
-            (Ok(client), Ok(session)) => Ok(Principal::Client(ClientPrincipal {
-                client,
-                session,
-                expires: UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp)).unwrap_or(UNIX_EPOCH),
-            })),
-            _ => Err(unauthorized("the token's clientID or sessionID is not a valid id")),
+        let (Ok(client), Ok(session)) = (client, session) else {
+            return Err(unauthorized("the token's clientID or sessionID is not a valid id"));
+        };
+        if claims.exp > LATEST_EXPIRY {
+            return Err(unauthorized("the token's exp is not a time in seconds"));
         }
+        let expires = UNIX_EPOCH + Duration::from_secs(claims.exp);
+        Ok(Principal::Client(ClientPrincipal { client, session, agents: claims.agents, expires }))
     }
 
     /// Makes a client token; says when it ends.
-    pub fn mint(
-        &self,
-        client: &ClientId,
-        session: Option<&SessionId>,
-        ttl: Option<Duration>,
-        now: SystemTime,
-    ) -> Result<(String, SystemTime), Problem> {
+    pub fn mint(&self, grant: Grant, now: SystemTime) -> Result<(String, SystemTime), Problem> {
         let Some(signer) = &self.signer else {
             return Err(Problem::new(
                 ErrorCode::Unavailable,
                 "tokens cannot be made here: set auth.tokenSecret in the configuration",
             ));
         };
-        let ttl = ttl.unwrap_or(DEFAULT_TTL);
+        let ttl = grant.ttl.unwrap_or(DEFAULT_TTL);
         if ttl.is_zero() || ttl > LARGEST_TTL {
             return Err(Problem::invalid(format!("`ttl` must be 1 to {} seconds", LARGEST_TTL.as_secs())));
         }
         let exp = (now + ttl).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let claims = Claims { client_id: client.to_string(), session_id: session.map(ToString::to_string), exp };
+        let claims = Claims {
+            client_id: grant.client.to_string(),
+            session_id: grant.session.map(|session| session.to_string()),
+            agents: grant.agents,
+            exp,
+        };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, signer);
         let token = token.map_err(|_| Problem::new(ErrorCode::InternalError, "the token could not be signed"))?;
         Ok((token, UNIX_EPOCH + Duration::from_secs(exp)))
@@ -189,6 +228,7 @@ fn validation(algorithm: Algorithm) -> Validation {
     let mut validation = Validation::new(algorithm);
     validation.leeway = LEEWAY.as_secs();
     validation.validate_aud = false;
+    validation.validate_nbf = true;
     validation.set_required_spec_claims(&["exp"]);
     validation
 }

@@ -200,6 +200,9 @@ pub struct Agent {
     pub model: Option<ModelRef>,
     /// Which tools the model may call.
     pub permission: AgentPermission,
+    /// Whether any client may name it; true for `default` and false for others unless said. Without `auth.keys` all
+    /// agents are open. A token may name agents that are not open.
+    pub open: Option<bool>,
 }
 
 /// `agents.<name>.permission`: which tools a model may call.
@@ -214,15 +217,19 @@ pub struct AgentPermission {
 
 impl From<&Config> for agent::Agents {
     fn from(config: &Config) -> Self {
-        config.agents.iter().map(|(name, agent)| (name.into(), agent.into())).collect()
+        config.agents.iter().map(|(name, agent)| (name.into(), agent.named(name))).collect()
     }
 }
 
-impl From<&Agent> for agent::Agent {
-    fn from(agent: &Agent) -> Self {
-        let AgentPermission { client_tools, tools } = agent.permission.clone();
-        let policy = Policy { client_tools, tools: tools.into_iter().collect() };
-        Self { system: agent.system.clone(), model: agent.model.clone(), policy }
+impl Agent {
+    fn named(&self, name: &str) -> agent::Agent {
+        let AgentPermission { client_tools, tools } = self.permission.clone();
+        agent::Agent {
+            system: self.system.clone(),
+            model: self.model.clone(),
+            policy: Policy { client_tools, tools: tools.into_iter().collect() },
+            is_open: self.open.unwrap_or(name == agent::DEFAULT_AGENT),
+        }
     }
 }
 
@@ -377,6 +384,8 @@ numbers! {
         clients: usize = 100_000, "Whole::<1, 10_000_000>";
         /// Open connections of one client.
         connections_per_client: usize = 64, "Whole::<1, 100_000>";
+        /// How long calls of a turn wait for the lost connection that its prompt came from; then another gets them.
+        preferred_connection: Duration = Duration::from_secs(10), "Millis::<0, DAY>";
         /// Nesting of a call's input. The JSON parser stops at 128.
         input_depth: usize = 128, "Whole::<1, 128>";
         /// The largest timeout that a tool or a call may ask for; more is cut to it.

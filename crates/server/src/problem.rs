@@ -216,7 +216,7 @@ impl From<SessionError> for Problem {
     fn from(error: SessionError) -> Self {
         let code = match &error {
             SessionError::Unknown(_) => ErrorCode::NotFound,
-            SessionError::Forbidden => ErrorCode::Forbidden,
+            SessionError::Forbidden | SessionError::NobodysSession(_) => ErrorCode::Forbidden,
             SessionError::UnknownAgent { .. } | SessionError::UnknownModel { .. } => ErrorCode::InvalidRequest,
             SessionError::DuplicateMessage(_) | SessionError::QueueFull(_) => ErrorCode::Conflict,
             SessionError::ShuttingDown => ErrorCode::Unavailable,
@@ -241,7 +241,7 @@ impl From<NotAnswered> for Problem {
 impl From<RegisterError> for Problem {
     fn from(error: RegisterError) -> Self {
         let code = match &error {
-            RegisterError::Collision { .. } => ErrorCode::Conflict,
+            RegisterError::Collision { .. } | RegisterError::Elsewhere { .. } => ErrorCode::Conflict,
             RegisterError::TooManyTools { .. } | RegisterError::TooManySessions { .. } => ErrorCode::TooLarge,
             RegisterError::TooManyClients => ErrorCode::Unavailable,
         };

@@ -13,6 +13,9 @@ pub struct ClientTokenRequest {
     /// The one session that the token is good for; all of the client's when absent.
     #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Agents that the token may name besides those that are open to all clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
     /// How long the token is good for, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,

@@ -11,12 +11,58 @@ fn switches(keys: &[(&str, bool)]) -> BTreeMap<String, bool> {
     keys.iter().map(|(key, on)| ((*key).to_owned(), *on)).collect()
 }
 
+/// A client's tool.
+fn of<'a>(client: &'a str, id: &'a str) -> Named<'a> {
+    Named { id, name: &id["client_".len() + client.len() + 1..], client: Some(client) }
+}
+
+/// A tool of no client.
+fn plain(id: &str) -> Named<'_> {
+    Named { id, name: id, client: None }
+}
+
+#[test]
+fn no_star_crosses_the_boundary_between_client_and_tool() {
+    let laptop = |tool| of("laptop", tool);
+    let guest = |tool| of("laptop_guest", tool);
+    for (pattern, tool, expected) in [
+        ("client_laptop_*", laptop("client_laptop_read"), true),
+        ("client_laptop_*", laptop("client_laptop_guest_x"), true),
+        ("client_laptop_*", guest("client_laptop_guest_x"), false),
+        // It is not known where the client's name ends: both ways to read it count.
+        ("client_laptop_*_x", guest("client_laptop_guest_x"), true),
+        ("client_laptop_*_x", laptop("client_laptop_guest_x"), true),
+        ("client_laptop_guest_*", guest("client_laptop_guest_x"), true),
+        ("client_laptop_guest_*", laptop("client_laptop_guest_x"), true),
+        ("client_lap*_read", laptop("client_laptop_read"), true),
+        ("client_lap*_read", of("lap", "client_lap_top_read"), false),
+        ("client_*_read_*", laptop("client_laptop_read_mail"), true),
+        ("client_*_read_*", of("a_read", "client_a_read_delete"), false),
+        ("client_*_x", guest("client_laptop_guest_x"), true),
+        ("client_*_*", guest("client_laptop_guest_x"), true),
+        // Without both parts it covers the whole id.
+        ("client_laptop*", guest("client_laptop_guest_x"), true),
+        ("client_*", guest("client_laptop_guest_x"), true),
+        ("*_guest_x", guest("client_laptop_guest_x"), true),
+        ("*", guest("client_laptop_guest_x"), true),
+        // A whole id is a whole id.
+        ("client_laptop_guest_x", guest("client_laptop_guest_x"), true),
+        ("client_laptop_guest_x", laptop("client_laptop_guest_x"), true),
+        // A tool of no client may be called as it likes.
+        ("client_a_*", plain("client_a_b_c"), true),
+    ] {
+        let decided = policy(Permission::Allow, &[(pattern, Permission::Deny)]).decide(tool);
+        assert_eq!(decided == Permission::Deny, expected, "{pattern} {tool:?}");
+        assert_eq!(switched(&switches(&[(pattern, false)]), tool) == Some(false), expected, "{pattern} {tool:?}");
+    }
+}
+
 #[test]
 fn without_patterns_the_default_decides_and_the_default_is_to_allow() {
-    assert_eq!(Policy::default().decide("client_a_b"), Permission::Allow);
+    assert_eq!(Policy::default().decide(of("a", "client_a_b")), Permission::Allow);
     for permission in [Permission::Allow, Permission::Ask, Permission::Deny] {
-        assert_eq!(policy(permission, &[]).decide("client_a_b"), permission);
-        assert_eq!(policy(permission, &[("client_x_*", Permission::Allow)]).decide("client_a_b"), permission);
+        assert_eq!(policy(permission, &[]).decide(of("a", "client_a_b")), permission);
+        assert_eq!(policy(permission, &[("client_x_*", Permission::Allow)]).decide(of("a", "client_a_b")), permission);
     }
 }
 
@@ -36,27 +82,27 @@ fn the_most_specific_pattern_decides_whatever_the_order() {
     for _ in 0..policy.tools.len() {
         policy.tools.rotate_left(1);
         // No pattern, however long, comes before the whole id.
-        assert_eq!(policy.decide("client_laptop_read_mail"), Permission::Allow);
-        assert_eq!(policy.decide("client_laptop_read_file"), Permission::Deny);
-        assert_eq!(policy.decide("client_laptop_write_file"), Permission::Ask);
-        assert_eq!(policy.decide("client_phone_read_file"), Permission::Allow);
-        assert_eq!(policy.decide("client_phone_write_file"), Permission::Deny);
+        assert_eq!(policy.decide(of("laptop", "client_laptop_read_mail")), Permission::Allow);
+        assert_eq!(policy.decide(of("laptop", "client_laptop_read_file")), Permission::Deny);
+        assert_eq!(policy.decide(of("laptop", "client_laptop_write_file")), Permission::Ask);
+        assert_eq!(policy.decide(of("phone", "client_phone_read_file")), Permission::Allow);
+        assert_eq!(policy.decide(of("phone", "client_phone_write_file")), Permission::Deny);
     }
 }
 
 #[test]
 fn of_as_many_characters_the_pattern_with_fewer_stars_decides() {
     let rules = [("a*b", Permission::Allow), ("*a*b", Permission::Deny)];
-    assert_eq!(policy(Permission::Ask, &rules).decide("axb"), Permission::Allow);
+    assert_eq!(policy(Permission::Ask, &rules).decide(plain("axb")), Permission::Allow);
 }
 
 #[test]
 fn of_equally_specific_patterns_the_strictest_decides() {
     let [allow, ask, deny] = [Permission::Allow, Permission::Ask, Permission::Deny];
     for (one, other, expected) in [(allow, ask, ask), (ask, deny, deny), (deny, allow, deny)] {
-        assert_eq!(policy(allow, &[("ab*", one), ("*yz", other)]).decide("abyz"), expected);
-        assert_eq!(policy(allow, &[("ab*", other), ("*yz", one)]).decide("abyz"), expected);
-        assert_eq!(policy(allow, &[("abyz", other), ("abyz", one)]).decide("abyz"), expected);
+        assert_eq!(policy(allow, &[("ab*", one), ("*yz", other)]).decide(plain("abyz")), expected);
+        assert_eq!(policy(allow, &[("ab*", other), ("*yz", one)]).decide(plain("abyz")), expected);
+        assert_eq!(policy(allow, &[("abyz", other), ("abyz", one)]).decide(plain("abyz")), expected);
     }
 }
 
@@ -125,9 +171,9 @@ fn a_tool_is_on_until_it_is_switched_off() {
         (&[("ma*", false), ("client_*", true), ("*_a_mail", false)], false),
     ];
     for (keys, expected) in cases {
-        assert_eq!(switched(&switches(keys), "client_a_mail", "mail").unwrap_or(true), expected, "{keys:?}");
+        assert_eq!(switched(&switches(keys), of("a", "client_a_mail")).unwrap_or(true), expected, "{keys:?}");
     }
-    assert_eq!(switched(&switches(&[("mai*", false)]), "client_a_mail", "mail"), None);
+    assert_eq!(switched(&switches(&[("mai*", false)]), of("a", "client_a_mail")), None);
 }
 
 /// Matching as one would define it.
@@ -168,7 +214,7 @@ proptest! {
         id in "[ab]{1,4}",
     ) {
         let rules: Vec<(&str, Permission)> = rules.iter().map(|(pattern, says)| (pattern.as_str(), *says)).collect();
-        let decision = policy(default, &rules).decide(&id);
+        let decision = policy(default, &rules).decide(plain(&id));
         let fitting: Vec<_> = rules.iter().filter(|(pattern, _)| fits(pattern, &id)).collect();
         let best = fitting.iter().filter(|(one, _)| !fitting.iter().any(|(other, _)| is_more_specific(other, one)));
         let strictest = best.map(|(_, says)| *says).max_by_key(|says| *says as u8);
@@ -182,7 +228,7 @@ proptest! {
     ) {
         let denied = |on: bool| if on { Permission::Allow } else { Permission::Deny };
         let rules: Vec<(&str, Permission)> = keys.iter().map(|(key, on)| (key.as_str(), denied(*on))).collect();
-        let allowed = policy(Permission::Allow, &rules).decide(&id) == Permission::Allow;
-        prop_assert_eq!(switched(&keys, &id, "no such key").unwrap_or(true), allowed);
+        let allowed = policy(Permission::Allow, &rules).decide(plain(&id)) == Permission::Allow;
+        prop_assert_eq!(switched(&keys, Named { name: "no such key", ..plain(&id) }).unwrap_or(true), allowed);
     }
 }

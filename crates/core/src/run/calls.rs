@@ -17,7 +17,7 @@ use crate::call::{Ack, AckStatus, FinishedCall, Outcome, Success};
 use crate::clock::Time;
 use crate::delegate::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal};
 use crate::frontend::timeout_for;
-use crate::id::{CallId, ClientId, MessageId, PermissionId, RequestId};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId};
 use crate::message::{Session, ToolResult, ToolState};
 use crate::permission::Reply;
 use crate::policy::Permission;
@@ -69,6 +69,8 @@ pub(super) struct CallContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) offered: &'a [Offered],
     pub(super) feed: Option<&'a Feed>,
+    /// The connection that calls are offered to first.
+    pub(super) connection: Option<&'a ConnectionName>,
 }
 
 /// A call on its way.
@@ -202,7 +204,7 @@ impl CallContext<'_> {
     }
 
     fn permission(&self, tool: &Offered) -> Permission {
-        match self.agent.policy.decide(tool.id()) {
+        match self.agent.policy.decide(tool.named()) {
             Permission::Ask if self.sessions.is_approved(&self.session.id, tool.id()) => Permission::Allow,
             permission => permission,
         }
@@ -261,6 +263,7 @@ impl Call<'_> {
             timeout,
             origin: Origin::Model,
             permission: self.context.permission(tool),
+            connection: self.context.connection.cloned(),
         };
         let mut open = match hub.open(new).await {
             Ok(open) => open,

@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::Caller;
 use crate::event::Subscription;
-use crate::hub::Hub;
+use crate::hub::{Hub, Placement};
 use crate::id::{ClientId, MessageId, PermissionId, RequestId, ToolName};
 use crate::limits::Limits;
 use crate::message::{ModelRef, Part, PartBody, Span, StopReason, ToolResult, ToolState};
@@ -162,7 +162,7 @@ impl World {
                 effect: Effect::Write,
                 version: None,
             };
-            world.hub().register(&client(), None, vec![spec]).unwrap();
+            world.hub().register(&client(), &Placement::Everywhere, vec![spec]).unwrap();
         }
         world
     }
@@ -290,6 +290,7 @@ fn assistant_shell(id: MessageId) -> Message {
             system: None,
             tools: BTreeMap::new(),
             wants_reply: false,
+            connection: None,
         }),
         parts: Vec::new(),
     }

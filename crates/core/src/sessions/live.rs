@@ -84,12 +84,20 @@ pub(super) struct Handles {
     pub(super) over: CancellationToken,
 }
 
+/// The client that a prompt names.
+#[derive(Debug, Clone)]
+pub(super) struct Prompter {
+    pub(super) client: ClientId,
+    /// Whether the session becomes its own, if it is nobody's.
+    pub(super) adopts: bool,
+}
+
 /// A prompt whose turn has not begun.
 pub(crate) struct Queued {
     /// The session as it was when the prompt came.
     pub(crate) session: Arc<Session>,
     pub(crate) user: Arc<Message>,
-    pub(crate) client: Option<ClientId>,
+    prompter: Option<Prompter>,
     pub(crate) audience: Audience,
     pub(crate) feed: Option<Feed>,
     /// Ends the feed with the turn.
@@ -99,17 +107,24 @@ pub(crate) struct Queued {
     done: oneshot::Sender<Arc<Message>>,
 }
 
+impl Queued {
+    /// The client whose tools a turn of it has: the session's, or else the one that the prompt names.
+    pub(crate) fn client<'a>(&'a self, session: &'a Session) -> Option<&'a ClientId> {
+        session.client.as_ref().or(self.prompter.as_ref().map(|prompter| &prompter.client))
+    }
+}
+
 impl Sessions {
     /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
     pub(super) fn enqueue(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
-        client: Option<ClientId>,
+        prompter: Option<Prompter>,
         audience: Audience,
         kept: oneshot::Receiver<bool>,
     ) -> Result<Enqueued, SessionError> {
-        self.enqueue_in(&mut self.lock(), session, user, client, audience, kept)
+        self.enqueue_in(&mut self.lock(), session, user, prompter, audience, kept)
     }
 
     /// The same, among sessions that are locked already.
@@ -118,14 +133,14 @@ impl Sessions {
         live: &mut HashMap<SessionId, Live>,
         session: &Arc<Session>,
         user: &Arc<Message>,
-        client: Option<ClientId>,
+        prompter: Option<Prompter>,
         audience: Audience,
         kept: oneshot::Receiver<bool>,
     ) -> Result<Enqueued, SessionError> {
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
-        if let (Some(owner), Some(client)) = (owner, &client)
-            && owner != client
+        if let (Some(owner), Some(prompter)) = (owner, &prompter)
+            && *owner != prompter.client
         {
             return Err(SessionError::Forbidden);
         }
@@ -133,13 +148,14 @@ impl Sessions {
             return Ok(Enqueued { answer: None, feed: None });
         }
         let (done, answer) = oneshot::channel();
-        let owner = owner.or(client.as_ref()).cloned();
+        let adopting = prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
+        let owner = owner.or(adopting).cloned();
         let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone(), audience.yields_asks)).unzip();
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
         let queued = Queued {
             session: session.clone(),
             user: user.clone(),
-            client,
+            prompter,
             audience,
             feed: feed.clone(),
             _end_of_feed: end_of_feed,
@@ -213,8 +229,8 @@ impl Sessions {
             live.session = Some(stored);
         }
         let changed = self.change(id, |session| {
-            if session.client.is_none() {
-                session.client.clone_from(&queued.client);
+            if let Some(Prompter { client, adopts: true }) = &queued.prompter {
+                session.client.get_or_insert_with(|| client.clone());
             }
             session.has_frontend |= queued.audience.has_frontend;
             if session.title == UNTITLED
@@ -225,7 +241,9 @@ impl Sessions {
         });
         let Some((session, saving)) = changed else { return Ok(None) };
         saving.await.map_err(|error| run::failed(&error))?;
-        if queued.client.is_some() && queued.client != session.client {
+        if let (Some(owner), Some(prompter)) = (&session.client, &queued.prompter)
+            && *owner != prompter.client
+        {
             // It was nobody's when the prompt came.
             return Err(TurnError::Other(SessionError::Forbidden.to_string()));
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::live::{Enqueued, Live};
+use super::live::{Enqueued, Live, Prompter};
 use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions};
 use crate::event::SessionEvent;
-use crate::id::{CallId, ClientId, MessageId, SessionId};
+use crate::id::{CallId, MessageId, SessionId};
 use crate::message::{Message, Part, Session, ToolResult};
 use crate::store::StoreError;
 
@@ -31,7 +31,7 @@ impl Sessions {
         if !self.hub().is_serving() {
             return Err(SessionError::ShuttingDown);
         }
-        let (client, audience) = (prompt.client.clone(), prompt.audience.clone());
+        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience)).await
     }
@@ -40,7 +40,7 @@ impl Sessions {
         self,
         session: Arc<Session>,
         user: Arc<Message>,
-        client: Option<ClientId>,
+        client: Option<Prompter>,
         audience: Audience,
     ) -> Result<Prompted, SessionError> {
         // Of several at once, each begins when the one before it is kept.

@@ -12,6 +12,7 @@ use utoipa_axum::routes;
 use super::client_tools::encode::time;
 use crate::api::{Answer, Application};
 use crate::app::App;
+use crate::auth::Grant;
 use crate::body::Json;
 use crate::problem::Problem;
 
@@ -34,7 +35,7 @@ async fn client_token(
 ) -> Result<Answer<ClientToken>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
     let session = request.session_id.as_deref().map(SessionId::parse).transpose()?;
-    let ttl = request.ttl.map(Duration::from_secs);
-    let (token, expires) = app.auth().mint(&client, session.as_ref(), ttl, app.hub().clock().now())?;
+    let grant = Grant { client, session, agents: request.agents, ttl: request.ttl.map(Duration::from_secs) };
+    let (token, expires) = app.auth().mint(grant, app.hub().clock().now())?;
     Ok(Answer(ClientToken { token, expires_at: time(expires) }))
 }

@@ -83,8 +83,7 @@ fn may_see(principal: &Principal, event: &Event) -> bool {
     match principal {
         Principal::Application => true,
         Principal::Client(own) => {
-            event.client() == Some(&own.client)
-                && own.session.as_ref().is_none_or(|only| event.session().is_none_or(|session| session == only))
+            event.client() == Some(&own.client) && own.session.as_ref().is_none_or(|only| event.concerns(only))
         }
     }
 }
@@ -114,8 +113,8 @@ fn frames(event: &Event) -> Bytes {
                 Some(error) => frame(&wire::Event::Failed { call, error }, &link),
             }
         }
-        Event::Registered(client, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
-        Event::Unregistered(client, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),
+        Event::Registered(client, _, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
+        Event::Unregistered(client, _, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),
         Event::Asked(ask) => {
             let link = call_link(&ask.call.request);
             session::asked(ask).iter().flat_map(|event| frame(event, &link)).collect()

@@ -4,6 +4,6 @@ mod decode;
 pub(crate) mod encode;
 mod routes;
 
-pub(super) use decode::client_header;
+pub(super) use decode::{client_header, connection};
 pub(super) use routes::must_own;
 pub use routes::routes;

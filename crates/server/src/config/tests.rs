@@ -121,6 +121,7 @@ fn defaults() {
         "limits.inputDepth = 128",
         "limits.largestGrace = 300000",
         "limits.largestTimeout = 86400000",
+        "limits.preferredConnection = 10000",
         "limits.queuedPrompts = 8",
         "limits.rememberedCalls = 100000",
         "limits.rememberedFor = 600000",
@@ -266,7 +267,7 @@ fn unknown_keys() {
             Place::new().toml("[limits]").flag("limits.replays.now", "1", "--replays"),
             "flag --replays: unknown key limits.replays (did you mean replay?); allowed here: callsPerMinute, \
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
-             clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
+             clients, connectionsPerClient, preferredConnection, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
              userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \
              queuedPrompts, repeatedCalls, toolOutput",
@@ -346,6 +347,7 @@ fn zero_is_taken_only_where_it_means_something() {
         "limits.drainTimeout",
         "limits.executePerMinute",
         "limits.largestGrace",
+        "limits.preferredConnection",
         "limits.queuedPrompts",
     ];
     for row in Place::new().load().rows().iter().filter(|row| row.value.parse::<u64>().is_ok()) {

@@ -147,8 +147,14 @@ fn message(role: Role, bodies: Vec<PartBody>) -> Arc<Message> {
 
 fn user(bodies: Vec<PartBody>) -> Arc<Message> {
     let model = ModelRef::new("openai", MODEL).unwrap();
-    let about =
-        UserMessage { agent: "default".into(), model, system: None, tools: Default::default(), wants_reply: true };
+    let about = UserMessage {
+        agent: "default".into(),
+        model,
+        system: None,
+        tools: Default::default(),
+        wants_reply: true,
+        connection: None,
+    };
     message(Role::User(about), bodies)
 }
 

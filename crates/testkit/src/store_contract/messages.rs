@@ -58,6 +58,7 @@ pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
             system: Some(text.into()),
             tools: BTreeMap::from([(text.to_owned(), true), ("client_*".to_owned(), false)]),
             wants_reply: number % 2 == 0,
+            connection: None,
         });
         let created = Time(u64::MAX - number as u64);
         expected.push(keep(&store, Message { role, created, ..user("ses_1", &format!("it's \"{number}\" 🦀")) }).await);

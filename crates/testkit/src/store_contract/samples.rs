@@ -172,6 +172,7 @@ pub fn user(session: &str, id: &str) -> Message {
         system: None,
         tools: BTreeMap::new(),
         wants_reply: true,
+        connection: None,
     });
     message(session, id, role)
 }

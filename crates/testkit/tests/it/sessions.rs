@@ -3,6 +3,7 @@
 
 mod bad_requests;
 mod calls;
+mod connections;
 mod endpoints;
 mod errors;
 mod events;

@@ -28,6 +28,7 @@ fn message() -> RunEvent {
         system: None,
         tools: Default::default(),
         wants_reply: true,
+        connection: None,
     };
     RunEvent::Session(SessionEvent::Message(Arc::new(Message {
         id: MessageId::parse("m").unwrap(),

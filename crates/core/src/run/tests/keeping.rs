@@ -33,9 +33,49 @@ async fn a_session_is_its_clients_and_an_unclaimed_one_is_the_first_prompters() 
     let free = world.sessions.get(&free.id).await.unwrap();
     let late = world.sessions.prompt(&free, as_client("stranger")).await;
     assert!(matches!(late, Err(SessionError::Forbidden)), "{late:?}");
-    let other = ClientId::parse("other").unwrap();
-    assert!(world.sessions.must_be_open_to(&other, Some(&free.id)).await.is_err());
-    world.sessions.must_be_open_to(&other, Some(&SessionId::parse("opaque").unwrap())).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_with_messages_is_not_taken_by_the_client_of_a_later_prompt() {
+    let world = World::new(vec![]);
+    let session = world.sessions.create(NewSession::default()).await.unwrap();
+    let as_client = |name: &str| Prompt { client: Some(ClientId::parse(name).unwrap()), ..prompt("hi") };
+    world.say(&session, "between us").await.unwrap().answer.unwrap().await.unwrap();
+    // Its tools are there for this turn.
+    world.sessions.prompt(&session, as_client("tab")).await.unwrap().answer.unwrap().await.unwrap();
+    assert_eq!(world.shown()[1]["tools"], json!(["client_tab_a", "client_tab_b"]));
+    assert_eq!(world.sessions.get(&session.id).await.unwrap().client, None);
+    world.sessions.prompt(&session, as_client("stranger")).await.unwrap().answer.unwrap().await.unwrap();
+    world.say(&session, "alone again").await.unwrap().answer.unwrap().await.unwrap();
+    assert_eq!([&world.shown()[2]["tools"], &world.shown()[3]["tools"]], [&json!([]), &json!([])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_come_into_a_session_by_its_client_the_application_or_whoever_is_limited_to_it() {
+    let world = World::new(vec![]);
+    let bound = world.session().await.id.clone();
+    let free = world.sessions.create(NewSession::default()).await.unwrap().id.clone();
+    let opaque = SessionId::parse("opaque").unwrap();
+    let [tab, other] = ["tab", "other"].map(|name| ClientId::parse(name).unwrap());
+    let placed = async |caller: &Caller, client: &ClientId, session: &SessionId| {
+        let placement = world.sessions.placement(caller, client, Some(session.clone())).await;
+        placement.map_err(|error| assert!(matches!(error, SessionError::Forbidden | SessionError::NobodysSession(_))))
+    };
+    let whole = |client: &ClientId| Caller::Client { client: client.clone(), session: None };
+    let limited =
+        |client: &ClientId, to: &SessionId| Caller::Client { client: client.clone(), session: Some(to.clone()) };
+    for session in [&bound, &free, &opaque] {
+        assert_eq!(placed(&Caller::Trusted, &tab, session).await, Ok(Placement::In(session.clone())));
+        assert_eq!(placed(&limited(&tab, session), &tab, session).await, Ok(Placement::OnlyIn(session.clone())));
+    }
+    assert_eq!(placed(&whole(&tab), &tab, &bound).await, Ok(Placement::In(bound.clone())));
+    for session in [&free, &opaque] {
+        assert_eq!(placed(&whole(&tab), &tab, session).await, Err(()));
+    }
+    for caller in [Caller::Trusted, whole(&other), limited(&other, &bound)] {
+        assert_eq!(placed(&caller, &other, &bound).await, Err(()), "it is another client's");
+    }
+    assert_eq!(world.sessions.placement(&whole(&tab), &tab, None).await.unwrap(), Placement::Everywhere);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,6 +105,7 @@ async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
             system: None,
             tools: BTreeMap::new(),
             wants_reply,
+            connection: None,
         }),
         parts: Vec::new(),
     };

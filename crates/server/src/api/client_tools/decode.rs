@@ -79,6 +79,7 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
         timeout: timeout.map_err(|reason| Problem::invalid(format!("`timeout` {reason}")))?,
         origin: Origin::Application,
         permission: Permission::Allow,
+        connection: None,
     })
 }
 

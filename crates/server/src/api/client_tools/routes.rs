@@ -57,8 +57,8 @@ pub fn routes() -> OpenApiRouter<App> {
     responses(
         (status = 200, body = wire::Registered),
         (status = 400, description = "Bad body, bad id, or a schema that cannot be used; it names the tool", body = ErrorBody),
-        (status = 403, description = "Another client's session", body = ErrorBody),
-        (status = 409, description = "Another client has a tool of that id", body = ErrorBody),
+        (status = 403, description = "A session that is not the client's", body = ErrorBody),
+        (status = 409, description = "Another client has a tool of that id; or the token is limited to a session, and its client has another tool of that id elsewhere", body = ErrorBody),
         (status = 413, description = "The body, a schema or the number of tools is too large", body = ErrorBody),
     ))]
 async fn register(
@@ -70,8 +70,8 @@ async fn register(
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let specs = decode::tools(app.hub(), request.tools)?;
-    app.sessions().must_be_open_to(&client, session.as_ref()).await?;
-    let ids = app.hub().register(&client, session.as_ref(), specs)?;
+    let placement = app.sessions().placement(&principal.caller(), &client, session).await?;
+    let ids = app.hub().register(&client, &placement, specs)?;
     Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
 }
 
@@ -206,9 +206,11 @@ async fn list_tools_of(
 #[utoipa::path(get, path = "/client-tools/clients", tag = "client-tools",
     responses((status = 200, body = Vec<wire::Client>)))]
 async fn list_clients(State(app): State<App>, principal: Principal) -> Answer<Vec<wire::Client>> {
-    let clients = app.hub().clients();
-    let visible = clients.iter().filter(|client| principal.must_be_client(&client.id).is_ok());
-    Answer(visible.map(encode::client).collect())
+    let clients = match &principal {
+        Principal::Application => app.hub().clients(),
+        Principal::Client(own) => app.hub().client(&own.client, own.session.as_ref()).into_iter().collect(),
+    };
+    Answer(clients.iter().map(encode::client).collect())
 }
 
 /// Which calls to list.
@@ -312,7 +314,7 @@ fn connect(
 /// Say goodbye: close a connection that will not return
 ///
 /// No grace is kept for it. If it was the client's last, its tools are unregistered and its calls end, before this
-/// answers. A connection that is not there is gone already, so the same again is fine.
+/// answers; if the token is limited to a session, those of that session. A connection that is not there is gone already, so the same again is fine.
 #[utoipa::path(post, path = "/client-tools/disconnect", tag = "client-tools", request_body = wire::DisconnectRequest,
     responses((status = 200, body = wire::Done), (status = 400, description = "Bad body or id", body = ErrorBody)))]
 async fn disconnect(

@@ -111,8 +111,8 @@ impl Conversation {
                 let Register { tools, session_id } = parse(text)?;
                 let session = session_of(session_id)?;
                 let specs = decode::tools(app.hub(), tools)?;
-                app.sessions().must_be_open_to(client, session.as_ref()).await?;
-                let ids = app.hub().register(client, session.as_ref(), specs)?;
+                let placement = app.sessions().placement(&principal.caller(), client, session).await?;
+                let ids = app.hub().register(client, &placement, specs)?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
             "unregister" => {

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::id::{ClientId, MessageId, SessionId};
+use handback_core::id::{ClientId, ConnectionName, MessageId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span};
 use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
@@ -24,6 +24,8 @@ const PARTS: usize = 256;
 const SWITCHES: usize = 256;
 /// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
 const CLIENT_HEADER: &str = "x-handback-client";
+/// Says which connection of the client a prompt comes from.
+const CONNECTION_HEADER: &str = "x-handback-connection";
 
 /// A session to be made, with metadata that is nested no deeper than that.
 pub(super) fn session(
@@ -102,7 +104,7 @@ pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> R
         tools,
         parts,
         wants_reply: request.no_reply != Some(true),
-        audience: Audience::default(),
+        audience: Audience { connection: connection(request.connection.as_deref(), headers), ..Audience::default() },
     })
 }
 
@@ -137,6 +139,12 @@ fn header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 /// The client that a body or the header names.
 pub(in crate::api) fn client_header(headers: &HeaderMap, said: Option<ClientId>) -> Result<Option<ClientId>, Problem> {
     client([said.map(|client| client.to_string()), header(headers)?, None])
+}
+
+/// The connection that a body or else the header names. One that cannot be is as good as one that is not there.
+pub(in crate::api) fn connection(said: Option<&str>, headers: &HeaderMap) -> Option<ConnectionName> {
+    let said = said.or_else(|| headers.get(CONNECTION_HEADER)?.to_str().ok())?;
+    ConnectionName::parse(said).ok()
 }
 
 /// The client, in whichever way it is said.

@@ -210,7 +210,7 @@ fn text_of(json: &RawValue) -> String {
 
 /// A tool that the model is offered.
 pub(super) fn offered(tool: &Offered, agent: &Agent, session: &Session) -> wire::OfferedTool {
-    let permission = || match agent.policy.decide(tool.id()) {
+    let permission = || match agent.policy.decide(tool.named()) {
         Permission::Ask if session.approved.contains(tool.id()) => Permission::Allow,
         permission => permission,
     };

@@ -81,6 +81,7 @@ async fn create(
         if let Some(only) = &own.session {
             return Err(Problem::forbidden(format!("the token is good for session {only} only")));
         }
+        principal.must_be_allowed(&app.sessions().setup().agents, new.agent.as_deref(), None)?;
         if let Some(parent) = &new.parent {
             find(&app, &principal, parent.as_str()).await?;
         }
@@ -237,6 +238,7 @@ async fn begin(
     if let Some(client) = &prompt.client {
         principal.must_be_client(client)?;
     }
+    principal.must_be_allowed(&app.sessions().setup().agents, prompt.agent.as_deref(), Some(&session))?;
     Ok(app.sessions().prompt(&session, prompt).await?)
 }
 
@@ -285,7 +287,7 @@ async fn tools(
 ) -> Result<Answer<Vec<wire::OfferedTool>>, Problem> {
     let session = find(&app, &principal, &id).await?;
     let agent = app.sessions().agent(session.agent.as_deref())?;
-    let offered = app.sessions().offered(&session, &BTreeMap::new(), &[]);
+    let offered = app.sessions().offered(&session, session.client.as_ref(), &BTreeMap::new(), &[]);
     Ok(Answer(offered.iter().map(|tool| encode::offered(tool, agent, &session)).collect()))
 }
 

@@ -35,6 +35,7 @@ fn agents_as_the_engine_has_them() {
                 pattern("client_a.b_*", Permission::Deny),
             ],
         },
+        is_open: true,
     };
     let clerk = agent::Agent { model: Some(ModelRef::parse("demo/scripted").unwrap()), ..agent::Agent::default() };
     let expected = Agents::from_iter([("default".into(), default), ("clerk".into(), clerk)]);
@@ -68,11 +69,19 @@ fn an_agent_of_which_nothing_is_said_may_do_everything() {
 }
 
 #[test]
+fn only_the_default_agent_is_open_unless_something_is_said() {
+    let open =
+        |toml: &str, name: &str| Agents::from(&Place::new().toml(toml).load().config).find(name).unwrap().is_open;
+    assert!(open("", "default") && open("[agents.default]", "default") && !open("[agents.clerk]", "clerk"));
+    assert!(open("[agents.clerk]\nopen = true", "clerk") && !open("[agents.default]\nopen = false", "default"));
+}
+
+#[test]
 fn agents_that_are_refused() {
     let cases = [
         (
             "[agents.a]\nsytem = \"x\"",
-            "unknown key agents.a.sytem (did you mean system?); allowed here: system, model, permission",
+            "unknown key agents.a.sytem (did you mean system?); allowed here: system, model, permission, open",
         ),
         (
             "[agents.a.permission]\nclientTools = \"ask\"",

@@ -14,6 +14,7 @@ fn user(bodies: Vec<PartBody>) -> Arc<Message> {
         system: None,
         tools: Default::default(),
         wants_reply: true,
+        connection: None,
     };
     Arc::new(Message {
         id: clock.message_id(),

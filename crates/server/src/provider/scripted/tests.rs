@@ -92,6 +92,7 @@ fn user_with(bodies: Vec<PartBody>) -> Arc<Message> {
         system: None,
         tools: BTreeMap::new(),
         wants_reply: true,
+        connection: None,
     };
     message(Role::User(user), bodies)
 }

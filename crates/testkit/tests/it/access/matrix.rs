@@ -1,16 +1,25 @@
 //! Every endpoint with every kind of caller: one table.
 
+use handback_server::config::Agent;
 use handback_testkit::TestServer;
 use handback_testkit::keys::{APPLICATION_KEY, seconds_from_now, token};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Who asks. The calls and tools asked for are those of client `tab` in session `s1`.
-const CALLERS: [&str; 7] =
-    ["none", "wrong", "expired", "another client", "another session", "the client", "the application"];
+const CALLERS: [&str; 8] = [
+    "none",
+    "wrong",
+    "expired",
+    "another client",
+    "another session",
+    "the client",
+    "the client everywhere",
+    "the application",
+];
 
 /// What is asked for, and the status that each of [`CALLERS`] gets. `{call}` is a call under way, a new one each time.
-type Row = (&'static str, &'static str, fn(&str) -> Option<Value>, [u16; 7]);
+type Row = (&'static str, &'static str, fn(&str) -> Option<Value>, [u16; 8]);
 
 fn nothing(_: &str) -> Option<Value> {
     None
@@ -48,35 +57,58 @@ fn token_request(_: &str) -> Option<Value> {
     Some(json!({ "clientID": "tab" }))
 }
 
-const TABLE: [Row; 28] = [
-    ("POST", "/client-tools/register", registration, [401, 401, 401, 403, 403, 200, 200]),
-    ("DELETE", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200]),
-    ("POST", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200]),
-    ("POST", "/client-tools/execute", execution, [401, 401, 401, 403, 403, 403, 202]),
-    ("POST", "/client-tools/result", result, [401, 401, 401, 403, 403, 200, 200]),
-    ("POST", "/client-tools/result", unknown, [401, 401, 401, 404, 404, 404, 404]),
-    ("POST", "/client-tools/cancel", cancel, [401, 401, 401, 403, 403, 200, 200]),
-    ("GET", "/client-tools/calls/{call}", nothing, [401, 401, 401, 403, 403, 200, 200]),
-    ("GET", "/client-tools/calls/{call}?wait=1", nothing, [401, 401, 401, 403, 403, 200, 200]),
-    ("GET", "/client-tools/calls?clientID=tab", nothing, [401, 401, 401, 403, 200, 200, 200]),
-    ("GET", "/client-tools/calls?sessionID=s1", nothing, [401, 401, 401, 200, 403, 200, 200]),
-    ("GET", "/client-tools/calls", nothing, [401, 401, 401, 200, 200, 200, 200]),
-    ("GET", "/client-tools/tools/tab", nothing, [401, 401, 401, 403, 200, 200, 200]),
-    ("GET", "/client-tools/tools", nothing, [401, 401, 401, 200, 200, 200, 200]),
-    ("GET", "/client-tools/clients", nothing, [401, 401, 401, 200, 200, 200, 200]),
-    ("GET", "/client-tools/pending/tab", nothing, [401, 401, 401, 403, 200, 200, 200]),
-    ("HEAD", "/client-tools/pending/tab", nothing, [401, 401, 401, 405, 405, 405, 405]),
-    ("GET", "/client-tools/ws/tab", nothing, [401, 401, 401, 403, 426, 426, 426]),
-    ("POST", "/client-tools/disconnect", goodbye, [401, 401, 401, 403, 200, 200, 200]),
-    ("GET", "/event", nothing, [401, 401, 401, 200, 200, 200, 200]),
-    ("POST", "/auth/client-token", token_request, [401, 401, 401, 403, 403, 403, 200]),
-    ("GET", "/metrics", nothing, [401, 401, 401, 403, 403, 403, 200]),
-    ("GET", "/doc", nothing, [401, 401, 401, 403, 403, 403, 200]),
-    ("GET", "/healthz", nothing, [200; 7]),
-    ("GET", "/readyz", nothing, [200; 7]),
-    ("GET", "/nothing/here", nothing, [401, 401, 401, 404, 404, 404, 404]),
-    ("PUT", "/client-tools/register", nothing, [401, 401, 401, 405, 405, 405, 405]),
-    ("GET", "/session/s1", nothing, [401, 401, 401, 404, 404, 404, 404]),
+fn opaque(_: &str) -> Option<Value> {
+    Some(json!({ "clientID": "tab", "sessionID": "opaque", "tools": [{ "id": "t" }] }))
+}
+
+fn session(_: &str) -> Option<Value> {
+    Some(json!({}))
+}
+
+fn of_clerk(_: &str) -> Option<Value> {
+    Some(json!({ "agent": "clerk" }))
+}
+
+fn of_nobody(_: &str) -> Option<Value> {
+    Some(json!({ "agent": "nobody" }))
+}
+
+const TABLE: [Row; 35] = [
+    ("POST", "/client-tools/register", opaque, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("POST", "/session", session, [401, 401, 401, 403, 403, 403, 200, 200]),
+    ("POST", "/session", of_clerk, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("POST", "/session", of_nobody, [401, 401, 401, 403, 403, 403, 403, 400]),
+    ("GET", "/agui/clerk", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("GET", "/agui/nobody", nothing, [401, 401, 401, 403, 403, 403, 403, 404]),
+    ("GET", "/api/v1/rooms/clerk/agui", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("POST", "/client-tools/register", registration, [401, 401, 401, 403, 403, 200, 403, 200]),
+    ("DELETE", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("POST", "/client-tools/unregister", own_tools, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("POST", "/client-tools/execute", execution, [401, 401, 401, 403, 403, 403, 403, 202]),
+    ("POST", "/client-tools/result", result, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("POST", "/client-tools/result", unknown, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("POST", "/client-tools/cancel", cancel, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("GET", "/client-tools/calls/{call}", nothing, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("GET", "/client-tools/calls/{call}?wait=1", nothing, [401, 401, 401, 403, 403, 200, 200, 200]),
+    ("GET", "/client-tools/calls?clientID=tab", nothing, [401, 401, 401, 403, 200, 200, 200, 200]),
+    ("GET", "/client-tools/calls?sessionID=s1", nothing, [401, 401, 401, 200, 403, 200, 200, 200]),
+    ("GET", "/client-tools/calls", nothing, [401, 401, 401, 200, 200, 200, 200, 200]),
+    ("GET", "/client-tools/tools/tab", nothing, [401, 401, 401, 403, 200, 200, 200, 200]),
+    ("GET", "/client-tools/tools", nothing, [401, 401, 401, 200, 200, 200, 200, 200]),
+    ("GET", "/client-tools/clients", nothing, [401, 401, 401, 200, 200, 200, 200, 200]),
+    ("GET", "/client-tools/pending/tab", nothing, [401, 401, 401, 403, 200, 200, 200, 200]),
+    ("HEAD", "/client-tools/pending/tab", nothing, [401, 401, 401, 405, 405, 405, 405, 405]),
+    ("GET", "/client-tools/ws/tab", nothing, [401, 401, 401, 403, 426, 426, 426, 426]),
+    ("POST", "/client-tools/disconnect", goodbye, [401, 401, 401, 403, 200, 200, 200, 200]),
+    ("GET", "/event", nothing, [401, 401, 401, 200, 200, 200, 200, 200]),
+    ("POST", "/auth/client-token", token_request, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("GET", "/metrics", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("GET", "/doc", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("GET", "/healthz", nothing, [200; 8]),
+    ("GET", "/readyz", nothing, [200; 8]),
+    ("GET", "/nothing/here", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("PUT", "/client-tools/register", nothing, [401, 401, 401, 405, 405, 405, 405, 405]),
+    ("GET", "/session/s1", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
 ];
 
 fn shown(caller: &str) -> Option<String> {
@@ -90,6 +122,7 @@ fn shown(caller: &str) -> Option<String> {
         "another client" => Some(claims("other", "s1", 60)),
         "another session" => Some(claims("tab", "s2", 60)),
         "the client" => Some(claims("tab", "s1", 60)),
+        "the client everywhere" => Some(token(&json!({ "clientID": "tab", "exp": seconds_from_now(60) }))),
         "the application" => Some(APPLICATION_KEY.to_owned()),
         _ => panic!("who is {caller}?"),
     }
@@ -97,7 +130,7 @@ fn shown(caller: &str) -> Option<String> {
 
 #[tokio::test]
 async fn every_endpoint_answers_every_caller_with_the_status_of_the_table() {
-    let server = TestServer::protected(|_| {}).await;
+    let server = TestServer::protected(|config| _ = config.agents.insert("clerk".to_owned(), Agent::default())).await;
     let body = registration("").unwrap();
     assert_eq!(server.post("/client-tools/register", body).await.status, 200);
     // Keeps the client's tools when a stream of the table is closed.

@@ -109,6 +109,18 @@ async fn a_token_needs_a_good_client_and_an_end() {
     for claims in bad {
         assert_eq!(status(&server, &token(&claims)).await, 401, "{claims}");
     }
+    // Times that no clock can show, and a token that is not good yet.
+    for exp in [1u64 << 63, (1 << 63) - 1, u64::MAX, 1 << 62, 253_402_300_800] {
+        let claims = json!({ "clientID": "tab", "exp": exp });
+        assert_eq!(status(&server, &token(&claims)).await, 401, "{claims}");
+    }
+    let last = token(&json!({ "clientID": "tab", "exp": 253_402_300_799u64 }));
+    let stream = server.request_without_key(Method::GET, "/client-tools/pending/tab").bearer_auth(&last);
+    drop(TestStream::open(stream).await);
+    for (seconds, expected) in [(60, 401), (4, 200), (-60, 200)] {
+        let claims = json!({ "clientID": "tab", "exp": seconds_from_now(90), "nbf": seconds_from_now(seconds) });
+        assert_eq!(status(&server, &token(&claims)).await, expected, "{claims}");
+    }
     let more = json!({ "clientID": "tab", "exp": seconds_from_now(60), "aud": "x", "iss": "y", "sub": "z" });
     assert_eq!(status(&server, &token(&more)).await, 200);
 }

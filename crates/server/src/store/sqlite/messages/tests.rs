@@ -28,6 +28,7 @@ fn rows_written(database: &mut Database, parts: &[&Arc<Part>]) -> u64 {
         system: None,
         tools: BTreeMap::new(),
         wants_reply: true,
+        connection: None,
     });
     let message = Message {
         id: MessageId::parse("msg_1").unwrap(),
