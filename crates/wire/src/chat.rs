@@ -27,6 +27,9 @@ pub struct ChatRequest {
     /// The client whose tools the chat has.
     #[serde(rename = "clientID")]
     pub client_id: Option<String>,
+    /// The client's connection that it comes from: calls of the turn are offered there first. The header
+    /// `x-handback-connection` does the same.
+    pub connection: Option<String>,
     /// The model, as `providerID/modelID`.
     pub model: Option<String>,
     /// The agent.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use handback_core::Hub;
 use handback_core::event::SessionEvent;
 use handback_core::id::{MessageId, ToolName};
-use handback_core::message::{Message, Part, PartBody, Role};
-use handback_core::sessions::{Feed, RunEvent};
+use handback_core::message::{Message, Part, PartBody, Role, Session};
+use handback_core::sessions::{Audience, Feed, RunEvent, SessionError, Sessions};
 use handback_core::tool::{Effect, ToolSpec};
 use handback_core::toolbox::Offered;
 use handback_wire::error::ErrorCode;
@@ -72,6 +72,50 @@ pub(super) fn known(stored: &[Arc<Message>], calls: &HashSet<&str>) -> Option<Kn
     let newest = stored.iter().rev().find(|message| matches!(&message.role, Role::User(said) if said.wants_reply));
     let is_current = newest.is_some_and(|newest| newest.id == user.id);
     Some(Known { user: user.clone(), last: last.id.clone(), is_current })
+}
+
+/// What a user's message comes to that comes again.
+pub(super) enum Again {
+    /// Its turn is under way, after these answers.
+    Followed(Vec<Arc<Message>>, Feed),
+    /// Its turn ended by itself, with these answers; none if nobody has answered it.
+    Ended(Vec<Arc<Message>>),
+    /// Its turn broke off before it made any calls.
+    Failed,
+}
+
+/// A user's message comes again. If its turn broke off after it had made calls, it goes on from there: nothing that was
+/// done is done again.
+pub(super) async fn again(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    id: &MessageId,
+    audience: &Audience,
+) -> Result<Again, Problem> {
+    let stored = sessions.messages(&session.id).await?;
+    let taken = || SessionError::DuplicateMessage(id.clone());
+    let user = stored.iter().find(|message| message.id == *id).ok_or_else(taken)?.clone();
+    if user.answers().is_some() {
+        return Err(taken().into());
+    }
+    let mut told = answers(stored, id);
+    let broke_off = told.last().is_some_and(|last| last.error().is_some());
+    let feed = match sessions.feed_of(&session.id, id) {
+        Some(feed) => feed,
+        None if !broke_off => return Ok(Again::Ended(told)),
+        None if told.iter().all(|answer| answer.failed_without_calls()) => return Ok(Again::Failed),
+        None => {
+            let prompted = match sessions.try_again(session, &user, audience.clone()) {
+                // Somebody else was quicker.
+                Err(SessionError::DuplicateMessage(_)) => sessions.feed_of(&session.id, id),
+                prompted => prompted?.feed,
+            };
+            prompted.ok_or_else(taken)?
+        }
+    };
+    // What the model was saying when it broke off is said anew.
+    told.retain(|answer| !answer.failed_without_calls());
+    Ok(Again::Followed(told, feed))
 }
 
 /// The answers to a user's message.

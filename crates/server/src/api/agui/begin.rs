@@ -14,7 +14,7 @@ use super::earlier;
 use super::encode::{Encoder, Failure};
 use super::go_on::{failed_turn, has_open_call};
 use super::run::{Continuation, Reader, Run, Turn};
-use crate::api::page;
+use crate::api::page::{self, Again};
 use crate::api::session::must_own;
 use crate::app::App;
 use crate::auth::Principal;
@@ -83,15 +83,16 @@ async fn must_be_possible(
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
     }
-    if let Err(error @ SessionError::UnknownAgent { .. }) = sessions.must_know(agent, None) {
-        return Err(Problem::not_found(error.to_string()));
-    }
-    sessions.must_know(None, input.model.as_ref())?;
     let known = match sessions.get(&input.thread).await {
         Ok(session) => Some(session),
         Err(SessionError::Unknown(_)) => None,
         Err(error) => return Err(error.into()),
     };
+    principal.must_be_allowed(&sessions.setup().agents, agent, known.as_deref())?;
+    if let Err(error @ SessionError::UnknownAgent { .. }) = sessions.must_know(agent, None) {
+        return Err(Problem::not_found(error.to_string()));
+    }
+    sessions.must_know(None, input.model.as_ref())?;
     let calls: HashSet<&str> = input.results.iter().map(|(call, _)| call.as_str()).collect();
     let is_new = known.is_none();
     let mut has_news = input.has_new_results || !input.said.is_empty() || !input.resume.is_empty();
@@ -127,7 +128,10 @@ async fn must_be_possible(
     {
         return Err(SessionError::Forbidden.into());
     }
-    page::must_not_shadow(&input.page_tools, &sessions.offered(&thread, &BTreeMap::new(), &[]))?;
+    page::must_not_shadow(
+        &input.page_tools,
+        &sessions.offered(&thread, thread.client.as_ref(), &BTreeMap::new(), &[]),
+    )?;
     Ok(Possible { thread, is_new, has_news })
 }
 
@@ -184,6 +188,7 @@ impl Beginning<'_> {
             answers: Some(self.input.results.clone()),
             system: self.system(),
             model: self.input.model.clone(),
+            connection: self.input.connection.clone(),
         }
     }
 
@@ -257,12 +262,27 @@ impl Beginning<'_> {
         if let Some(prompted) = self.say().await? {
             return Ok(self.run_of(prompted));
         }
-        // The same again: it is answered anew.
         let last = self.input.said.last().cloned().ok_or_else(nothing_new)?;
-        let stored = self.sessions().messages(&self.session.id).await?;
-        must_be_users(&stored, std::slice::from_ref(&last))?;
-        let prompted = self.sessions().prompt_anew(&self.session, self.prompt_of(last, true)).await?;
-        Ok(self.run_of(prompted))
+        let id = last.message.as_ref().ok_or_else(nothing_new)?;
+        match page::again(self.sessions(), &self.session, id, &self.audience()).await? {
+            Again::Followed(told, feed) => {
+                let mut encoder = self.encoder();
+                told.iter()
+                    .filter(|answer| !page::has_told(&feed, &answer.id))
+                    .for_each(|answer| encoder.stored(answer));
+                // That it broke off before is not how the run ends.
+                encoder.forgive();
+                let user = self.sessions().messages(&self.session.id).await?;
+                let user = user.into_iter().find(|message| message.id == *id).ok_or_else(nothing_new)?;
+                let turn = Turn::new(self.app, user, &feed, self.reader);
+                Ok(self.run(encoder).of([turn]))
+            }
+            // The same again: it is answered anew.
+            Again::Ended(_) | Again::Failed => {
+                let prompted = self.sessions().prompt_anew(&self.session, self.prompt_of(last, true)).await?;
+                Ok(self.run_of(prompted))
+            }
+        }
     }
 
     /// Says what is not stored yet; the last of it is answered. `None` if there is nothing.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use handback_core::Hub;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
+use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
 use handback_core::permission::{Answer, Reply};
 use handback_core::tool::ToolSpec;
@@ -35,6 +35,8 @@ pub(super) struct Input {
     /// Its state, if there is something to it.
     pub(super) state: Option<Value>,
     pub(super) client: Option<ClientId>,
+    /// The client's connection that it comes from.
+    pub(super) connection: Option<ConnectionName>,
     pub(super) model: Option<ModelRef>,
     pub(super) page_tools: Vec<Arc<ToolSpec>>,
     /// What the model is to know besides the agent's instructions.
@@ -82,6 +84,8 @@ struct Forwarded {
     #[serde(rename = "clientID")]
     client_id: Option<String>,
     model: Option<String>,
+    /// A name; whatever else an application means by it is its own.
+    connection: Option<Value>,
 }
 
 /// Takes an input apart; an error says what is wrong with it.
@@ -133,6 +137,7 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         parent: input.parent_run_id,
         speaks_1_0: speaks_1_0(input.protocol_version.as_deref()),
         state: input.state.filter(|state| !state.as_object().is_some_and(serde_json::Map::is_empty)),
+        connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
         page_tools: page_tools(hub, input.tools)?,

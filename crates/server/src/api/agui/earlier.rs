@@ -78,6 +78,7 @@ impl Importing<'_> {
                     system: None,
                     tools: Default::default(),
                     wants_reply: true,
+                    connection: None,
                 };
                 self.push(id, Role::User(user), said.parts);
             }

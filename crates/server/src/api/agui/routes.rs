@@ -19,7 +19,7 @@ use super::decode;
 use super::run::Reader;
 use super::{begin, capabilities, threads};
 use crate::api::client_tools::encode::json;
-use crate::api::session::client_header;
+use crate::api::session::{client_header, connection};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
@@ -85,6 +85,7 @@ async fn start(
 ) -> Result<Response, Problem> {
     let mut input = decode::input(app.hub(), input)?;
     input.client = client_header(headers, input.client)?;
+    input.connection = input.connection.or_else(|| connection(None, headers));
     let lifetime = principal.lifetime(app.hub().clock().now());
     let reader = Reader {
         expires: lifetime.map(|lifetime| Instant::now() + lifetime),
@@ -101,8 +102,12 @@ async fn start(
 
 /// What a front end can expect of the default agent
 #[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, body = AgentCapabilities)))]
-async fn default_capabilities(State(app): State<App>, _principal: Principal) -> Answer<AgentCapabilities> {
-    Answer(capabilities::of(&app, None))
+async fn default_capabilities(
+    State(app): State<App>,
+    principal: Principal,
+) -> Result<Answer<AgentCapabilities>, Problem> {
+    principal.must_be_allowed(&app.sessions().setup().agents, None, None)?;
+    Ok(Answer(capabilities::of(&app, None)))
 }
 
 /// What a front end can expect of an agent
@@ -111,9 +116,10 @@ async fn default_capabilities(State(app): State<App>, _principal: Principal) -> 
     responses((status = 200, body = AgentCapabilities), (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody)))]
 async fn agent_capabilities(
     State(app): State<App>,
-    _principal: Principal,
+    principal: Principal,
     PathValue(agent): PathValue,
 ) -> Result<Answer<AgentCapabilities>, Problem> {
+    principal.must_be_allowed(&app.sessions().setup().agents, Some(&agent), None)?;
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
     Ok(Answer(capabilities::of(&app, Some(&agent))))
 }

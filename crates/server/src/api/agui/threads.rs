@@ -31,7 +31,7 @@ use super::decode::{self, Input};
 use super::routes::LONGEST_SILENCE;
 use super::run::{Reader, Run};
 use crate::api::client_tools::encode::json;
-use crate::api::session::{client_header, must_own};
+use crate::api::session::{client_header, connection, must_own};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
@@ -51,10 +51,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(show_run, execute))
 }
 
-/// List the rooms, which are the agents
+/// List the rooms, which are the agents that the caller may name
 #[utoipa::path(get, path = "/api/v1/rooms", tag = "threads",
     responses((status = 200, description = "By id", body = BTreeMap<String, wire::Room>)))]
-async fn rooms(State(app): State<App>, _principal: Principal) -> Answer<wire::Rooms> {
+async fn rooms(State(app): State<App>, principal: Principal) -> Answer<wire::Rooms> {
     let room = |name: &str| wire::Room {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -63,7 +63,8 @@ async fn rooms(State(app): State<App>, _principal: Principal) -> Answer<wire::Ro
         suggestions: Vec::new(),
     };
     let agents = &app.sessions().setup().agents;
-    Answer(agents.names().map(|name| (name.to_owned(), room(name))).collect())
+    let open = agents.names().filter(|name| principal.must_be_allowed(agents, Some(name), None).is_ok());
+    Answer(open.map(|name| (name.to_owned(), room(name))).collect())
 }
 
 /// List the threads of a room, those used last first
@@ -75,7 +76,7 @@ async fn list(
     principal: Principal,
     PathValue(room): PathValue,
 ) -> Result<Answer<wire::Threads>, Problem> {
-    must_be_room(&app, &room)?;
+    must_be_room(&app, &principal, &room)?;
     let client = match &principal {
         Principal::Application => None,
         Principal::Client(own) => Some(own.client.clone()),
@@ -97,7 +98,7 @@ async fn create(
     PathValue(room): PathValue,
     payload: Payload,
 ) -> Result<Answer<wire::Thread>, Problem> {
-    must_be_room(&app, &room)?;
+    must_be_room(&app, &principal, &room)?;
     let wire::NewThread { metadata } = or_default(&payload)?;
     let mut client = client_header(&headers, None)?;
     if let Principal::Client(own) = &principal {
@@ -198,10 +199,10 @@ async fn show_run(
 /// Execute a run, or come back to it
 ///
 /// A run is executed once, and goes on when its reader leaves. Whoever comes back says with `Last-Event-ID` what came
-/// last, and gets what came after it.
+/// last, and gets what came after it; `{run}:` alone gets all of it, and executes a run that was never started.
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads", request_body = RunAgentInput<serde_json::Value>,
     params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread"), ("run" = String, Path, description = "The run"),
-        ("Last-Event-ID" = Option<String>, Header, description = "`{run}:{n}`, the last event that was seen")),
+        ("Last-Event-ID" = Option<String>, Header, description = "`{run}:{n}`, the last event that was seen; `{run}:` if none was")),
     responses(
         (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
         (status = 400, description = "Bad input, other ids than those of the path, or the run was started already"),
@@ -216,18 +217,12 @@ async fn execute(
 ) -> Result<Response, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
-    let from = match headers.get("last-event-id") {
-        Some(last) => {
-            let seen = last.to_str().ok().and_then(|last| last.rsplit_once(':'));
-            let seen = seen.filter(|(of, _)| *of == id.as_str()).and_then(|(_, number)| number.parse::<usize>().ok());
-            let stored = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
-            match (seen, stored.started) {
-                (Some(seen), Some(_)) => seen.saturating_add(1),
-                (Some(_), None) => return Err(Problem::invalid(format!("run {id} was not started yet"))),
-                (None, _) => return Err(Problem::invalid(format!("`Last-Event-ID` must be {id}:<number>"))),
-            }
-        }
-        None => {
+    let stored = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let from = match (seen(&headers, &id)?, stored.started) {
+        (Some(Seen::Event(seen)), Some(_)) => seen.saturating_add(1),
+        (Some(Seen::Event(_)), None) => return Err(Problem::invalid(format!("run {id} was not started yet"))),
+        (Some(Seen::Nothing), Some(_)) => 0,
+        (Some(Seen::Nothing) | None, _) => {
             start(&app, &principal, &headers, &session, &id, &payload).await?;
             0
         }
@@ -239,6 +234,27 @@ async fn execute(
     let frames = Frames { run: id, events: Box::pin(events), expires, is_over: false };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     Ok(sse::response(frames, sse::KEEP_ALIVE, silence, None))
+}
+
+/// What a reader that comes back has seen of a run.
+enum Seen {
+    /// Not even the first event.
+    Nothing,
+    /// Up to this event.
+    Event(usize),
+}
+
+/// What `Last-Event-ID` says was seen of a run: `{run}:{n}`, or `{run}:` for nothing. `None`: the reader comes for the
+/// first time.
+fn seen(headers: &HeaderMap, id: &RunId) -> Result<Option<Seen>, Problem> {
+    let Some(last) = headers.get("last-event-id") else { return Ok(None) };
+    let last = last.to_str().ok().and_then(|last| last.rsplit_once(':')).filter(|(of, _)| *of == id.as_str());
+    let seen = last.and_then(|(_, number)| match number {
+        "" => Some(Seen::Nothing),
+        number => number.parse().ok().map(Seen::Event),
+    });
+    let problem = || Problem::invalid(format!("`Last-Event-ID` must be {id}:<number>, or {id}: for all of it"));
+    seen.map(Some).ok_or_else(problem)
 }
 
 /// Starts a run on a task of its own: it is begun as a whole, and goes on, whether or not its reader leaves.
@@ -261,6 +277,7 @@ async fn start(
     }
     let mut input = decode::input(app.hub(), input)?;
     input.client = client_header(headers, input.client)?;
+    input.connection = input.connection.or_else(|| connection(None, headers));
     let raw: Box<RawValue> = parse(text)?;
     let (begun, is_begun) = oneshot::channel();
     let starting = execute_once(app.clone(), principal.clone(), session.id.clone(), id.clone(), raw, input, begun);
@@ -356,7 +373,9 @@ fn no_run(id: &RunId) -> Problem {
     Problem::not_found(format!("there is no run {id} in this thread"))
 }
 
-fn must_be_room(app: &App, room: &str) -> Result<(), Problem> {
+/// Whether there is such a room, and the caller may name it.
+fn must_be_room(app: &App, principal: &Principal, room: &str) -> Result<(), Problem> {
+    principal.must_be_allowed(&app.sessions().setup().agents, Some(room), None)?;
     match app.sessions().agent(Some(room)) {
         Ok(_) => Ok(()),
         Err(_) => Err(Problem::not_found(format!("there is no room {room}"))),
@@ -365,12 +384,17 @@ fn must_be_room(app: &App, room: &str) -> Result<(), Problem> {
 
 /// A thread of a room that the caller may use.
 async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Result<Arc<Session>, Problem> {
-    must_be_room(app, room)?;
     let session = match app.sessions().get(&SessionId::parse(thread)?).await {
         Ok(session) => session,
-        Err(SessionError::Unknown(_)) => return Err(Problem::not_found(format!("there is no thread {thread}"))),
+        Err(SessionError::Unknown(_)) => {
+            must_be_room(app, principal, room)?;
+            return Err(Problem::not_found(format!("there is no thread {thread}")));
+        }
         Err(error) => return Err(error.into()),
     };
+    if must_own(principal, &session).is_err() || session.agent_name() != room {
+        must_be_room(app, principal, room)?;
+    }
     must_be_in(principal, &session, room)?;
     Ok(session)
 }

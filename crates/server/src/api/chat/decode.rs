@@ -243,6 +243,7 @@ pub(super) fn earlier(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<
                     system: None,
                     tools: Default::default(),
                     wants_reply: true,
+                    connection: None,
                 }),
                 parts: message.parts.into_iter().filter_map(|part| said(part, now)).map(part).collect(),
             });

@@ -21,8 +21,8 @@ use utoipa_axum::routes;
 use super::decode::{self, Chat, New};
 use super::encode::{self, Encoder, Surroundings};
 use super::stream;
-use crate::api::page::{self, Known, answers};
-use crate::api::session::{client_header, must_own};
+use crate::api::page::{self, Again, Known, answers};
+use crate::api::session::{client_header, connection, must_own};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
@@ -51,6 +51,7 @@ async fn chat(
     headers: HeaderMap,
     Json(request): Json<wire::ChatRequest>,
 ) -> Result<Response, Problem> {
+    let connection = connection(request.connection.as_deref(), &headers);
     let mut chat = decode::chat(app.hub(), request)?;
     chat.client = client_header(&headers, chat.client)?;
     if let Principal::Client(own) = &principal {
@@ -62,7 +63,8 @@ async fn chat(
     let session = app.sessions().get_or_create(chat.session.clone(), new).await?;
     // Somebody else may have made it just now.
     must_own(&principal, &session)?;
-    let turn = Turn { app: &app, principal: &principal, session, audience: audience(&chat), chat };
+    let audience = Audience { connection, ..audience(&chat) };
+    let turn = Turn { app: &app, principal: &principal, session, audience, chat };
     turn.import().await?;
     turn.take().await
 }
@@ -73,8 +75,9 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
     }
-    sessions.must_know(chat.agent.as_deref(), chat.model.as_ref())?;
     let known = find(app, principal, chat.session.as_str()).await?;
+    principal.must_be_allowed(&sessions.setup().agents, chat.agent.as_deref(), known.as_deref())?;
+    sessions.must_know(chat.agent.as_deref(), chat.model.as_ref())?;
     if known.is_none() {
         if matches!(chat.new, New::GoOn { .. }) && !chat.history.has_user {
             return Err(nothing_new());
@@ -93,7 +96,7 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
         return Err(SessionError::Forbidden.into());
     }
     shown.has_frontend = true;
-    page::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, &BTreeMap::new(), &[]))
+    page::must_not_shadow(&chat.page_tools, &sessions.offered(&shown, shown.client.as_ref(), &BTreeMap::new(), &[]))
 }
 
 fn audience(chat: &Chat) -> Audience {
@@ -155,7 +158,7 @@ impl Turn<'_> {
             (Some(message), false) => match sessions.prompt(&self.session, prompt()).await {
                 Err(SessionError::DuplicateMessage(_)) => match self.repeat(message).await? {
                     Some(response) => return Ok(response),
-                    // It was kept, and never answered.
+                    // Nothing was done for it so far.
                     None => sessions.prompt_anew(&self.session, prompt()).await?,
                 },
                 prompted => prompted?,
@@ -165,26 +168,25 @@ impl Turn<'_> {
         Ok(stream::response(self.app, self.principal, encoder, &[], prompted.feed.as_ref()))
     }
 
-    /// The same again, because its answer may have been lost on its way: its turn is followed, or its answer told, from
-    /// the beginning; `None` if there is neither.
+    /// The same again, because its answer may have been lost on its way: its turn is followed, goes on, or is told once
+    /// more, from the beginning; `None` if nothing was done for it so far.
     async fn repeat(&self, user: &MessageId) -> Result<Option<Response>, Problem> {
         let sessions = self.app.sessions();
-        let feed = sessions.feed_of(&self.session.id, user);
-        let stored = sessions.messages(&self.session.id).await?;
-        let is_answer = |known: &Arc<Message>| known.id == *user && matches!(known.role, Role::Assistant(_));
-        if stored.iter().any(is_answer) {
-            return Err(SessionError::DuplicateMessage(user.clone()).into());
-        }
-        let is_last = stored.last().is_some_and(|last| last.id == *user);
-        let answers = answers(stored, user);
-        if feed.is_none() && answers.is_empty() {
-            return match sessions.is_busy(&self.session.id) || !is_last {
-                true => {
-                    Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"))
-                }
-                false => Ok(None),
-            };
-        }
+        let (answers, feed) = match page::again(sessions, &self.session, user, &self.audience).await? {
+            Again::Followed(answers, feed) => (answers, Some(feed)),
+            Again::Ended(answers) if !answers.is_empty() => (answers, None),
+            Again::Ended(_) | Again::Failed => {
+                let newest = sessions.messages(&self.session.id).await?.pop();
+                let is_newest = newest.is_some_and(|newest| newest.id == *user || newest.answers() == Some(user));
+                return match is_newest && !sessions.is_busy(&self.session.id) {
+                    true => Ok(None),
+                    false => {
+                        let problem = "this message is being answered elsewhere; try again later";
+                        Err(Problem::new(ErrorCode::Conflict, problem))
+                    }
+                };
+            }
+        };
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
         Ok(Some(from_beginning(self.app, self.principal, encoder, answers, feed.as_ref())))
     }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use handback_core::message::TurnError;
 use handback_core::model::ModelEvent;
 use handback_testkit::agui::Page;
-use handback_testkit::{Answer, Scratch};
+use handback_testkit::{AguiStream, Answer, Scratch};
 use serde_json::json;
 
 use super::{World, call, failed_run, result, run, text};
@@ -137,6 +137,66 @@ async fn the_same_message_again_is_answered_anew() {
     assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&text("msg_1", "Good day.")]));
     assert_eq!(world.model.last_shown().conversation, ["user | hi"]);
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Good day. | <stop>"]);
+}
+
+/// A page of the client `tab`, whose first message makes the model call its tool; the call is done.
+async fn with_a_call_done(world: &World) -> (Page, AguiStream) {
+    world.server.register("tab", &["t"]).await;
+    let mut client = world.server.stream("tab").await;
+    world.model.will_call(&[("client_tab_t", json!({}))]);
+    let mut page = Page::new("t");
+    page.more = json!({ "forwardedProps": { "clientID": "tab" } });
+    page.say("u1", "go");
+    let mut stream = page.begin(&world.server).await;
+    let told = client.next_call().await;
+    world.server.answer(told["requestID"].as_str().unwrap(), "done").await;
+    stream.until("TOOL_CALL_RESULT").await;
+    (page, stream)
+}
+
+#[tokio::test]
+async fn the_same_message_after_a_turn_that_broke_off_goes_on_and_runs_nothing_again() {
+    let done = || [call("cal_1", "client_tab_t", "{}"), result("prt_1", "cal_1", "done")].concat();
+    // Aborted, left by its reader, and failed.
+    for end in ["abort", "leave", "fail"] {
+        let world = World::start().await;
+        let (mut page, mut stream) = with_a_call_done(&world).await;
+        let asked = world.model.asked().await;
+        asked.say(ModelEvent::Text("Half".to_owned()));
+        stream.until("TEXT_MESSAGE_CONTENT").await;
+        match end {
+            "abort" => world.server.abort("t").await,
+            "leave" => drop(stream),
+            _ => asked.fail(TurnError::Other("broken".to_owned())),
+        }
+        world.server.until_idle("t").await;
+        // Twice: what goes on may break off again.
+        world.model.will(vec![Err(TurnError::Other("broken".to_owned()))]);
+        let lines = page.clone().run(&world.server).await.lines().await;
+        assert_eq!(lines, failed_run(2, &[&done()], "run_failed", "broken"), "{end}");
+        world.model.will_say("Done.");
+        let lines = page.run(&world.server).await.lines().await;
+        assert_eq!(lines, run(2, &[&done(), &text("msg_2", "Done.")]), "{end}");
+        assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
+        let calls = world.server.get("/client-tools/calls").await.body;
+        assert_eq!(calls.as_array().unwrap().len(), 1, "{end}: it was called again");
+    }
+}
+
+#[tokio::test]
+async fn the_same_message_while_its_turn_runs_follows_it() {
+    let world = World::start().await;
+    let (page, mut stream) = with_a_call_done(&world).await;
+    let asked = world.model.asked().await;
+    let mut again = page.clone().begin(&world.server).await;
+    again.until("TOOL_CALL_RESULT").await;
+    asked.answer("Done.");
+    let middle =
+        [call("cal_1", "client_tab_t", "{}"), result("prt_1", "cal_1", "done"), text("msg_2", "Done.")].concat();
+    assert_eq!(stream.lines().await, run(1, &[&middle]));
+    let lines = again.lines().await;
+    assert_eq!(lines[1..lines.len() - 1], middle);
+    assert_eq!(world.model.shown().len(), 2);
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! The same message again, edited, or to be answered anew.
 
-use handback_testkit::Scratch;
+use handback_core::message::TurnError;
+use handback_core::model::ModelEvent;
 use handback_testkit::chat::{assistant, saying, user};
+use handback_testkit::client::success;
+use handback_testkit::{Scratch, ScriptedClient};
 use serde_json::{Value, json};
 
 use super::{World, url};
@@ -26,6 +29,41 @@ async fn the_same_message_again_follows_its_turn() {
     assert_eq!(world.server.chat_lines(&body).await, lines);
     assert_eq!(world.history("chat").await, ["user | hi", "assistant | Once. | <stop>"]);
     assert_eq!(world.model.shown().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_message_after_a_turn_that_broke_off_goes_on_and_runs_nothing_again() {
+    let world = World::start().await;
+    let client = ScriptedClient::attach(&world.server, "tab", &["t"], |_| Some(success("done"))).await;
+    let body = with(saying("chat", "u1", "go"), json!({ "clientID": "tab" }));
+    world.model.will_call(&[("client_tab_t", json!({}))]);
+    let mut stream = world.server.chat(&body).await;
+    let asked = world.model.asked().await;
+    asked.say(ModelEvent::Text("Half".to_owned()));
+    stream.until("text-delta").await;
+    world.server.abort("chat").await;
+    world.model.will_say("Done.");
+    let lines = world.server.chat_lines(&body).await;
+    let said = |word: &str| lines.iter().any(|line| line.contains(word));
+    assert!(said("tool-output-available") && said("Done.") && !said("Half"), "{lines:#?}");
+    assert_eq!(lines.last().unwrap(), r#"finish {"finishReason":"stop"}"#);
+    assert_eq!(client.calls().len(), 1);
+    assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
+    // It has ended by itself: the answer may have been lost on its way, and is told once more.
+    assert_eq!(world.server.chat_lines(&body).await.last(), lines.last());
+    assert_eq!(world.model.shown().len(), 3);
+}
+
+#[tokio::test]
+async fn the_same_message_after_a_turn_that_did_nothing_is_answered_anew() {
+    let world = World::start().await;
+    let body = saying("chat", "u1", "hi");
+    world.model.will(vec![Ok(ModelEvent::Text("Half".to_owned())), Err(TurnError::Other("broken".to_owned()))]);
+    world.server.chat_lines(&body).await;
+    world.model.will_say("Hello.");
+    let lines = world.server.chat_lines(&body).await;
+    assert!(lines.iter().any(|line| line.contains("Hello.")), "{lines:#?}");
+    assert_eq!(world.history("chat").await, ["user | hi", "assistant | Hello. | <stop>"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -90,7 +90,6 @@ async fn an_id_that_is_not_of_this_run_is_refused() {
     for last in [
         format!("{first}:0"),
         thread.run.clone(),
-        format!("{}:", thread.run),
         format!("{}:-1", thread.run),
         format!("{}:x", thread.run),
         format!("{}:99999999999999999999999", thread.run),
@@ -254,4 +253,29 @@ async fn a_token_that_expires_cuts_the_stream_of_a_run_that_goes_on() {
     // The run goes on.
     asked.answer("Late.");
     until("it is finished", async || thread.shown(&world.server).await["finished"].is_string()).await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_before_its_first_frame_is_taken_up_from_the_start() {
+    let world = World::start().await;
+    let mut thread = Thread::make(&world.server).await;
+    let input = thread.input();
+    let seen_nothing = |thread: &Thread| {
+        let request = thread.starting(&world.server).header("last-event-id", format!("{}:", thread.run));
+        AguiStream::open(request, &input)
+    };
+    // It was never started: it is now, once.
+    let (mut one, mut two) = tokio::join!(seen_nothing(&thread), seen_nothing(&thread));
+    world.model.asked().await.answer("Once.");
+    one.last().await;
+    two.last().await;
+    assert_eq!(one.seen(), two.seen());
+    // It runs or is over: all of it, under the same numbers.
+    let mut again = seen_nothing(&thread).await;
+    again.last().await;
+    assert_eq!((again.seen(), again.ids()), (one.seen(), &ids(&thread.run, 0, one.seen().len())[..]));
+    assert_eq!(world.model.shown().len(), 1);
+    // Whoever comes without is still a second start.
+    let second = refused(thread.starting(&world.server).json(&input)).await;
+    assert_eq!(second.status, 400, "{second:?}");
 }
