@@ -373,6 +373,9 @@ numbers! {
         calls_per_client: usize = 1024, "Whole::<1, 1_000_000>";
         /// Open connections.
         connections: usize = 10_240, "Whole::<1, 10_000_000>";
+        /// Open connections of one peer address that have not sent a whole request head yet; with one more, the oldest of
+        /// them is closed.
+        new_connections_per_peer: usize = 1024, "Whole::<1, 10_000_000>";
         /// Clients that are known at a time.
         clients: usize = 100_000, "Whole::<1, 10_000_000>";
         /// Open connections of one client.
@@ -394,7 +397,7 @@ numbers! {
         /// Events that may wait for a subscriber of `/event`; with more it is disconnected.
         event_buffer: usize = 1024, "Whole::<1, 1_000_000>";
         /// How long the head of a request may take.
-        header_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
+        header_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
         /// How long the body of a request may take.
         body_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
         /// How long the reader of a stream may take nothing; then it is disconnected.

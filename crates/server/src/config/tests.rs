@@ -117,10 +117,11 @@ fn defaults() {
         "limits.drainTimeout = 10000",
         "limits.eventBuffer = 1024",
         "limits.executePerMinute = 0",
-        "limits.headerTimeout = 30000",
+        "limits.headerTimeout = 10000",
         "limits.inputDepth = 128",
         "limits.largestGrace = 300000",
         "limits.largestTimeout = 86400000",
+        "limits.newConnectionsPerPeer = 1024",
         "limits.queuedPrompts = 8",
         "limits.rememberedCalls = 100000",
         "limits.rememberedFor = 600000",
@@ -266,7 +267,7 @@ fn unknown_keys() {
             Place::new().toml("[limits]").flag("limits.replays.now", "1", "--replays"),
             "flag --replays: unknown key limits.replays (did you mean replay?); allowed here: callsPerMinute, \
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
-             clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
+             newConnectionsPerPeer, clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
              userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \
              queuedPrompts, repeatedCalls, toolOutput",
