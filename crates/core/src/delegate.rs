@@ -232,6 +232,7 @@ impl Hub {
             // Last of the checks: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
             table.enter(head.clone(), new.connection, waiter, now);
+            self.metrics().started();
             let mut writing = self.0.store.begin(&head);
             // A store that is done at once spares the call a second turn of the lock.
             match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -499,7 +500,6 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn new(hub: &Hub, ending: Ending) -> Self {
-        hub.count(&ending.call);
         Self { hub: hub.clone(), ending }
     }
 
@@ -536,6 +536,7 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        self.hub.metrics().finished(&self.ending.call);
         self.ending.waiters.tell(&self.ending.call);
         self.hub.changed_if_draining();
     }

@@ -1,12 +1,16 @@
 //! What happened, for whoever listens. Nothing is made while nobody does.
 
-use std::sync::Arc;
+mod waiting;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::broadcast;
+use tokio::sync::Notify;
 
+use self::waiting::{Taken, Waiting};
 use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, PartId, SessionId, ToolId};
+use crate::limits::Limits;
 use crate::message::{Message, Part, Session, TurnError};
 use crate::permission::{Ask, Reply};
 
@@ -120,51 +124,83 @@ impl Event {
 
 /// Where events come out. A listener that is too far behind is told so and gets no more.
 #[derive(Debug, Clone)]
-pub(crate) struct Events {
-    sender: broadcast::Sender<Event>,
-    /// The channel itself tells this only under its lock, which every call would pay for.
-    listeners: Arc<AtomicUsize>,
+pub(crate) struct Events(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    // std's mutex: nothing is awaited inside.
+    waiting: Mutex<Waiting>,
+    more: Notify,
+    /// Asked with every event, and not to be paid for with the lock.
+    listeners: AtomicUsize,
 }
 
 impl Events {
-    pub(crate) fn new(buffer: usize) -> Self {
-        Self { sender: broadcast::Sender::new(buffer.max(1)), listeners: Arc::default() }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let waiting = Mutex::new(Waiting::new(limits.event_buffer, limits.event_bytes));
+        Self(Arc::new(Shared { waiting, more: Notify::new(), listeners: AtomicUsize::new(0) }))
     }
 
     pub(crate) fn is_watched(&self) -> bool {
-        self.listeners.load(Ordering::Acquire) > 0
+        self.0.listeners.load(Ordering::Acquire) > 0
     }
 
     /// Makes and sends an event, if anybody listens.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         if self.is_watched() {
-            // Fails only when the last listener has just left.
-            _ = self.sender.send(event());
+            let event = event();
+            // Dropped after the lock: it may be large.
+            let _dropped = self.lock().push(event);
+            self.0.more.notify_waiters();
         }
     }
 
     pub(crate) fn subscribe(&self) -> Subscription {
-        self.listeners.fetch_add(1, Ordering::AcqRel);
-        Subscription { receiver: self.sender.subscribe(), listeners: self.listeners.clone() }
+        let next = self.lock().join();
+        self.0.listeners.fetch_add(1, Ordering::AcqRel);
+        Subscription { events: self.clone(), next }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A listener.
 #[derive(Debug)]
 pub struct Subscription {
-    receiver: broadcast::Receiver<Event>,
-    listeners: Arc<AtomicUsize>,
+    events: Events,
+    /// The number of the event that it gets next.
+    next: u64,
 }
 
 impl Subscription {
     /// The next event; `None` when this listener is too far behind. Safe to drop while it waits.
     pub async fn next(&mut self) -> Option<Event> {
-        self.receiver.recv().await.ok()
+        loop {
+            let more = self.events.0.more.notified();
+            tokio::pin!(more);
+            // Listens before it looks, so that nothing is missed in between.
+            more.as_mut().enable();
+            match self.events.lock().take(self.next) {
+                Taken::Event(event) => {
+                    self.next += 1;
+                    return Some(event);
+                }
+                Taken::Missed => return None,
+                Taken::Nothing => {}
+            }
+            more.await;
+        }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.listeners.fetch_sub(1, Ordering::AcqRel);
+        self.events.0.listeners.fetch_sub(1, Ordering::AcqRel);
+        self.events.lock().leave(self.next);
     }
 }
+
+#[cfg(test)]
+mod tests;

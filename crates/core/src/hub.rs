@@ -101,7 +101,7 @@ impl Hub {
     /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
     pub fn new(limits: Limits, clock: Clock, store: Arc<dyn Store>, tasks: TaskTracker) -> Self {
         let limits = Arc::new(limits);
-        let events = Events::new(limits.event_buffer);
+        let events = Events::new(&limits);
         let hub = Self(Arc::new(Shared {
             table: Mutex::new(Table::new(limits.clone(), events.clone())),
             model_rate: Rate::per_minute(limits.model_calls_per_minute),
@@ -354,11 +354,6 @@ impl Hub {
     pub(crate) fn end(&self, request: &RequestId, outcome: Outcome) -> Option<Ended> {
         let ending = self.locked(|table| table.finish(request, outcome, None, Instant::now()))?;
         Some(Ended::new(self, ending))
-    }
-
-    /// Counts a finished call.
-    pub(crate) fn count(&self, call: &FinishedCall) {
-        self.0.metrics.finished(call);
     }
 }
 

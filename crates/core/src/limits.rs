@@ -43,6 +43,8 @@ pub struct Limits {
     pub remembered_for: Duration,
     /// Frames per connection that can be sent again on return; a client further behind is offered its calls anew.
     pub replay: usize,
+    /// Parts of one message; one of a user with more is refused, one of a model ends its turn with an error.
+    pub parts_per_message: usize,
     /// Steps of one turn; then the turn ends with an error.
     pub steps: usize,
     /// How often in a row the same call with the same input is made; then the model is told so, and then the turn ends.
@@ -53,6 +55,9 @@ pub struct Limits {
     pub tool_output: usize,
     /// Events that a listener may be behind; then it is disconnected.
     pub event_buffer: usize,
+    /// About how many bytes the events that wait for listeners may hold on to, in all; when there are more, the oldest are
+    /// dropped, and listeners that have not had them are disconnected.
+    pub event_bytes: usize,
 }
 
 impl Default for Limits {
@@ -77,11 +82,13 @@ impl Default for Limits {
             remembered_calls: 100_000,
             remembered_for: Duration::from_secs(10 * 60),
             replay: 256,
+            parts_per_message: 256,
             steps: 50,
             repeated_calls: 3,
             queued_prompts: 8,
             tool_output: 64 * 1024,
-            event_buffer: 1_024,
+            event_buffer: 8_192,
+            event_bytes: 64 << 20,
         }
     }
 }

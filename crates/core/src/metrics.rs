@@ -21,6 +21,7 @@ struct PhaseLabel {
 /// The counters of a hub. Each is looked up once, here, and never again on the way of a call.
 #[derive(Debug)]
 pub struct Metrics {
+    started: Counter,
     calls: Family<OutcomeLabel, Counter>,
     by_outcome: [Counter; 6],
     phases: Family<PhaseLabel, Histogram>,
@@ -47,6 +48,7 @@ impl Default for Metrics {
         });
         let phase = |phase| phases.get_or_create_owned(&PhaseLabel { phase });
         Self {
+            started: Counter::default(),
             by_outcome: OUTCOMES.map(|(_, outcome)| calls.get_or_create_owned(&OutcomeLabel { outcome })),
             approval: phase("approval"),
             queue: phase("queue"),
@@ -60,10 +62,24 @@ impl Default for Metrics {
 impl Metrics {
     /// Adds these metrics to what is exported.
     pub fn register(&self, registry: &mut Registry) {
+        registry.register("calls_started", "Calls that were made", self.started.clone());
         registry.register("calls", "Calls that are over, by outcome", self.calls.clone());
         registry.register("call_phase_seconds", "Time that calls spent in each phase", self.phases.clone());
     }
 
+    /// A call is made.
+    pub(crate) fn started(&self) {
+        self.started.inc();
+    }
+
+    /// Calls that were made and are not over, with those whose beginning or end waits for the journal.
+    pub fn under_way(&self) -> usize {
+        // The ends first: a call that begins and ends meanwhile must not make it less than nothing.
+        let over: u64 = self.by_outcome.iter().map(Counter::get).sum();
+        usize::try_from(self.started.get().saturating_sub(over)).unwrap_or(usize::MAX)
+    }
+
+    /// A call is over, and its end is journaled if it could be.
     pub(crate) fn finished(&self, call: &FinishedCall) {
         let kind = call.outcome.kind();
         for ((known, _), counter) in OUTCOMES.iter().zip(&self.by_outcome) {

@@ -16,6 +16,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use handback_core::Hub;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,15 @@ impl FromRequestParts<App> for Application {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         Principal::from_request_parts(parts, app).await?.must_be_application()?;
         Ok(Self)
+    }
+}
+
+/// Refuses a message of too many parts, whoever brings it: each is an event to whoever listens.
+fn must_fit(hub: &Hub, parts: usize) -> Result<(), Problem> {
+    let most = hub.limits().parts_per_message;
+    match parts > most {
+        true => Err(Problem::invalid(format!("a message has {parts} parts; at most {most} are allowed"))),
+        false => Ok(()),
     }
 }
 

@@ -384,10 +384,12 @@ fn core_limits(config: &Config) -> Limits {
         remembered_calls: limits.remembered_calls,
         remembered_for: limits.remembered_for,
         replay: limits.replay,
+        parts_per_message: limits.parts_per_message,
         steps: limits.steps,
         repeated_calls: limits.repeated_calls,
         queued_prompts: limits.queued_prompts,
         tool_output: limits.tool_output,
         event_buffer: limits.event_buffer,
+        event_bytes: limits.event_bytes,
     }
 }

@@ -380,6 +380,9 @@ numbers! {
         calls_per_client: usize = 1024, "Whole::<1, 1_000_000>";
         /// Open connections.
         connections: usize = 10_240, "Whole::<1, 10_000_000>";
+        /// Open connections of one peer address that have not sent a whole request head yet; with one more, the oldest of
+        /// them is closed.
+        new_connections_per_peer: usize = 1024, "Whole::<1, 10_000_000>";
         /// Clients that are known at a time.
         clients: usize = 100_000, "Whole::<1, 10_000_000>";
         /// Open connections of one client.
@@ -401,9 +404,11 @@ numbers! {
         /// Frames that are kept for a client that returns with a `Last-Event-ID`.
         replay: usize = 256, "Whole::<1, 65_536>";
         /// Events that may wait for a subscriber of `/event`; with more it is disconnected.
-        event_buffer: usize = 1024, "Whole::<1, 1_000_000>";
+        event_buffer: usize = 8192, "Whole::<1, 1_000_000>";
+        /// Bytes of the events that wait for subscribers, in all; those that are too far behind are disconnected.
+        event_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
         /// How long the head of a request may take.
-        header_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
+        header_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
         /// How long the body of a request may take.
         body_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
         /// How long the reader of a stream may take nothing; then it is disconnected.
@@ -420,6 +425,8 @@ numbers! {
         stored_sessions: usize = 100_000, "Whole::<1, 10_000_000>";
         /// Bytes of the messages that are kept in memory; then the sessions used longest ago are forgotten.
         stored_message_bytes: usize = 1 << 30, "Whole::<1, { 65_536 * MIB }>";
+        /// Parts of a message.
+        parts_per_message: usize = 256, "Whole::<1, 4096>";
         /// Steps of a turn; then it ends with an error.
         steps: usize = 50, "Whole::<1, 10_000>";
         /// Prompts that may wait for a session's turn to end; more are refused. 0: none.

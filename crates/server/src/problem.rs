@@ -15,6 +15,9 @@ use handback_wire::error::{ErrorBody, ErrorCode};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+/// After how many seconds to come back to a server that is overloaded, starts or stops, where nothing better is known.
+const SOON: u64 = 1;
+
 /// A request that failed: what to tell the caller.
 #[derive(Debug, Clone)]
 pub struct Problem {
@@ -126,7 +129,9 @@ impl Problem {
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(seconds) = self.retry_after {
+        // What is not there now may be soon: every 503 of every API says when to come back.
+        let soon = (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(SOON);
+        if let Some(seconds) = self.retry_after.or(soon) {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self.code {
@@ -266,3 +271,6 @@ impl From<StoreError> for Problem {
         Self::internal(&error)
     }
 }
+
+#[cfg(test)]
+mod tests;

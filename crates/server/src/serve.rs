@@ -1,5 +1,6 @@
 //! Sockets: accepts connections within the limits, serves HTTP/1 on each, and shuts down completely.
 
+mod newcomers;
 mod patient;
 mod watch;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use futures_util::future::Abortable;
 use handback_core::clock::Clock;
 use handback_wire::error::ErrorCode;
 use hyper::body::Incoming;
@@ -24,8 +26,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::patient::Patient;
-use self::watch::{Activity, Verdict, Watch};
+use self::newcomers::{Newcomer, Newcomers};
+use self::patient::{Grant, Patient};
+use self::watch::{Activity, Begun, Verdict, Watch};
 use crate::app::{App, Extensions, SetupError};
 use crate::config::Config;
 use crate::gate;
@@ -40,6 +43,11 @@ const REFUSED: usize = 64;
 /// Bytes that may wait in the kernel to be sent.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 128 * 1024;
+/// Bytes of a request's head; a longer one is refused. As many of an answer wait in memory until some of them are sent;
+/// then nothing more of its body is made. What is one piece, such as one event, may exceed it.
+const HEAD_AND_UNSENT: usize = 64 * 1024;
+/// Bytes besides one message of the largest size that are read of a peer that does not take what it is given.
+const READ_MEANWHILE: usize = 64 * 1024;
 /// How long to wait when no file descriptor is left.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
 
@@ -126,9 +134,10 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router) {
     let limits = &app.config().limits;
     let room = Arc::new(Semaphore::new(limits.connections));
     let overflow = Arc::new(Semaphore::new(REFUSED));
+    let newcomers = Newcomers::new(limits.new_connections_per_peer);
     loop {
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
+        let (socket, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // A connection that was gone before it was accepted is none of our business; no file descriptors is.
                 if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
@@ -143,11 +152,14 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router) {
             continue;
         }
         if let Ok(place) = room.clone().try_acquire_owned() {
-            let serving = serve(socket, app.clone(), router.clone());
-            app.tasks().spawn(async move {
-                serving.await;
-                drop(place);
-            });
+            let grant = Grant {
+                patience: limits.stall_timeout,
+                read_meanwhile: limits.body_bytes.saturating_add(READ_MEANWHILE),
+                _place: place,
+            };
+            let (newcomer, leave) = newcomers.enter(peer.ip());
+            let serving = Abortable::new(serve(socket, grant, newcomer, app.clone(), router.clone()), leave);
+            app.tasks().spawn(async { _ = serving.await });
         } else if let Ok(place) = overflow.clone().try_acquire_owned() {
             let refusing = refuse(socket, limits.header_timeout);
             app.tasks().spawn(async move {
@@ -171,22 +183,26 @@ fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve(socket: TcpStream, app: App, router: Router) {
-    let limits = &app.config().limits;
+async fn serve(socket: TcpStream, grant: Grant, newcomer: Newcomer, app: App, router: Router) {
     let activity = Arc::new(Activity::default());
-    let io = TokioIo::new(Patient::new(socket, limits.stall_timeout, activity.clone()));
+    let io = TokioIo::new(Patient::new(socket, grant, activity.clone()));
+    let activity = &*activity;
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        activity.begin();
+        let has_to_go = activity.begin() == Begun::First && !newcomer.has_spoken();
         let answering = gate::handle(&app, router.clone(), request.map(Body::new));
-        async {
+        async move {
+            if has_to_go {
+                // It was told to before its request was there, and is about to.
+                std::future::pending::<()>().await;
+            }
             let response = answering.await;
             activity.end(&response);
             Ok::<_, Infallible>(response)
         }
     });
-    let connection = http1::Builder::new().serve_connection(io, service).with_upgrades();
+    let connection = http1::Builder::new().max_buf_size(HEAD_AND_UNSENT).serve_connection(io, service).with_upgrades();
     tokio::pin!(connection);
-    let watch = Watch::new(&app, &activity, limits.header_timeout);
+    let watch = Watch::new(&app, activity, app.config().limits.header_timeout);
     tokio::pin!(watch);
     // The connection first: what it is watched for is rare.
     let verdict = poll_fn(|context| match connection.as_mut().poll(context) {

@@ -47,7 +47,8 @@ impl RawSocket {
         Self::on(socket.connect(server).await.expect("the server accepts"))
     }
 
-    fn on(socket: TcpStream) -> Self {
+    /// Takes a connection that the test has made.
+    pub fn on(socket: TcpStream) -> Self {
         socket.set_nodelay(true).expect("a socket without delay");
         Self { socket, unread: Vec::new(), body: String::new() }
     }

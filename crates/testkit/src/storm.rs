@@ -41,6 +41,7 @@ const TOLD: usize = 20;
 pub fn configure(config: &mut Config) {
     config.client_tools.keepalive_interval = Duration::from_millis(60);
     config.limits.event_buffer = 1_000_000;
+    config.limits.event_bytes = 1 << 30;
     config.limits.stored_calls = 100_000;
     config.limits.stored_bytes = 1 << 30;
 }

@@ -621,6 +621,46 @@ async fn a_call_is_not_offered_before_it_is_journaled_nor_a_result_confirmed() {
     assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
 }
 
+/// The lines of a hub's metrics that count calls: those that were made, those that succeeded, those that were cancelled.
+fn counted(hub: &Hub) -> [u64; 3] {
+    let mut registry = prometheus_client::registry::Registry::default();
+    hub.metrics().register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let names = ["calls_started_total ", "calls_total{outcome=\"success\"} ", "calls_total{outcome=\"cancelled\"} "];
+    names.map(|name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_under_way_while_its_beginning_or_its_end_waits_for_the_journal() {
+    let store = Arc::new(SlowStore::default());
+    let hub = Hub::new(Limits::default(), Clock::counting(), store.clone(), TaskTracker::new());
+    register(&hub);
+    let half_a_second = Duration::from_millis(500);
+    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [0, 0, 0]));
+    let open = {
+        let opening = hub.open(call());
+        tokio::pin!(opening);
+        assert!(tokio::time::timeout(half_a_second, &mut opening).await.is_err());
+        assert_eq!((hub.metrics().under_way(), counted(&hub)), (1, [1, 0, 0]));
+        opening.await.unwrap()
+    };
+    {
+        let completing = hub.complete(&open.head().request, &Caller::Trusted, ok());
+        tokio::pin!(completing);
+        assert!(tokio::time::timeout(half_a_second, &mut completing).await.is_err());
+        assert_eq!((hub.metrics().under_way(), counted(&hub)), (1, [1, 0, 0]));
+        completing.await.unwrap();
+    }
+    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [1, 1, 0]));
+    // One that cannot be journaled is over, and is not under way for ever.
+    store.fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(hub.open(call()).await, Err(Refusal::Store(_))));
+    assert_eq!(hub.metrics().under_way(), 1);
+    tokio::time::sleep(half_a_second * 3).await;
+    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [2, 1, 1]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_poster_that_goes_while_its_result_is_journaled_does_not_leave_the_caller_waiting() {
     let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(SlowStore::default()), TaskTracker::new());

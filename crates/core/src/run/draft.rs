@@ -22,9 +22,6 @@ use crate::toolbox::Offered;
 /// A text up to this long is shown whole with every piece; a longer one whenever it has grown by a sixteenth, so that
 /// showing it costs no more than in proportion to its length.
 const SHOWN_WHOLE: usize = 4_096;
-
-/// Parts of one message; a stream that makes more ends the turn with an error.
-const MOST_PARTS: usize = 4_096;
 /// Room for a text of the usual size, so that it need not move as it grows.
 const USUAL_TEXT: usize = 256;
 
@@ -167,7 +164,8 @@ impl Draft {
     }
 
     fn has_room(&self) -> Result<(), TurnError> {
-        if self.message.parts.len() < MOST_PARTS { Ok(()) } else { Err(confused("too many parts in one message")) }
+        let most = self.sessions.hub().limits().parts_per_message;
+        if self.message.parts.len() < most { Ok(()) } else { Err(confused("too many parts in one message")) }
     }
 
     fn start_call(&mut self, index: usize, id: String, name: String) -> Result<(), TurnError> {

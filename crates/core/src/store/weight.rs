@@ -57,7 +57,8 @@ pub fn of_events(events: &[Arc<str>]) -> usize {
     events.iter().map(|event| 32 + event.len()).sum()
 }
 
-fn of_part(part: &Part) -> usize {
+/// Of a part.
+pub fn of_part(part: &Part) -> usize {
     match &part.body {
         PartBody::Text { text, .. } => 128 + text.len(),
         PartBody::Reasoning { text, signature, .. } => 128 + text.len() + signature.as_ref().map_or(0, String::len),

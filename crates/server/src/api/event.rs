@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use handback_core::call::CallHead;
 use handback_core::event::{Event, SessionEvent};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
@@ -39,9 +39,10 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
     let interval = app.config().client_tools.keepalive_interval;
     let source = Listener {
         frames: frame(&wire::Event::Connected {}, ""),
-        events: Box::pin(stream::unfold(app.hub().subscribe(), async |mut events| {
-            Some((events.next().await?, events))
-        })),
+        // Fused: whoever has missed something is asked once more while what came before is written out.
+        events: Box::pin(
+            stream::unfold(app.hub().subscribe(), async |mut events| Some((events.next().await?, events))).fuse(),
+        ),
         closing: Box::pin(app.closing().clone().cancelled_owned()),
         principal,
     };

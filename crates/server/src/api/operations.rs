@@ -80,12 +80,12 @@ impl std::fmt::Debug for Now {
 
 impl Collector for Now {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let counts = self.0.hub().counts();
+        let (counts, under_way) = (self.0.hub().counts(), self.0.hub().metrics().under_way());
         let rows = [
             ("clients", "Known clients", counts.clients),
             ("connections", "Open connections of clients", counts.connections),
             ("tools", "Registered tools", counts.tools),
-            ("calls_under_way", "Calls under way", counts.calls),
+            ("calls_under_way", "Calls under way, and those that wait for the journal", under_way),
         ];
         for (name, help, count) in rows {
             let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));

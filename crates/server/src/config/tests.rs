@@ -115,12 +115,15 @@ fn defaults() {
         "limits.connections = 10240",
         "limits.connectionsPerClient = 64",
         "limits.drainTimeout = 10000",
-        "limits.eventBuffer = 1024",
+        "limits.eventBuffer = 8192",
+        "limits.eventBytes = 67108864",
         "limits.executePerMinute = 0",
-        "limits.headerTimeout = 30000",
+        "limits.headerTimeout = 10000",
         "limits.inputDepth = 128",
         "limits.largestGrace = 300000",
         "limits.largestTimeout = 86400000",
+        "limits.newConnectionsPerPeer = 1024",
+        "limits.partsPerMessage = 256",
         "limits.preferredConnection = 10000",
         "limits.queuedPrompts = 8",
         "limits.rememberedCalls = 100000",
@@ -267,9 +270,9 @@ fn unknown_keys() {
             Place::new().toml("[limits]").flag("limits.replays.now", "1", "--replays"),
             "flag --replays: unknown key limits.replays (did you mean replay?); allowed here: callsPerMinute, \
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
-             clients, connectionsPerClient, preferredConnection, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
-             rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
-             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \
+             newConnectionsPerPeer, clients, connectionsPerClient, preferredConnection, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
+             rememberedCalls, rememberedFor, replay, eventBuffer, eventBytes, headerTimeout, bodyTimeout, stallTimeout, \
+             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, partsPerMessage, steps, \
              queuedPrompts, repeatedCalls, toolOutput",
         ),
     ];

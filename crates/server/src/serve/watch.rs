@@ -31,9 +31,10 @@ pub(super) struct Activity {
 
 impl Activity {
     /// A request has come.
-    pub(super) fn begin(&self) {
-        self.progress.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn begin(&self) -> Begun {
         self.busy.store(true, Ordering::Relaxed);
+        // Nothing is written before there is a request.
+        if self.progress.fetch_add(1, Ordering::Relaxed) == 0 { Begun::First } else { Begun::Later }
     }
 
     /// What the socket said to a write.
@@ -53,6 +54,13 @@ impl Activity {
             self.busy.store(false, Ordering::Relaxed);
         }
     }
+}
+
+/// Which request of its connection one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    First,
+    Later,
 }
 
 /// Why a connection has to end.

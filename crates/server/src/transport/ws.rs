@@ -11,8 +11,10 @@ use handback_wire::socket::close;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Error as SocketError;
 
-/// Answers that may wait to be written; then nothing more is read.
-const ANSWERS: usize = 64;
+/// Bytes of answers and pongs that may wait to be written; then nothing more is read. A last answer may exceed it.
+const WAITING: usize = 64 << 10;
+/// About what an answer takes besides its text, so that small ones are few as well.
+const ANSWER: usize = 256;
 /// How long a peer gets to take the goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The buffer that a connection reads into; larger messages grow it. Most connections are idle, and many.
@@ -86,14 +88,14 @@ async fn talk(
     settings: Settings,
     mut speaker: impl Speaker,
 ) -> Option<Close> {
-    let mut answers: VecDeque<String> = VecDeque::new();
+    let mut answers = Answers::default();
     let mut unwritten = false;
     let mut ping = tokio::time::interval_at(Instant::now() + settings.keepalive, settings.keepalive);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let far = Duration::from_secs(365 * 24 * 60 * 60);
     let end = Instant::now() + settings.lifetime.unwrap_or(far).min(far);
     loop {
-        if !unwritten && let Some(answer) = answers.pop_front() {
+        if !unwritten && let Some(answer) = answers.next() {
             if let Err(error) = sink.feed(Message::text(answer)).await {
                 return verdict(error);
             }
@@ -101,13 +103,21 @@ async fn talk(
         }
         tokio::select! {
             flushed = sink.flush(), if unwritten => match flushed {
-                Ok(()) => unwritten = false,
+                Ok(()) => {
+                    unwritten = false;
+                    answers.pongs = 0;
+                }
                 Err(error) => return verdict(error),
             },
-            read = stream.next(), if answers.len() < ANSWERS => match read {
-                Some(Ok(Message::Text(text))) => answers.push_back(speaker.answer(Some(text.as_str())).await),
-                Some(Ok(Message::Binary(_))) => answers.push_back(speaker.answer(None).await),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+            read = stream.next(), if answers.waiting() < WAITING => match read {
+                Some(Ok(Message::Text(text))) => answers.add(speaker.answer(Some(text.as_str())).await),
+                Some(Ok(Message::Binary(_))) => answers.add(speaker.answer(None).await),
+                // A pong is on its way, and is written with what is flushed next.
+                Some(Ok(Message::Ping(_))) => {
+                    answers.pongs += ANSWER;
+                    unwritten = true;
+                }
+                Some(Ok(Message::Pong(_))) => {}
                 Some(Ok(Message::Close(_))) | None => return None,
                 Some(Err(error)) => return verdict(error),
             },
@@ -130,6 +140,33 @@ async fn talk(
                 return Some(Close { code: close::POLICY, reason: "the token has expired" });
             }
         }
+    }
+}
+
+/// What waits to be written because of what was read.
+#[derive(Default)]
+struct Answers {
+    texts: VecDeque<String>,
+    /// About how many bytes the texts take.
+    bytes: usize,
+    /// The same of pongs, which the socket has queued by itself.
+    pongs: usize,
+}
+
+impl Answers {
+    fn add(&mut self, text: String) {
+        self.bytes += ANSWER + text.len();
+        self.texts.push_back(text);
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let text = self.texts.pop_front()?;
+        self.bytes -= ANSWER + text.len();
+        Some(text)
+    }
+
+    fn waiting(&self) -> usize {
+        self.bytes + self.pongs
     }
 }
 

@@ -1,6 +1,7 @@
 //! Input that is wrong in every way: each gets an error of the API, soon, and changes nothing.
 
 mod bodies;
+mod parts;
 mod schemas;
 mod sizes;
 

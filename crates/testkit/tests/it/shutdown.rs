@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use handback_testkit::agui::Page;
+use handback_testkit::chat;
 use handback_testkit::server::until;
 use handback_testkit::stream::End;
 use handback_testkit::{RawSocket, TestServer, TestSocket, TestStream};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -35,6 +38,25 @@ async fn new_calls_are_503_and_the_server_says_that_it_is_not_ready() {
     server.get("/readyz").await.must_fail(503, "UNAVAILABLE");
     server.get("/healthz").await.must_be(200, &json!("ok\n"));
     assert_eq!(server.call("open").await["state"], "offered");
+}
+
+#[tokio::test]
+async fn whichever_api_refuses_what_is_new_says_when_to_come_back() {
+    let (server, _stream, _call) = with_open_call(20_000).await;
+    let mut page = Page::new("thread");
+    page.say("u1", "hi");
+    let requests = [
+        (Method::GET, "/readyz", json!({})),
+        (Method::POST, "/client-tools/execute", json!({ "toolID": "client_tab_t" })),
+        (Method::POST, "/session", json!({})),
+        (Method::POST, "/api/chat", chat::saying("chat", "u1", "hi")),
+        (Method::POST, "/agui", page.input()),
+    ];
+    for (method, path, body) in requests {
+        let response = server.request(method, path).json(&body).send().await.unwrap();
+        let retry_after = response.headers().get("retry-after").map(|seconds| seconds.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), retry_after), (503, Some("1")), "{path}");
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 //! Where one reader must not be taken for a slow one, the test has several threads: making large calls takes long, and
 //! would keep it from reading.
 
+mod floods;
+
 use std::time::Duration;
 
 use handback_testkit::{RawSocket, TestServer, TestSocket};

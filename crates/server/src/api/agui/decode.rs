@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use handback_core::Hub;
 use handback_core::call::Attachment;
-use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
 use handback_core::permission::{Answer, Reply};
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::api::must_fit;
 use crate::api::page::{self, PageTool};
 use crate::problem::Problem;
 
@@ -108,7 +108,6 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
     // Some put a result right behind the call, whatever the answer says after it.
     let turn = heads.iter().take(known).rposition(|head| head.role == "user").map_or(0, |place| place + 1);
     let has_new_results = heads.iter().skip(known).any(|head| head.role == "tool");
-    let now = hub.clock().time();
     let (mut results, mut said, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (json, head)) in input.messages.iter().zip(&heads).enumerate() {
         let is_read = match head.role.as_str() {
@@ -120,7 +119,7 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         if is_read {
             match message(json, place)? {
                 Message::System { content, .. } | Message::Developer { content, .. } => instructions.push(content),
-                Message::User { id, content, .. } => said.extend(self::said(&id, content, now)?),
+                Message::User { id, content, .. } => said.extend(self::said(hub, &id, content)?),
                 Message::Tool { tool_call_id, content, error, .. } => {
                     results.push((CallId::parse(&tool_call_id)?, result(content, error)));
                 }
@@ -183,7 +182,8 @@ fn misshapen(place: usize, role: &str) -> Problem {
 }
 
 /// What the user says in a message, if it is something.
-pub(super) fn said(id: &str, content: Content, now: Time) -> Result<Option<Said>, Problem> {
+pub(super) fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>, Problem> {
+    let now = hub.clock().time();
     let text = |text: String| PartBody::Text { text, span: Span { start: now, end: Some(now) } };
     let parts: Vec<PartBody> = match content {
         Content::Text(said) => vec![text(said)],
@@ -195,6 +195,7 @@ pub(super) fn said(id: &str, content: Content, now: Time) -> Result<Option<Said>
             parts.into_iter().filter_map(part).collect()
         }
     };
+    must_fit(hub, parts.len())?;
     let says_something = parts.iter().any(|part| match part {
         PartBody::Text { text, .. } => !text.trim().is_empty(),
         _ => true,

@@ -15,6 +15,7 @@ use handback_wire::agui;
 use serde_json::value::RawValue;
 
 use super::decode::{self, History};
+use crate::api::must_fit;
 use crate::problem::Problem;
 
 /// Reads so many messages of a history; an error says which is wrong.
@@ -70,7 +71,7 @@ impl Importing<'_> {
     fn take(&mut self, message: agui::Message) -> Result<(), Problem> {
         match message {
             agui::Message::User { id, content, .. } => {
-                let Some(said) = decode::said(&id, content, self.now)? else { return Ok(()) };
+                let Some(said) = decode::said(self.hub, &id, content)? else { return Ok(()) };
                 let id = said.message.unwrap_or_else(|| self.hub.clock().message_id());
                 let user = UserMessage {
                     agent: self.session.agent_name().into(),
@@ -89,6 +90,7 @@ impl Importing<'_> {
                 let text = content.filter(|text| !text.is_empty()).map(|text| PartBody::Text { text, span });
                 let calls = tool_calls.unwrap_or_default();
                 let calls: Vec<PartBody> = calls.into_iter().map(|call| self.call(call)).collect::<Result<_, _>>()?;
+                must_fit(self.hub, calls.len() + usize::from(text.is_some()))?;
                 let assistant = AssistantMessage {
                     parent,
                     agent: self.session.agent_name().into(),

@@ -18,6 +18,7 @@ use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::api::must_fit;
 use crate::api::page::{self, PageTool};
 use crate::problem::Problem;
 
@@ -84,7 +85,7 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
     let Some(last) = messages.pop() else {
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
-    let last = message(&last, messages.len(), hub.limits().input_depth)?;
+    let last = message(hub, &last, messages.len())?;
     let new = match last.role.as_str() {
         "user" => prompt(last, hub.clock().time(), is_regenerated || request.message_id.is_some())?,
         "assistant" => go_on(last)?,
@@ -102,9 +103,13 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
     })
 }
 
-/// Reads the message at a place, with inputs and outputs of calls that are nested no deeper than that.
-fn message(json: &RawValue, place: usize, deepest: usize) -> Result<wire::UiMessage, Problem> {
+/// Reads the message at a place, if it has not too many parts, nor calls whose input or output is nested too deep.
+fn message(hub: &Hub, json: &RawValue, place: usize) -> Result<wire::UiMessage, Problem> {
     let message: wire::UiMessage = read(json, place)?;
+    // Each step of an answer is a message of its own in the session.
+    let steps = message.parts.split(|part| part.kind == "step-start" && message.role != "user");
+    must_fit(hub, steps.map(<[_]>::len).max().unwrap_or_default())?;
+    let deepest = hub.limits().input_depth;
     let is_deep = |json: &RawValue| depth(json.get()) > deepest;
     if message
         .parts
@@ -212,9 +217,7 @@ fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>
 impl History {
     /// All of it; an error says which message is wrong.
     pub(super) fn read(&self, hub: &Hub) -> Result<Vec<wire::UiMessage>, Problem> {
-        let deepest = hub.limits().input_depth;
-        let messages = self.messages.iter().enumerate();
-        messages.map(|(place, json)| message(json, place, deepest)).collect()
+        self.messages.iter().enumerate().map(|(place, json)| message(hub, json, place)).collect()
     }
 }
 

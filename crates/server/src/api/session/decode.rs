@@ -1,6 +1,7 @@
 //! From the wire to the core.
 
 use axum::http::HeaderMap;
+use handback_core::Hub;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, ConnectionName, MessageId, SessionId};
@@ -12,14 +13,13 @@ use handback_wire::session as wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::api::must_fit;
 use crate::problem::Problem;
 
 /// Bytes of a session's title, of the name and media type of a file, of the name of an agent.
 const NAME_BYTES: usize = 1 << 10;
 /// Bytes of a session's metadata, which is told with every change of the session.
 const METADATA_BYTES: usize = 64 << 10;
-/// Parts of a prompt: each is an event to whoever listens.
-const PARTS: usize = 256;
 /// How many tools a prompt may switch on or off by name or pattern; each is tried against each tool.
 const SWITCHES: usize = 256;
 /// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
@@ -72,13 +72,9 @@ fn named(what: &str, name: Option<String>) -> Result<Option<String>, Problem> {
 }
 
 /// Something said in a session.
-pub(super) fn prompt(request: wire::Prompt, headers: &HeaderMap, now: Time) -> Result<Prompt, Problem> {
-    if request.parts.len() > PARTS {
-        return Err(Problem::invalid(format!(
-            "`parts` has {} entries; at most {PARTS} are allowed",
-            request.parts.len()
-        )));
-    }
+pub(super) fn prompt(hub: &Hub, request: wire::Prompt, headers: &HeaderMap) -> Result<Prompt, Problem> {
+    must_fit(hub, request.parts.len())?;
+    let now = hub.clock().time();
     let parts = request.parts.into_iter().map(|said| part(said, now)).collect::<Result<Vec<PartBody>, _>>()?;
     let says_something = parts.iter().any(|part| match part {
         PartBody::Text { text, .. } => !text.trim().is_empty(),

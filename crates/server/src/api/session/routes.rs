@@ -234,7 +234,7 @@ async fn begin(
     request: wire::Prompt,
 ) -> Result<Prompted, Problem> {
     let session = find(app, principal, id).await?;
-    let prompt = decode::prompt(request, headers, app.hub().clock().time())?;
+    let prompt = decode::prompt(app.hub(), request, headers)?;
     if let Some(client) = &prompt.client {
         principal.must_be_client(client)?;
     }

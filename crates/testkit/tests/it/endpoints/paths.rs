@@ -194,8 +194,13 @@ async fn whether_it_lives_and_is_ready_and_what_it_can_do_is_told() {
     server.get("/readyz").await.must_be(200, &json!("ok\n"));
     let document = server.get("/doc").await;
     assert_eq!((document.status, &document.body["info"]["title"]), (200, &json!("Handback")));
+    let ids = server.register("tab", &["t"]).await;
+    server.begin_call(json!({ "toolID": ids[0] })).await;
     let metrics = server.get("/metrics").await;
-    assert!(metrics.body.as_str().unwrap().contains("handback_connections 0"), "{metrics:?}");
+    let metrics = metrics.body.as_str().unwrap();
+    for line in ["handback_connections 0", "handback_calls_started_total 1", "handback_calls_under_way 1"] {
+        assert!(metrics.lines().any(|told| told == line), "{line}: {metrics}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,143 @@
+//! Events that not every listener has had. They hold on to a bounded number of bytes, however slow listeners are: what
+//! exceeds it goes from the front, and whoever has not had it has missed something.
+
+use std::collections::VecDeque;
+
+use super::{Event, SessionEvent};
+use crate::store::weight;
+
+/// About what an event takes itself.
+const EVENT: usize = 256;
+
+/// The events that wait.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The oldest first.
+    events: VecDeque<Entry>,
+    /// The number of the first of them. Numbers go on for ever.
+    first: u64,
+    listeners: usize,
+    /// About how many bytes they hold on to.
+    bytes: usize,
+    most: usize,
+    most_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    event: Event,
+    bytes: usize,
+    /// Listeners that have not had it yet.
+    unread: usize,
+}
+
+/// What there is for a listener.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Event(Event),
+    /// It is gone: the listener is too far behind.
+    Missed,
+    /// It has not happened yet.
+    Nothing,
+}
+
+impl Waiting {
+    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), first: 0, listeners: 0, bytes: 0, most, most_bytes }
+    }
+
+    /// A listener comes; gives the number of the first event that it will get.
+    pub(super) fn join(&mut self) -> u64 {
+        self.listeners += 1;
+        self.first + self.events.len() as u64
+    }
+
+    /// A listener goes that has had everything before this number.
+    pub(super) fn leave(&mut self, next: u64) {
+        self.listeners -= 1;
+        for entry in self.events.iter_mut().skip(next.saturating_sub(self.first) as usize) {
+            entry.unread -= 1;
+        }
+        self.drop_read();
+    }
+
+    /// Adds an event for those who listen now. Gives what had to go for it.
+    pub(super) fn push(&mut self, event: Event) -> Vec<Event> {
+        let mut dropped = Vec::new();
+        if self.listeners == 0 {
+            return dropped;
+        }
+        let bytes = weight_of(&event);
+        self.bytes += bytes;
+        self.events.push_back(Entry { event, bytes, unread: self.listeners });
+        // A single event is taken whatever it weighs: whoever keeps up gets everything.
+        while self.events.len() > self.most.max(1) || (self.bytes > self.most_bytes && self.events.len() > 1) {
+            dropped.extend(self.pop());
+        }
+        dropped
+    }
+
+    /// The event of that number, for a listener that has had those before it.
+    pub(super) fn take(&mut self, number: u64) -> Taken {
+        let Some(place) = number.checked_sub(self.first) else { return Taken::Missed };
+        let Some(entry) = self.events.get_mut(place as usize) else { return Taken::Nothing };
+        entry.unread -= 1;
+        let event = entry.event.clone();
+        self.drop_read();
+        Taken::Event(event)
+    }
+
+    /// Forgets what everybody has had.
+    fn drop_read(&mut self) {
+        while self.events.front().is_some_and(|entry| entry.unread == 0) {
+            self.pop();
+        }
+        if self.events.is_empty() {
+            // One that was long once need not take room for ever.
+            self.events.shrink_to(1_024);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let entry = self.events.pop_front()?;
+        self.first += 1;
+        self.bytes -= entry.bytes;
+        Some(entry.event)
+    }
+
+    /// About how many bytes wait.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// About how many bytes an event holds on to. What several events share counts for each of them.
+fn weight_of(event: &Event) -> usize {
+    let held = match event {
+        Event::Requested(head) => weight::of_head(head),
+        // It follows `Requested` at once, and holds on to the same.
+        Event::Executing(_) => 0,
+        Event::Finished(call) => weight::of_call(call),
+        Event::Registered(_, tools) | Event::Unregistered(_, tools) => {
+            tools.iter().map(|tool| 64 + tool.as_str().len()).sum()
+        }
+        Event::Asked(ask) | Event::Answered(ask, _) => weight::of_head(&ask.call),
+        Event::Session(session, event) => weight::of_session(session) + weight_of_session_event(event),
+    };
+    EVENT + held
+}
+
+fn weight_of_session_event(event: &SessionEvent) -> usize {
+    match event {
+        SessionEvent::Created
+        | SessionEvent::Updated
+        | SessionEvent::Deleted
+        | SessionEvent::Busy
+        | SessionEvent::Idle => 0,
+        SessionEvent::Failed(error) => error.message().len(),
+        SessionEvent::Message(message) => weight::of_message(message),
+        SessionEvent::Part { part, delta, .. } => weight::of_part(part) + delta.as_ref().map_or(0, |delta| delta.len()),
+        SessionEvent::Delta { delta, .. } => delta.len(),
+    }
+}
