@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::store::Quotas;
+
 /// The bounds and defaults of a hub.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -51,6 +53,8 @@ pub struct Limits {
     pub tool_output: usize,
     /// Events that a listener may be behind; then it is disconnected.
     pub event_buffer: usize,
+    /// How much is kept before nothing new is begun.
+    pub quotas: Quotas,
 }
 
 impl Default for Limits {
@@ -79,6 +83,7 @@ impl Default for Limits {
             queued_prompts: 8,
             tool_output: 64 * 1024,
             event_buffer: 1_024,
+            quotas: Quotas::NONE,
         }
     }
 }
