@@ -66,7 +66,7 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
         (seen_messages(&left.await.unwrap()), seen_messages(&messages.await.unwrap())),
         (expected.clone(), expected)
     );
-    assert_eq!(list.await.unwrap().len(), 1);
+    assert_eq!(list.await.unwrap().items.len(), 1);
     assert_eq!(found.await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
     for write in [told, made, ended, written, saved, begun] {
         write.await.unwrap();

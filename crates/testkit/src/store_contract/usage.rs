@@ -87,7 +87,7 @@ pub async fn what_changes_hands_is_counted_where_it_is(store: Arc<dyn Store>) {
     store.save_message(&message("msg_1", 3)).await.unwrap();
     let all = store.usage(None).await.unwrap();
     assert_eq!((all.client_sessions, all.client_bytes), (0, 0));
-    let mut counted = async |clients: [u64; 3]| {
+    let counted = async |clients: [u64; 3]| {
         let mut bytes = 0;
         for (client, sessions) in ["desk", "phone", "watch"].into_iter().zip(clients) {
             let found = usage(&store, client).await;

@@ -11,6 +11,8 @@ mod events;
 mod examples;
 mod faults;
 mod frontend;
+mod listings;
+mod quotas;
 mod schema;
 mod sdk;
 mod sessions;

@@ -4,6 +4,7 @@ mod faults;
 mod files;
 mod keeping;
 mod killed;
+mod lost;
 mod random;
 mod versions;
 

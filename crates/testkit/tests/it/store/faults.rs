@@ -43,7 +43,9 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     let after = store.begin(&Arc::new(head("r1", "desk", "")));
     other.execute_batch("COMMIT").unwrap();
 
-    assert_eq!(cause(&failing.await.unwrap_err(), &path), "database or disk is full");
+    let full = failing.await.unwrap_err();
+    assert!(matches!(full, StoreError::Full(_)), "{full:?}");
+    assert_eq!(cause(&full, &path), "database or disk is full");
     before.await.unwrap();
     between.await.unwrap();
     after.await.unwrap();

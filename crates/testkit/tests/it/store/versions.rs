@@ -87,6 +87,9 @@ async fn a_file_of_version_1_is_read() {
     assert_eq!(seen_messages(&store.unanswered().await.unwrap()), seen_messages(&messages[1..]));
     let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap());
     assert_eq!(seen_calls(&list), seen_calls(&calls));
+    let usage = store.usage(Some(&client_id("desk"))).await.unwrap();
+    assert_eq!(usage.client_sessions, 1);
+    assert!(usage.client_bytes > 1_000 && usage.bytes > usage.client_bytes, "{usage:?}");
     // And what is new in this version can be kept there.
     let made = Arc::new(run("ses_2", "run_1"));
     store.save_run(&made).await.unwrap();
