@@ -25,7 +25,7 @@ use crate::store::{CallFilter, Most, Store, StoreError};
 use crate::table::{Lifecycle, Table};
 use crate::tool::{Tool, ToolSpec};
 
-pub use self::listing::CallCursor;
+pub use self::listing::{CallCursor, CallPlace};
 pub use crate::registry::RegisterError;
 pub use crate::table::ClientInfo;
 

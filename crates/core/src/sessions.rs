@@ -367,12 +367,12 @@ impl Sessions {
         if !self.hub().is_serving() {
             return Err(SessionError::ShuttingDown);
         }
-        self.must_have_storage_for(session).await?;
         // Held until the message is kept.
         let claim = match &prompt.message {
             Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
+        self.must_have_storage_for(session).await?;
         let (client, audience) = (prompt.client.clone(), prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();

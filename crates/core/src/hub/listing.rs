@@ -1,7 +1,6 @@
 //! The listing of calls: those under way first, then those that are over, a page at a time.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -11,19 +10,24 @@ use crate::call::{CallHead, CallState};
 use crate::id::RequestId;
 use crate::store::{CallFilter, Most, Page, StoreError, weight};
 
-/// Where a page of the listing ends. Calls end while somebody pages through it, and so move to the other half; whoever
-/// goes on from here misses none of those that were there when the listing began, and sees none twice.
+/// Where a page of the listing ends. Calls end while somebody pages through it. One that was under way when the listing
+/// began keeps its place among those; so nothing is missed, and nothing comes twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallCursor {
-    /// The last call that was listed as under way, and the number of the newest that was over then.
-    under_way: Option<(CallPlace, u64)>,
-    /// The number of the last call that was listed as over; `None` while there may be more under way.
-    over: Option<u64>,
+pub enum CallCursor {
+    /// Among those that were under way when the listing began.
+    UnderWay {
+        /// The last one that was listed.
+        last: CallPlace,
+        /// The number of the newest call that was over then: what has a greater one was under way.
+        newest: u64,
+    },
+    /// Among those that were over: the number of the last one that was listed.
+    Over(u64),
 }
 
 /// Where a call stands among those under way: the newest first, by when they were made.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct CallPlace {
+pub struct CallPlace {
     /// In nanoseconds since 1970.
     created: u64,
     request: RequestId,
@@ -36,14 +40,7 @@ impl From<&CallHead> for CallPlace {
     }
 }
 
-impl CallCursor {
-    /// Whether a call of that number, which is over, was listed while it was under way.
-    fn has_shown(&self, number: u64, head: &CallHead) -> bool {
-        self.under_way.as_ref().is_some_and(|(last, newest)| number > *newest && CallPlace::from(head) >= *last)
-    }
-}
-
-/// A call of a page, and its number if it is over.
+/// A call of a page, and its number if it is listed among those that are over.
 type Entry = (CallInfo, Option<u64>);
 
 impl Hub {
@@ -55,68 +52,97 @@ impl Hub {
         cursor: Option<&CallCursor>,
         most: Most,
     ) -> Result<(Vec<CallInfo>, Option<CallCursor>), StoreError> {
-        let mut entries = self.under_way(filter, state, cursor);
-        if state.is_none_or(|state| state == CallState::Done) {
-            self.add_finished(filter, cursor, most, &mut entries).await?;
+        let wants_over = state.is_none_or(|state| state == CallState::Done);
+        let (mut entries, before) = match cursor {
+            None => (self.under_way(filter, state, None), None),
+            Some(CallCursor::UnderWay { last, newest }) => {
+                let mut entries = self.under_way(filter, state, Some(last));
+                if wants_over {
+                    self.add_ended(filter, last, *newest, most, &mut entries).await?;
+                }
+                (entries, Some(newest.saturating_add(1)))
+            }
+            Some(CallCursor::Over(last)) => (Vec::new(), Some(*last)),
+        };
+        if wants_over {
+            self.add_finished(filter, before, most, &mut entries).await?;
         }
-        let weighed = entries.into_iter().map(|entry| Ok::<_, StoreError>((weigh(&entry.0), entry)));
-        let page = Page::fill(weighed, most)?;
-        let next = match page.items.last() {
-            Some((_, Some(over))) if page.has_more => {
-                let under_way = cursor.and_then(|cursor| cursor.under_way.clone());
-                Some(CallCursor { under_way, over: Some(*over) })
-            }
-            Some((last, None)) if page.has_more => {
-                let newest = match cursor.and_then(|cursor| cursor.under_way.as_ref()) {
-                    Some((_, newest)) => *newest,
-                    None => self.newest_finished(filter).await?,
+        let page = Page::fill(entries.into_iter().map(|entry| Ok::<_, StoreError>((weigh(&entry.0), entry))), most)?;
+        let next = match page.items.last().filter(|_| page.has_more) {
+            None => None,
+            Some((_, Some(number))) => Some(CallCursor::Over(*number)),
+            Some((last, None)) => {
+                let newest = match cursor {
+                    Some(CallCursor::UnderWay { newest, .. }) => *newest,
+                    _ => self.newest_finished(filter).await?,
                 };
-                Some(CallCursor { under_way: Some((CallPlace::from(&*last.head), newest)), over: None })
+                Some(CallCursor::UnderWay { last: CallPlace::from(&*last.head), newest })
             }
-            _ => None,
         };
         Ok((page.items.into_iter().map(|(call, _)| call).collect(), next))
     }
 
-    /// The calls under way that were not listed yet.
-    fn under_way(&self, filter: &CallFilter, state: Option<CallState>, cursor: Option<&CallCursor>) -> Vec<Entry> {
-        if cursor.is_some_and(|cursor| cursor.over.is_some()) {
-            return Vec::new();
-        }
-        let last = cursor.and_then(|cursor| cursor.under_way.as_ref()).map(|(last, _)| last);
-        let mut calls: Vec<(CallPlace, Entry)> = self.locked(|table| {
+    /// The calls under way that come after a place.
+    fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.locked(|table| {
             let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
             wanted
                 .filter(|call| state.is_none_or(|state| state == call.state()))
-                .map(|call| (CallPlace::from(&*call.head), call))
-                .filter(|(place, _)| last.is_none_or(|last| place < last))
-                .map(|(place, call)| (place, (call_info(call), None)))
+                .filter(|call| after.is_none_or(|after| CallPlace::from(&*call.head) < *after))
+                .map(|call| (call_info(call), None))
                 .collect()
         });
-        calls.sort_by(|(one, _), (other, _)| other.cmp(one));
-        calls.into_iter().map(|(_, entry)| entry).collect()
+        sort(&mut entries);
+        entries
+    }
+
+    /// Adds the calls that were under way when the listing began, come after a place in it, and are over by now.
+    async fn add_ended(
+        &self,
+        filter: &CallFilter,
+        after: &CallPlace,
+        newest: u64,
+        most: Most,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        let known = requests(entries);
+        let mut before = None;
+        'pages: loop {
+            let page = self.0.store.list_finished(filter, before, most).await?;
+            for (number, call) in page.items {
+                if number <= newest {
+                    break 'pages;
+                }
+                before = Some(number);
+                if CallPlace::from(&*call.head) < *after && !known.contains(&call.head.request) {
+                    entries.push((CallInfo::from(call), None));
+                }
+            }
+            if !page.has_more || most.items == 0 {
+                break;
+            }
+        }
+        sort(entries);
+        Ok(())
     }
 
     /// Adds calls that are over until there are more than fit on the page.
     async fn add_finished(
         &self,
         filter: &CallFilter,
-        cursor: Option<&CallCursor>,
+        mut before: Option<u64>,
         most: Most,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StoreError> {
         // One that was under way a moment ago may be over by now.
-        let shown: HashSet<RequestId> = entries.iter().map(|(call, _)| call.head.request.clone()).collect();
+        let known = requests(entries);
         let mut bytes: usize = entries.iter().map(|(call, _)| weigh(call)).sum();
-        let mut before = cursor.and_then(|cursor| cursor.over);
         while entries.len() <= most.items && bytes <= most.bytes {
             let rest = Most { items: (most.items - entries.len()).saturating_add(1), bytes: most.bytes - bytes };
             let page = self.0.store.list_finished(filter, before, rest).await?;
             for (number, call) in page.items {
                 before = Some(number);
-                let is_shown = shown.contains(&call.head.request)
-                    || cursor.is_some_and(|cursor| cursor.has_shown(number, &call.head));
-                if !is_shown {
+                if !known.contains(&call.head.request) {
                     bytes = bytes.saturating_add(weight::of_call(&call));
                     entries.push((CallInfo::from(call), Some(number)));
                 }
@@ -135,6 +161,17 @@ impl Hub {
     }
 }
 
+fn sort(entries: &mut [Entry]) {
+    entries.sort_by_cached_key(|(call, _)| std::cmp::Reverse(CallPlace::from(&*call.head)));
+}
+
+fn requests(entries: &[Entry]) -> HashSet<RequestId> {
+    entries.iter().map(|(call, _)| call.head.request.clone()).collect()
+}
+
 fn weigh(call: &CallInfo) -> usize {
-    call.finished.as_ref().map_or_else(|| weight::of_head(&call.head), |call: &Arc<_>| weight::of_call(call))
+    match &call.finished {
+        Some(finished) => weight::of_call(finished),
+        None => weight::of_head(&call.head),
+    }
 }

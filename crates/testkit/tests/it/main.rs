@@ -12,6 +12,7 @@ mod examples;
 mod faults;
 mod frontend;
 mod listings;
+mod log;
 mod quotas;
 mod schema;
 mod sdk;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use handback_core::store::StoreError;
 use rusqlite::ErrorCode;
+use tokio::time::Instant;
 
 use super::database::{Database, Fault};
 use super::operation::{Kind, Operation};
 use super::queue::Queue;
 
-/// How long nothing may happen before the thread looks whether the file is still there.
+/// How often the thread looks whether the file is still there.
 const LOOK_AROUND: Duration = Duration::from_secs(5);
 
 /// The thread's own.
@@ -31,11 +32,14 @@ impl Writer {
     pub(super) fn run(mut self) -> Result<(), String> {
         // However this ends, by a panic too: who waits is told, and who comes later is refused.
         let _abandoned = Abandon(self.queue.clone());
+        let mut looked = Instant::now();
         while let Some(mut batch) = self.queue.take(LOOK_AROUND) {
-            match batch.is_empty() {
+            self.run_batch(&mut batch);
+            // Writes look for themselves; there may be none for long.
+            if looked.elapsed() >= LOOK_AROUND {
+                looked = Instant::now();
                 // What it finds is in the log, and known from now on.
-                true => _ = self.database.guard.check(),
-                false => self.run_batch(&mut batch),
+                _ = self.database.guard.check();
             }
         }
         let file = self.file;

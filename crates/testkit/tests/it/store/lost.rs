@@ -5,16 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use handback_core::store::{Store, StoreError};
 use handback_server::store::OpenError;
-use handback_testkit::server::until;
+use handback_testkit::server::{until, until_within};
 use handback_testkit::store_contract::samples::{session, session_id};
 use handback_testkit::{Answer, Scratch, TestServer};
 use rusqlite::Connection;
 use serde_json::json;
 
 use super::sqlite;
+use crate::log::Log;
 
 async fn serve(scratch: &Scratch) -> TestServer {
     TestServer::with(|config| config.data = Some(scratch.path().to_owned())).await
@@ -133,4 +135,21 @@ async fn a_backup_is_made_while_the_server_runs() {
     assert!(backup.session(&session_id("ses_1")).await.unwrap().is_some());
     assert!(backup.session(&session_id("ses_2")).await.unwrap().is_none());
     backup.save_session(&Arc::new(session("ses_3"))).await.unwrap();
+}
+
+/// Whoever runs the server learns of it from the log, although nobody writes and nobody asks.
+#[cfg(unix)]
+#[tokio::test]
+async fn that_a_file_is_gone_is_in_the_log_within_ten_seconds() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    // The store's thread has none of its own.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let scratch = Scratch::new();
+    let store = sqlite(&scratch);
+    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    fs::remove_file(scratch.join("handback.db")).unwrap();
+    let is_logged = async || log.text().contains("ERROR") && log.text().contains("restart the server");
+    until_within(Duration::from_secs(10), "the log has it", is_logged).await;
 }
