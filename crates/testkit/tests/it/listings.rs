@@ -182,7 +182,7 @@ async fn pages_may_read_where_the_next_one_begins() {
 }
 
 /// Bytes of each message of a long history, and how many there are.
-const LARGE: usize = 3 << 20;
+const LARGE: usize = 1 << 20;
 const MANY: usize = 8;
 
 /// A session with a long history; gives the path of its messages.

@@ -227,7 +227,7 @@ struct CallsQuery {
 /// List calls: those under way, then those that are over, the newest of each first
 #[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery, PageQuery),
     responses(
-        (status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = Option<String>, description = "The `cursor` of the next page; absent on the last"))),
+        (status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
         (status = 400, description = "Bad query", body = ErrorBody),
     ))]
 async fn list_calls(

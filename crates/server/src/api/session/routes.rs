@@ -95,7 +95,7 @@ async fn create(
 /// A session that is used while somebody pages through them moves to the first page.
 #[utoipa::path(get, path = "/session", tag = "sessions", params(PageQuery),
     responses(
-        (status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = Option<String>, description = "The `cursor` of the next page; absent on the last"))),
+        (status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
         (status = 400, description = "Bad query", body = wire::TurnError),
     ))]
 async fn list(
@@ -259,7 +259,7 @@ async fn begin(
 #[utoipa::path(get, path = "/session/{sessionID}/message", tag = "sessions",
     params(("sessionID" = String, Path, description = "The session"), PageQuery),
     responses(
-        (status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = Option<String>, description = "The `cursor` of the page with older ones; absent on the last"))),
+        (status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = String, description = "The `cursor` of the page with older ones; absent on the last"))),
         (status = 400, description = "Bad query", body = wire::TurnError),
         (status = 404, description = "No such session", body = wire::TurnError),
     ))]
