@@ -1,5 +1,7 @@
 //! The handle that everything is reached by: a cheap clone of one shared state.
 
+mod listing;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,10 +21,11 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::rate::Rate;
 use crate::schema::Schemas;
-use crate::store::{CallFilter, Store, StoreError};
+use crate::store::{CallFilter, Most, Store, StoreError};
 use crate::table::{Lifecycle, Table};
 use crate::tool::{Tool, ToolSpec};
 
+pub use self::listing::{CallCursor, CallPlace};
 pub use crate::registry::{Placement, RegisterError};
 pub use crate::table::ClientInfo;
 
@@ -139,7 +142,7 @@ impl Hub {
         E: From<StoreError> + Send + 'static,
     {
         let task = self.0.tasks.spawn_on(work, &self.0.runtime);
-        task.await.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
+        task.await.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string()).into()))
     }
 
     /// Something changed that housekeeping or shutting down waits for.
@@ -187,10 +190,10 @@ impl Hub {
     /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
     pub async fn recall(&self) -> Result<(), StoreError> {
         let most = self.0.limits.remembered_calls.min(RECALLED);
-        let finished = self.0.store.list_finished(&CallFilter::default(), most).await?;
+        let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
         let (now, wall) = (Instant::now(), self.0.clock.now());
         self.locked(|table| {
-            for call in finished.iter().rev() {
+            for (_, call) in finished.iter().rev() {
                 let Phases { approval, queue, execute } = call.phases;
                 let ended = call.head.created + approval + queue + execute;
                 let age = wall.duration_since(ended).unwrap_or_default();
@@ -286,30 +289,6 @@ impl Hub {
             Some(call) => Ok(Some(call)),
             None => Ok(self.0.store.finished(request).await?.map(CallInfo::from)),
         }
-    }
-
-    /// Calls, newest first: those under way, then the newest of those that are over; `most` at the most.
-    pub async fn calls(
-        &self,
-        filter: &CallFilter,
-        state: Option<CallState>,
-        most: usize,
-    ) -> Result<Vec<CallInfo>, StoreError> {
-        let mut calls: Vec<(u64, CallInfo)> = self.locked(|table| {
-            let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
-            wanted
-                .filter(|call| state.is_none_or(|state| state == call.state()))
-                .map(|call| (call.number, call_info(call)))
-                .collect()
-        });
-        calls.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-        calls.truncate(most);
-        let mut calls: Vec<CallInfo> = calls.into_iter().map(|(_, call)| call).collect();
-        if state.is_none_or(|state| state == CallState::Done) {
-            let finished = self.0.store.list_finished(filter, most - calls.len()).await?;
-            calls.extend(finished.into_iter().map(CallInfo::from));
-        }
-        Ok(calls)
     }
 
     /// From now on no new calls are taken.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::store::Quotas;
+
 /// The bounds and defaults of a hub.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -58,6 +60,8 @@ pub struct Limits {
     /// About how many bytes the events that wait for listeners may hold on to, in all; when there are more, the oldest are
     /// dropped, and listeners that have not had them are disconnected.
     pub event_bytes: usize,
+    /// How much is kept before nothing new is begun.
+    pub quotas: Quotas,
 }
 
 impl Default for Limits {
@@ -89,6 +93,7 @@ impl Default for Limits {
             tool_output: 64 * 1024,
             event_buffer: 8_192,
             event_bytes: 64 << 20,
+            quotas: Quotas::NONE,
         }
     }
 }

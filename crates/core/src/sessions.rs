@@ -34,7 +34,7 @@ use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
 use crate::run;
 pub use crate::run::feed::{Feed, Follower, RunEvent};
-use crate::store::{SessionFilter, Store, StoreError};
+use crate::store::{Beginning, Most, Page, SessionFilter, SessionPlace, Store, StoreError};
 use crate::tool::ToolSpec;
 use crate::toolbox::{Hook, Offered, Place, ServerTool, offer};
 use crate::{clock::Clock, delegate::Caller};
@@ -232,6 +232,7 @@ impl Sessions {
             self.get(parent).await?;
         }
         let session = Arc::new(self.draft(new)?);
+        self.must_have_storage(session.client.as_ref(), Beginning::Session).await?;
         self.store().save_session(&session).await?;
         self.tell(&session, SessionEvent::Created);
         self.tell(&session, SessionEvent::Updated);
@@ -284,14 +285,49 @@ impl Sessions {
         }
     }
 
-    /// The sessions, those updated last first.
-    pub async fn list(&self, filter: &SessionFilter, most: usize) -> Result<Vec<Arc<Session>>, SessionError> {
-        Ok(self.store().list_sessions(filter, most).await?)
+    /// The sessions, those updated last first: those after that place.
+    pub async fn list(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> Result<Page<Arc<Session>>, SessionError> {
+        Ok(self.store().list_sessions(filter, after, most).await?)
     }
 
     /// The messages of a session, in order.
     pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, SessionError> {
         Ok(self.store().messages(id).await?)
+    }
+
+    /// The same, a page at a time: those after that message. `None` if that one or the session is gone.
+    pub async fn messages_after(
+        &self,
+        id: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> Result<Option<Page<Arc<Message>>>, SessionError> {
+        Ok(self.store().messages_after(id, after, most).await?)
+    }
+
+    /// The ids of the newest messages of a session, or of the newest before that one, newest first. `None` if there is
+    /// no such message.
+    pub async fn newest_messages(
+        &self,
+        id: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> Result<Option<Vec<MessageId>>, SessionError> {
+        Ok(self.store().newest_messages(id, before, most).await?)
+    }
+
+    /// Whether something new may be begun in a session, as far as quotas go.
+    pub async fn must_have_storage_for(&self, session: &Session) -> Result<(), SessionError> {
+        Ok(self.must_have_storage(session.client.as_ref(), Beginning::InSession).await?)
+    }
+
+    async fn must_have_storage(&self, client: Option<&ClientId>, what: Beginning) -> Result<(), StoreError> {
+        self.hub().limits().quotas.must_allow(self.store(), client, what).await
     }
 
     /// Whether a turn is under way.
@@ -354,6 +390,7 @@ impl Sessions {
             Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
+        self.must_have_storage_for(session).await?;
         let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
@@ -371,7 +408,8 @@ impl Sessions {
     /// stays nobody's: they are not the client's to see.
     async fn prompter(&self, session: &Session, prompt: &Prompt) -> Result<Option<Prompter>, StoreError> {
         let Some(client) = prompt.client.clone() else { return Ok(None) };
-        let adopts = session.client.is_none() && self.store().messages(&session.id).await?.is_empty();
+        let newest = || self.store().newest_messages(&session.id, None, 1);
+        let adopts = session.client.is_none() && newest().await?.is_none_or(|newest| newest.is_empty());
         Ok(Some(Prompter { client, adopts }))
     }
 

@@ -1,6 +1,8 @@
 //! What is kept: the journal of calls, sessions, their messages and runs, for as long as the store keeps them.
 
+mod listing;
 mod memory;
+mod quota;
 pub mod weight;
 
 use std::future::Future;
@@ -14,12 +16,27 @@ use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Session};
 use crate::thread_run::ThreadRun;
 
+pub use listing::{Most, Page, SessionPlace};
 pub use memory::{Bounds, MemoryStore};
+pub(crate) use quota::Beginning;
+pub use quota::{QuotaExceeded, Quotas, Usage};
 
-/// The store could not do it; the cause is for the log.
+/// The store could not do it, or must not. But for quotas, the cause is for the log.
 #[derive(Debug, thiserror::Error)]
-#[error("the store failed: {0}")]
-pub struct StoreError(pub String);
+pub enum StoreError {
+    /// Something is wrong with what was asked or with what is kept.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// It cannot be done now: the store is overloaded, closed, or held or taken away by somebody else.
+    #[error("the store failed: {0}")]
+    Unavailable(String),
+    /// There is no room where things are kept.
+    #[error("the store failed: {0}")]
+    Full(String),
+    /// A quota is used up, and nothing new is begun.
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
+}
 
 /// What a store operation gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
@@ -73,15 +90,26 @@ pub trait Store: Send + Sync + 'static {
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()>;
     /// A finished call, if it is still kept.
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>>;
-    /// The newest finished calls, newest first.
-    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>>;
+    /// The finished calls, newest first, each with a number that grows from one end to the next; those with a lower
+    /// number than `before`.
+    fn list_finished(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>>;
 
     /// Keeps a session, in place of what was known of it.
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()>;
     /// A session.
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>>;
-    /// The sessions, those updated last first.
-    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>>;
+    /// The sessions, those updated last first; those that come after that place, whether or not one is there.
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>>;
     /// Forgets a session with its messages, runs and finished calls; says whether there was one. Calls of that session
     /// are forgotten even if there was none.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
@@ -90,6 +118,21 @@ pub trait Store: Send + Sync + 'static {
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
+    /// The same, a page at a time: those after that message. `None` if there is no such session, or no such message in it.
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>>;
+    /// The ids of the newest messages of a session, or of the newest before that one, newest first. `None` if there is no
+    /// such message.
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>>;
     /// Whether there is a message of that id in a session.
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool>;
     /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
@@ -115,6 +158,8 @@ pub trait Store: Send + Sync + 'static {
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>>;
     /// Runs of an earlier process that were started and are not over, in any order.
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>>;
+    /// How much is kept, for a client and in all. Cheap: nothing is counted for it.
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage>;
     /// Ends when every write before it has.
     fn flush(&self) -> StoreFuture<()>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'

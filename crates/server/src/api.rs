@@ -7,6 +7,7 @@ pub mod chat;
 pub mod client_tools;
 pub mod event;
 pub mod frontend_tools;
+mod listing;
 pub mod operations;
 mod page;
 pub mod session;

@@ -12,7 +12,7 @@ use handback_core::clock::Clock;
 use handback_core::limits::Limits;
 use handback_core::model::{Model, Models};
 use handback_core::sessions::{Sessions, Setup};
-use handback_core::store::{Bounds, MemoryStore, Store, StoreError};
+use handback_core::store::{Bounds, MemoryStore, Quotas, Store, StoreError};
 use handback_core::threads::Threads;
 use handback_core::tool::ToolSpec;
 use handback_core::toolbox::{Hook, ListTools, ServerTool};
@@ -263,6 +263,14 @@ impl App {
         }
     }
 
+    /// Whether something can be kept at the moment.
+    pub async fn can_write(&self) -> bool {
+        match &self.0.database {
+            Some(database) => database.is_writable().await,
+            None => true,
+        }
+    }
+
     /// All connections have to go.
     pub fn close(&self) {
         self.0.is_closing.store(true, Ordering::Release);
@@ -347,7 +355,28 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
 /// What the database takes and keeps, from the settings.
 fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
     let limits = &config.limits;
-    sqlite::Bounds { calls: limits.stored_calls, call_bytes: limits.stored_bytes as u64, ..sqlite::Bounds::default() }
+    let (calls, call_bytes, bounds) = (limits.stored_calls, limits.stored_bytes as u64, sqlite::Bounds::default());
+    // Far more than the quota: what is under way when it is used up must find room.
+    let file_bytes = quota(limits.session_bytes).saturating_mul(2).max(bounds.file_bytes);
+    sqlite::Bounds { calls, call_bytes, file_bytes, ..bounds }
+}
+
+/// How much is kept before nothing new is begun, from the settings. In memory the oldest goes instead.
+fn quotas(config: &Config) -> Quotas {
+    if config.database_directory().is_none() {
+        return Quotas::NONE;
+    }
+    let limits = &config.limits;
+    Quotas {
+        client_sessions: quota(limits.sessions_per_client),
+        client_bytes: quota(limits.session_bytes_per_client),
+        bytes: quota(limits.session_bytes),
+    }
+}
+
+/// 0 is no limit.
+fn quota(most: u64) -> u64 {
+    if most == 0 { u64::MAX } else { most }
 }
 
 /// What is kept in memory, from the settings.
@@ -391,5 +420,6 @@ fn core_limits(config: &Config) -> Limits {
         tool_output: limits.tool_output,
         event_buffer: limits.event_buffer,
         event_bytes: limits.event_bytes,
+        quotas: quotas(config),
     }
 }

@@ -427,6 +427,12 @@ numbers! {
         stored_message_bytes: usize = 1 << 30, "Whole::<1, { 65_536 * MIB }>";
         /// Parts of a message.
         parts_per_message: usize = 256, "Whole::<1, 4096>";
+        /// Sessions of one client that are kept on disk; more are refused. 0: no limit.
+        sessions_per_client: u64 = 100_000, "Whole::<0, 1_000_000_000>";
+        /// Bytes of one client's sessions on disk; then it begins nothing new. 0: no limit.
+        session_bytes_per_client: u64 = 4 << 30, "Whole::<0, { 1 << 50 }>";
+        /// Bytes of all sessions on disk; then nobody begins anything new. 0: no limit.
+        session_bytes: u64 = 32 << 30, "Whole::<0, { 1 << 50 }>";
         /// Steps of a turn; then it ends with an error.
         steps: usize = 50, "Whole::<1, 10_000>";
         /// Prompts that may wait for a session's turn to end; more are refused. 0: none.

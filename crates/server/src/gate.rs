@@ -109,6 +109,8 @@ enum Origin {
     Foreign,
 }
 
+/// Headers of answers that pages may read, besides those that they always may.
+const EXPOSED: HeaderValue = HeaderValue::from_static("date, retry-after, x-next-cursor");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
@@ -134,7 +136,7 @@ pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -
     if let Origin::Allowed(origin) = origin {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("date, retry-after"));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     response

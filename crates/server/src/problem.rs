@@ -68,6 +68,25 @@ impl Problem {
         Self::new(ErrorCode::InternalError, "something went wrong on the server; see its log")
     }
 
+    /// The store could not do it. But for quotas, the cause goes to the log.
+    fn of_store(error: &StoreError) -> Self {
+        let (code, message) = match error {
+            StoreError::Failed(_) => return Self::internal(error),
+            StoreError::Quota(exceeded) => {
+                return Self::new(ErrorCode::InsufficientStorage, exceeded.to_string());
+            }
+            StoreError::Full(_) => (
+                ErrorCode::InsufficientStorage,
+                "the disk or the database of the server is full; delete sessions or make room, then try again",
+            ),
+            StoreError::Unavailable(_) => {
+                (ErrorCode::Unavailable, "the store of the server cannot be used now; try again later, and see its log")
+            }
+        };
+        tracing::error!(cause = %error, "a request failed");
+        Self::new(code, message)
+    }
+
     /// The failure that a call's end is to whoever waited for it; `None` if it is a result.
     pub fn of_call(call: &FinishedCall) -> Option<Self> {
         let code = match &call.outcome {
@@ -194,7 +213,7 @@ impl From<Refusal> for Problem {
             Refusal::DuplicateRequest(_) => ErrorCode::Conflict,
             Refusal::RateLimited { .. } => ErrorCode::RateLimited,
             Refusal::Overloaded | Refusal::ShuttingDown => ErrorCode::Unavailable,
-            Refusal::Store(error) => return Self::internal(error),
+            Refusal::Store(error) => return Self::of_store(error),
         };
         let mut problem = Self::new(code, refusal.to_string());
         if let Refusal::RateLimited { retry_after } = refusal {
@@ -211,7 +230,7 @@ impl From<NotTaken> for Problem {
             NotTaken::Forbidden => ErrorCode::Forbidden,
             NotTaken::Conflict | NotTaken::NotAllowedYet | NotTaken::Claimed => ErrorCode::Conflict,
             NotTaken::Over => ErrorCode::Gone,
-            NotTaken::Store(error) => return Self::internal(error),
+            NotTaken::Store(error) => return Self::of_store(error),
         };
         Self::new(code, reason.to_string())
     }
@@ -225,7 +244,7 @@ impl From<SessionError> for Problem {
             SessionError::UnknownAgent { .. } | SessionError::UnknownModel { .. } => ErrorCode::InvalidRequest,
             SessionError::DuplicateMessage(_) | SessionError::QueueFull(_) => ErrorCode::Conflict,
             SessionError::ShuttingDown => ErrorCode::Unavailable,
-            SessionError::Store(error) => return Self::internal(error),
+            SessionError::Store(error) => return Self::of_store(error),
         };
         Self::new(code, error.to_string())
     }
@@ -237,7 +256,7 @@ impl From<NotAnswered> for Problem {
             NotAnswered::Unknown(_) => ErrorCode::NotFound,
             NotAnswered::Forbidden => ErrorCode::Forbidden,
             NotAnswered::InvalidInput(_) => ErrorCode::InvalidRequest,
-            NotAnswered::Store(error) => return Self::internal(error),
+            NotAnswered::Store(error) => return Self::of_store(error),
         };
         Self::new(code, reason.to_string())
     }
@@ -268,7 +287,7 @@ impl From<TooManyConnections> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::internal(&error)
+        Self::of_store(&error)
     }
 }
 

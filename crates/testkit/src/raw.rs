@@ -138,6 +138,12 @@ impl RawSocket {
         bytes
     }
 
+    /// The same, and gives what there was.
+    pub async fn drain_text(&mut self) -> String {
+        while self.fill().await {}
+        String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
+    }
+
     /// Reads some more; false when the server has closed or cut the connection.
     async fn fill(&mut self) -> bool {
         let read = timeout(PATIENCE, self.socket.read_buf(&mut self.unread)).await.expect("the server says something");

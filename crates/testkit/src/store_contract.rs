@@ -8,6 +8,7 @@
 //! | [`sessions`] | sessions |
 //! | [`messages`] | messages, their parts, and which are unanswered |
 //! | [`runs`] | runs, what they told, and which are unfinished |
+//! | [`usage`] | how much is kept, as quotas count it |
 //! | [`guarantees`] | the order of operations, dropped futures, many writers at a time |
 
 pub mod calls;
@@ -16,6 +17,7 @@ pub mod messages;
 pub mod runs;
 pub mod samples;
 pub mod sessions;
+pub mod usage;
 
 /// Makes a test of each function of the suite. Takes a function that gives an empty store, and with it whatever has
 /// to live as long.
@@ -31,6 +33,7 @@ macro_rules! store_contract {
             calls: an_id_that_is_used_anew_names_the_newer_call,
             calls: the_calls_that_ended_last_are_listed_first,
             calls: calls_are_listed_by_client_and_session,
+            calls: calls_are_paged_through_while_others_end,
             sessions: a_session_is_kept_as_it_was,
             sessions: a_session_is_replaced_and_keeps_its_messages,
             sessions: the_sessions_that_were_updated_last_are_listed_first,
@@ -38,11 +41,14 @@ macro_rules! store_contract {
             sessions: sessions_are_listed_by_agent,
             sessions: a_deleted_session_takes_its_messages_and_finished_calls_along,
             sessions: a_session_can_be_made_anew_after_it_was_deleted,
+            sessions: sessions_are_paged_through_while_others_are_made,
             sessions: what_is_unknown_is_not_there,
             messages: a_message_is_kept_as_it_was,
             messages: parts_change_come_and_go,
             messages: messages_stay_in_the_order_of_their_first_save,
             messages: a_message_is_forgotten_with_all_after_it,
+            messages: messages_are_read_a_page_at_a_time,
+            messages: the_newest_messages_are_found_from_any_of_them,
             messages: a_message_without_a_session_is_not_kept,
             messages: a_message_is_known_by_its_session_and_id,
             messages: a_user_s_message_is_unanswered_until_there_is_an_answer,
@@ -58,6 +64,8 @@ macro_rules! store_contract {
             runs: events_are_not_kept_twice,
             runs: events_after_a_gap_are_refused,
             runs: a_hundred_thousand_events_are_kept,
+            usage: sessions_and_bytes_are_counted,
+            usage: what_changes_hands_is_counted_where_it_is,
             guarantees: a_read_sees_writes_that_nobody_has_waited_for,
             guarantees: the_order_is_that_of_the_calls_not_of_the_waiting,
             guarantees: a_dropped_future_does_not_undo_its_write,

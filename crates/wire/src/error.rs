@@ -39,6 +39,8 @@ pub enum ErrorCode {
     Unavailable,
     /// 504: the client did not answer in time.
     Timeout,
+    /// 507: a quota is used up, or the server's disk is full.
+    InsufficientStorage,
 }
 
 impl ErrorCode {
@@ -59,6 +61,7 @@ impl ErrorCode {
             Self::ClientDisconnected => 502,
             Self::Unavailable => 503,
             Self::Timeout => 504,
+            Self::InsufficientStorage => 507,
         }
     }
 }

@@ -330,7 +330,7 @@ export interface components {
          * @description What kind of failure it was; one code, one HTTP status.
          * @enum {string}
          */
-        ErrorCode: "INVALID_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "CANCELLED" | "GONE" | "TOO_LARGE" | "UPGRADE_REQUIRED" | "RATE_LIMITED" | "INTERNAL_ERROR" | "CLIENT_DISCONNECTED" | "UNAVAILABLE" | "TIMEOUT";
+        ErrorCode: "INVALID_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "CANCELLED" | "GONE" | "TOO_LARGE" | "UPGRADE_REQUIRED" | "RATE_LIMITED" | "INTERNAL_ERROR" | "CLIENT_DISCONNECTED" | "UNAVAILABLE" | "TIMEOUT" | "INSUFFICIENT_STORAGE";
         /** @description One event. */
         Event: {
             /** @description The stream is open; always the first. */

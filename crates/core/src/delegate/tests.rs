@@ -17,7 +17,7 @@ use crate::id::{ConnectionName, EventId, RunId, ToolName};
 use crate::limits::Limits;
 use crate::message::{Message, Session};
 use crate::schema::Schema;
-use crate::store::{CallFilter, MemoryStore, SessionFilter, Store, StoreFuture};
+use crate::store::{CallFilter, MemoryStore, Most, Page, SessionFilter, SessionPlace, Store, StoreFuture, Usage};
 use crate::thread_run::ThreadRun;
 use crate::tool::{Effect, ToolSpec};
 
@@ -514,7 +514,7 @@ impl SlowStore {
         let fails = self.fails.load(std::sync::atomic::Ordering::Relaxed);
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if fails { Err(StoreError("full".into())) } else { inner.await }
+            if fails { Err(StoreError::Failed("full".into())) } else { inner.await }
         })
     }
 }
@@ -532,8 +532,13 @@ impl Store for SlowStore {
         self.kept.finished(request)
     }
 
-    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
-        self.kept.list_finished(filter, most)
+    fn list_finished(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
+        self.kept.list_finished(filter, before, most)
     }
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
@@ -544,8 +549,13 @@ impl Store for SlowStore {
         self.kept.session(session)
     }
 
-    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        self.kept.list_sessions(filter, most)
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
+        self.kept.list_sessions(filter, after, most)
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -558,6 +568,24 @@ impl Store for SlowStore {
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         self.kept.messages(session)
+    }
+
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        self.kept.messages_after(session, after, most)
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        self.kept.newest_messages(session, before, most)
     }
 
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
@@ -596,6 +624,10 @@ impl Store for SlowStore {
 
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
         self.kept.unfinished_runs()
+    }
+
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        self.kept.usage(client)
     }
 
     fn flush(&self) -> StoreFuture<()> {

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::permission::{Answer, Reply};
 use crate::policy::Permission;
 use crate::schema::Schema;
-use crate::store::{CallFilter, MemoryStore};
+use crate::store::{CallFilter, MemoryStore, Most};
 use crate::tool::{Effect, Tool};
 
 fn hub() -> Hub {
@@ -107,7 +107,7 @@ fn what_the_input_says_counts_before_what_the_tool_says() {
 async fn the_first_ack_counts_the_same_again_is_known_and_another_is_refused() {
     let hub = hub();
     let (open, request) = open(&hub, "one", Permission::Allow).await;
-    let listed = hub.calls(&CallFilter::default(), None, 10).await.unwrap();
+    let listed = hub.calls(&CallFilter::default(), None, None, Most::items(10)).await.unwrap().0;
     assert_eq!((listed.len(), listed[0].state), (1, CallState::Offered));
     assert_eq!(said(&hub, &request, None, "done").await, "First");
     assert_eq!(said(&hub, &request, None, "done").await, "Again");

@@ -10,7 +10,7 @@ use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError
 use crate::event::SessionEvent;
 use crate::id::{CallId, MessageId, SessionId};
 use crate::message::{Message, Part, Session, ToolResult};
-use crate::store::StoreError;
+use crate::store::{Beginning, StoreError};
 
 impl Sessions {
     /// The session of an id that somebody else chose; made when there is none.
@@ -31,6 +31,7 @@ impl Sessions {
         if !self.hub().is_serving() {
             return Err(SessionError::ShuttingDown);
         }
+        self.must_have_storage_for(session).await?;
         let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience)).await
@@ -208,9 +209,13 @@ impl Sessions {
 
     async fn keep_earlier(self, id: SessionId, earlier: Vec<Message>) -> Result<(), StoreError> {
         let _naming = self.0.claims.claim_session(&id).await;
-        if !self.store().messages(&id).await?.is_empty() {
+        let newest = self.store().newest_messages(&id, None, 1).await?;
+        if earlier.is_empty() || newest.is_some_and(|newest| !newest.is_empty()) {
             return Ok(());
         }
+        let session = self.store().session(&id).await?;
+        let client = session.as_ref().and_then(|session| session.client.as_ref());
+        self.must_have_storage(client, Beginning::InSession).await?;
         // The store keeps their order, and writes many at once.
         let saving: Vec<_> = earlier.into_iter().map(|message| self.store().save_message(&Arc::new(message))).collect();
         futures_util::future::try_join_all(saving).await?;

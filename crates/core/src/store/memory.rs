@@ -1,14 +1,14 @@
 //! The store in memory: nothing outlives the process.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
-use super::{CallFilter, SessionFilter, Store, StoreError, StoreFuture, weight};
+use super::{CallFilter, Most, Page, SessionFilter, SessionPlace, Store, StoreError, StoreFuture, Usage, weight};
 use crate::call::{CallHead, FinishedCall};
-use crate::clock::Time;
-use crate::id::{MessageId, RequestId, RunId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Role, Session};
 use crate::thread_run::ThreadRun;
 
@@ -44,7 +44,10 @@ impl Default for Bounds {
 #[derive(Debug, Default)]
 struct Kept {
     calls: HashMap<RequestId, Arc<FinishedCall>>,
-    order: VecDeque<RequestId>,
+    /// The oldest first, each with its number.
+    order: VecDeque<(u64, RequestId)>,
+    /// The last number that was given.
+    last: u64,
     bytes: usize,
 }
 
@@ -52,7 +55,15 @@ struct Kept {
 struct Sessions {
     kept: HashMap<SessionId, KeptSession>,
     /// The one updated longest ago first.
-    order: BTreeSet<(Time, SessionId)>,
+    order: BTreeSet<SessionPlace>,
+    bytes: usize,
+    clients: HashMap<ClientId, OfClient>,
+}
+
+/// What a client has; not there when it has nothing.
+#[derive(Debug, Default)]
+struct OfClient {
+    sessions: usize,
     bytes: usize,
 }
 
@@ -76,24 +87,60 @@ impl KeptSession {
         self.runs.iter().rev().find(|known| known.run.id == *id)
     }
 
+    fn position(&self, message: &MessageId) -> Option<usize> {
+        self.messages.iter().rposition(|known| known.id == *message)
+    }
+
     fn run_mut(&mut self, id: &RunId) -> Option<&mut KeptRun> {
         self.runs.iter_mut().rev().find(|known| known.run.id == *id)
     }
 }
 
 impl Sessions {
+    fn insert(&mut self, kept: KeptSession) {
+        self.bytes += kept.bytes;
+        if let Some(client) = &kept.session.client {
+            let of_client = self.clients.entry(client.clone()).or_default();
+            of_client.sessions += 1;
+            of_client.bytes += kept.bytes;
+        }
+        self.order.insert(SessionPlace::from(&*kept.session));
+        self.kept.insert(kept.session.id.clone(), kept);
+    }
+
     fn remove(&mut self, session: &SessionId) -> Option<KeptSession> {
         let removed = self.kept.remove(session)?;
-        self.order.remove(&(removed.session.updated, session.clone()));
+        self.order.remove(&SessionPlace::from(&*removed.session));
         self.bytes -= removed.bytes;
+        if let Some(client) = &removed.session.client
+            && let Some(of_client) = self.clients.get_mut(client)
+        {
+            of_client.sessions -= 1;
+            of_client.bytes -= removed.bytes;
+            if of_client.sessions == 0 {
+                self.clients.remove(client);
+            }
+        }
         Some(removed)
+    }
+
+    /// Something in a session takes more or less room than before.
+    fn resize(&mut self, session: &SessionId, before: usize, after: usize) {
+        let Some(kept) = self.kept.get_mut(session) else { return };
+        kept.bytes = kept.bytes + after - before;
+        self.bytes = self.bytes + after - before;
+        if let Some(client) = &kept.session.client
+            && let Some(of_client) = self.clients.get_mut(client)
+        {
+            of_client.bytes = of_client.bytes + after - before;
+        }
     }
 
     /// Makes room, but never by the session that is being written.
     fn shrink(&mut self, bounds: &Bounds, writing: &SessionId) -> Vec<KeptSession> {
         let mut removed = Vec::new();
         while self.kept.len() > bounds.sessions || self.bytes > bounds.message_bytes {
-            let oldest = self.order.iter().map(|(_, id)| id).find(|id| *id != writing).cloned();
+            let oldest = self.order.iter().map(|place| &place.id).find(|id| *id != writing).cloned();
             let Some(oldest) = oldest else { break };
             removed.extend(self.remove(&oldest));
         }
@@ -133,13 +180,15 @@ impl Store for MemoryStore {
         if let Some(earlier) = kept.calls.insert(call.head.request.clone(), call.clone()) {
             // Rare: an id is free again once the call table has forgotten it.
             kept.bytes -= weight::of_call(&earlier);
-            kept.order.retain(|request| *request != call.head.request);
+            kept.order.retain(|(_, request)| *request != call.head.request);
         }
         kept.bytes += weight::of_call(call);
-        kept.order.push_back(call.head.request.clone());
+        kept.last += 1;
+        let number = kept.last;
+        kept.order.push_back((number, call.head.request.clone()));
         let mut forgotten = Vec::new();
         while kept.calls.len() > self.bounds.calls || kept.bytes > self.bounds.call_bytes {
-            let Some(oldest) = kept.order.pop_front() else { break };
+            let Some((_, oldest)) = kept.order.pop_front() else { break };
             if let Some(oldest) = kept.calls.remove(&oldest) {
                 kept.bytes -= weight::of_call(&oldest);
                 forgotten.push(oldest);
@@ -155,10 +204,18 @@ impl Store for MemoryStore {
         ready(self.lock().calls.get(request).cloned())
     }
 
-    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
+    fn list_finished(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
         let kept = self.lock();
-        let newest = kept.order.iter().rev().filter_map(|request| kept.calls.get(request));
-        ready(newest.filter(|call| filter.takes(&call.head)).take(most).cloned().collect())
+        let end = before.map_or(kept.order.len(), |before| kept.order.partition_point(|(number, _)| *number < before));
+        let newest = kept.order.range(..end).rev();
+        let calls = newest.filter_map(|(number, request)| Some((*number, kept.calls.get(request)?)));
+        let wanted = calls.filter(|(_, call)| filter.takes(&call.head));
+        done(Page::fill(wanted.map(|(number, call)| Ok((weight::of_call(call), (number, call.clone())))), most))
     }
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
@@ -172,9 +229,7 @@ impl Store for MemoryStore {
             },
             None => KeptSession { session: session.clone(), messages: Vec::new(), runs: Vec::new(), bytes: weight },
         };
-        sessions.bytes += kept.bytes;
-        sessions.order.insert((session.updated, session.id.clone()));
-        sessions.kept.insert(session.id.clone(), kept);
+        sessions.insert(kept);
         let removed = sessions.shrink(&self.bounds, &session.id);
         drop(sessions);
         drop(removed);
@@ -185,24 +240,32 @@ impl Store for MemoryStore {
         ready(self.sessions().kept.get(session).map(|kept| kept.session.clone()))
     }
 
-    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
         let sessions = self.sessions();
-        let newest = sessions.order.iter().rev().filter_map(|(_, id)| sessions.kept.get(id)).map(|kept| &kept.session);
-        ready(newest.filter(|session| filter.takes(session)).take(most).cloned().collect())
+        let end = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let newest = sessions.order.range((Bound::Unbounded, end)).rev();
+        let newest = newest.filter_map(|place| sessions.kept.get(&place.id)).map(|kept| &kept.session);
+        let wanted = newest.filter(|session| filter.takes(session));
+        done(Page::fill(wanted.map(|session| Ok((weight::of_session(session), session.clone()))), most))
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let removed = self.sessions().remove(session);
         let mut kept = self.lock();
         let before = kept.calls.len();
-        let Kept { calls, order, bytes } = &mut *kept;
+        let Kept { calls, order, bytes, .. } = &mut *kept;
         calls.retain(|_, call| {
             let stays = call.head.session != *session;
             *bytes -= if stays { 0 } else { weight::of_call(call) };
             stays
         });
         if calls.len() < before {
-            order.retain(|request| calls.contains_key(request));
+            order.retain(|(_, request)| calls.contains_key(request));
         }
         ready(removed.is_some())
     }
@@ -222,8 +285,7 @@ impl Store for MemoryStore {
                 0
             }
         };
-        kept.bytes = kept.bytes + weight - before;
-        sessions.bytes = sessions.bytes + weight - before;
+        sessions.resize(&message.session, before, weight);
         let removed = sessions.shrink(&self.bounds, &message.session);
         drop(sessions);
         drop(removed);
@@ -234,20 +296,52 @@ impl Store for MemoryStore {
         ready(self.sessions().kept.get(session).map(|kept| kept.messages.clone()).unwrap_or_default())
     }
 
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        let sessions = self.sessions();
+        let Some(kept) = sessions.kept.get(session) else { return ready(None) };
+        let start = match after {
+            Some(after) => kept.position(after).map(|place| place + 1),
+            None => Some(0),
+        };
+        let Some(rest) = start.and_then(|start| kept.messages.get(start..)) else { return ready(None) };
+        let weighed = rest.iter().map(|message| Ok((weight::of_message(message), message.clone())));
+        done(Page::fill(weighed, most).map(Some))
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        let sessions = self.sessions();
+        let messages = sessions.kept.get(session).map(|kept| kept.messages.as_slice()).unwrap_or_default();
+        let end = match before {
+            Some(before) => sessions.kept.get(session).and_then(|kept| kept.position(before)),
+            None => Some(messages.len()),
+        };
+        let before = end.and_then(|end| messages.get(..end));
+        ready(before.map(|before| before.iter().rev().take(most).map(|message| message.id.clone()).collect()))
+    }
+
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
         let sessions = self.sessions();
         let known = sessions.kept.get(session);
-        ready(known.is_some_and(|kept| kept.messages.iter().any(|known| known.id == *message)))
+        ready(known.is_some_and(|kept| kept.position(message).is_some()))
     }
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(session) else { return ready(()) };
-        let Some(place) = kept.messages.iter().position(|known| known.id == *message) else { return ready(()) };
+        let Some(place) = kept.position(message) else { return ready(()) };
         let removed = kept.messages.split_off(place);
         let bytes: usize = removed.iter().map(|message| weight::of_message(message)).sum();
-        kept.bytes -= bytes;
-        sessions.bytes -= bytes;
+        sessions.resize(session, bytes, 0);
         // Freed after the lock is.
         drop(sessions);
         drop(removed);
@@ -268,8 +362,7 @@ impl Store for MemoryStore {
                 0
             }
         };
-        kept.bytes = kept.bytes + weight - before;
-        sessions.bytes = sessions.bytes + weight - before;
+        sessions.resize(&run.session, before, weight);
         let removed = sessions.shrink(&self.bounds, &run.session);
         drop(sessions);
         drop(removed);
@@ -305,8 +398,7 @@ impl Store for MemoryStore {
         events.drain(..repeated);
         let bytes = weight::of_events(&events);
         known.events.append(&mut events);
-        kept.bytes += bytes;
-        sessions.bytes += bytes;
+        sessions.resize(session, 0, bytes);
         let removed = sessions.shrink(&self.bounds, session);
         drop(sessions);
         drop(removed);
@@ -324,6 +416,16 @@ impl Store for MemoryStore {
         let sessions = self.sessions();
         let runs = sessions.kept.values().flat_map(|kept| &kept.runs).map(|known| &known.run);
         ready(runs.filter(|run| run.is_unfinished()).cloned().collect())
+    }
+
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        let sessions = self.sessions();
+        let of_client = client.and_then(|client| sessions.clients.get(client));
+        ready(Usage {
+            client_sessions: of_client.map_or(0, |of_client| of_client.sessions as u64),
+            client_bytes: of_client.map_or(0, |of_client| of_client.bytes as u64),
+            bytes: sessions.bytes as u64,
+        })
     }
 
     fn flush(&self) -> StoreFuture<()> {
@@ -346,9 +448,13 @@ impl Store for MemoryStore {
 }
 
 fn failed<T: Send + 'static>(cause: String) -> StoreFuture<T> {
-    Box::pin(std::future::ready(Err(StoreError(cause))))
+    done(Err(StoreError::Failed(cause)))
 }
 
 fn ready<T: Send + 'static>(value: T) -> StoreFuture<T> {
-    Box::pin(std::future::ready(Ok(value)))
+    done(Ok(value))
+}
+
+fn done<T: Send + 'static>(result: Result<T, StoreError>) -> StoreFuture<T> {
+    Box::pin(std::future::ready(result))
 }

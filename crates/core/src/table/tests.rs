@@ -17,7 +17,7 @@ use crate::id::{CallId, EventId, MessageId, ToolName};
 use crate::permission::{Answer, Reply};
 use crate::policy::Permission;
 use crate::schema::Schema;
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Most};
 use crate::tool::{Effect, Tool};
 
 impl Table {
@@ -422,7 +422,7 @@ impl World {
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(self.hub.counts(), Counts::default());
-        let listed = self.hub.calls(&Default::default(), None, 1_000).await.unwrap();
+        let listed = self.hub.calls(&Default::default(), None, None, Most::items(1_000)).await.unwrap().0;
         assert_eq!(listed.len(), self.calls.len());
         assert!(listed.iter().all(|call| call.state == CallState::Done));
         for (request, _, waiter) in self.calls {

@@ -36,12 +36,14 @@ async fn healthz() -> &'static str {
 
 /// May new calls be sent here?
 #[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down", body = ErrorBody)))]
+    responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down, or cannot write to its store", body = ErrorBody)))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
-    if app.hub().is_serving() {
-        Ok("ok\n")
-    } else {
-        Err(Problem::new(ErrorCode::Unavailable, "the server is shutting down"))
+    if !app.hub().is_serving() {
+        return Err(Problem::new(ErrorCode::Unavailable, "the server is shutting down"));
+    }
+    match app.can_write().await {
+        true => Ok("ok\n"),
+        false => Err(Problem::new(ErrorCode::Unavailable, "the server cannot write to its store; see its log")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod decode;
 pub(crate) mod encode;
+mod history;
 mod routes;
 
 pub(super) use decode::{client_header, connection};

@@ -3,6 +3,8 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `open` | finding, making, locking and preparing the file |
+//! | `guard` | whether the file is still the one that was opened |
+//! | `probe` | whether something can be written |
 //! | `schema` | versions of the file and how one becomes the next |
 //! | `queue` | operations that wait, bounded |
 //! | `operation` | one operation, and where its answer goes |
@@ -14,9 +16,11 @@
 mod calls;
 mod database;
 mod forms;
+mod guard;
 mod messages;
 mod open;
 mod operation;
+mod probe;
 mod queue;
 mod runs;
 mod schema;
@@ -29,14 +33,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use handback_core::call::{CallHead, FinishedCall};
-use handback_core::id::{MessageId, RequestId, RunId, SessionId};
+use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, SessionFilter, Store, StoreError, StoreFuture, weight};
+use handback_core::store::{
+    CallFilter, Most, Page, SessionFilter, SessionPlace, Store, StoreError, StoreFuture, Usage, weight,
+};
 use handback_core::thread_run::ThreadRun;
 use tokio::sync::watch;
 
 use self::database::{Database, Fault};
 use self::operation::{Kind, operation};
+use self::probe::Probe;
 use self::queue::{Queue, Refused};
 use self::writer::Writer;
 
@@ -98,6 +105,7 @@ pub struct Sqlite {
     /// What came of closing, once the thread is done.
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
+    probe: Probe,
 }
 
 impl Sqlite {
@@ -112,13 +120,14 @@ impl Sqlite {
         let writer = Writer { database, queue: Arc::clone(&queue), file: file.clone(), commits: Arc::clone(&commits) };
         let (done, closed) = watch::channel(None);
         let work = move || {
-            let result = writer.run().map_err(|StoreError(cause)| cause);
+            let result = writer.run();
             // Nobody may care any more.
             _ = done.send(Some(result));
         };
         let thread = thread::Builder::new().name("handback-store".to_owned()).spawn(work);
         let thread = thread.map_err(|error| OpenError::Unusable { path, cause: error.to_string() })?;
-        Ok(Self { queue, bounds, file, commits, unpruned: AtomicU64::new(0), closed, thread: Some(thread) })
+        let (unpruned, thread, probe) = (AtomicU64::new(0), Some(thread), Probe::default());
+        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probe })
     }
 
     /// Does what waits, takes nothing new, and closes the file: when this has ended without an error, everything that
@@ -126,10 +135,15 @@ impl Sqlite {
     pub async fn close(&self) -> Result<(), StoreError> {
         self.queue.close();
         match self.closed.clone().wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(Err(cause))) => Err(StoreError(cause.clone())),
+            Ok(Some(Err(cause))) => Err(StoreError::Failed(cause.clone())),
             Ok(_) => Ok(()),
             Err(_) => Err(gone(&self.file)),
         }
+    }
+
+    /// Whether something can be written, tried out; by many who ask at the same time, once.
+    pub async fn is_writable(&self) -> bool {
+        self.probe.look(|| self.write(SMALL, Database::probe)).await
     }
 
     /// What it has done so far.
@@ -165,7 +179,8 @@ impl Sqlite {
             Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&file))) }),
             Err(Refused::Closed) => Box::pin(async move { Err(gone(&file)) }),
             Err(Refused::Full) => {
-                Box::pin(async move { Err(StoreError(format!("{file}: too many operations wait to be written"))) })
+                let cause = format!("{file}: too many operations wait to be written");
+                Box::pin(async move { Err(StoreError::Unavailable(cause)) })
             }
         }
     }
@@ -215,9 +230,14 @@ impl Store for Sqlite {
         self.read(move |database| calls::finished(database, &request))
     }
 
-    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
+    fn list_finished(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
         let filter = filter.clone();
-        self.read(move |database| calls::list(database, &filter, most))
+        self.read(move |database| calls::list(database, &filter, before, most))
     }
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
@@ -230,9 +250,14 @@ impl Store for Sqlite {
         self.read(move |database| sessions::find(database, &session))
     }
 
-    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        let filter = filter.clone();
-        self.read(move |database| sessions::list(database, &filter, most))
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        self.read(move |database| sessions::list(database, &filter, after.as_ref(), most))
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -248,6 +273,26 @@ impl Store for Sqlite {
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         let session = session.clone();
         self.read(move |database| messages::list(database, &session))
+    }
+
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        let (session, after) = (session.clone(), after.cloned());
+        self.read(move |database| messages::list_after(database, &session, after.as_ref(), most))
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        let (session, before) = (session.clone(), before.cloned());
+        self.read(move |database| messages::newest_before(database, &session, before.as_ref(), most))
     }
 
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
@@ -296,6 +341,11 @@ impl Store for Sqlite {
         self.read(runs::unfinished)
     }
 
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        let client = client.cloned();
+        self.read(move |database| sessions::usage(database, client.as_ref()))
+    }
+
     fn flush(&self) -> StoreFuture<()> {
         self.write(SMALL, |_| Ok(()))
     }
@@ -306,7 +356,7 @@ impl Store for Sqlite {
 }
 
 fn gone(file: &str) -> StoreError {
-    StoreError(format!("{file}: the store is closed"))
+    StoreError::Unavailable(format!("{file}: the store is closed"))
 }
 
 #[cfg(test)]

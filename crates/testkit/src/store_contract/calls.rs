@@ -5,11 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use handback_core::call::{CallHead, FinishedCall, Outcome, Phases};
 use handback_core::id::{CallId, ClientId, MessageId, ToolName};
-use handback_core::store::{CallFilter, Store};
+use handback_core::store::{CallFilter, Most, Store};
 use handback_core::tool::{Effect, Executor, Tool};
 
 use super::samples::{
-    SeenCall, acks, client_id, ended, finished, head, objects, outcomes, request_id, seen_call, seen_calls, session_id,
+    SeenCall, acks, calls_of, client_id, ended, finished, head, objects, outcomes, raw, request_id, seen_call,
+    seen_calls, session_id,
 };
 
 /// Begins and ends a call.
@@ -23,7 +24,7 @@ async fn found(store: &Arc<dyn Store>, call: &FinishedCall) -> Option<SeenCall> 
 }
 
 async fn listed(store: &Arc<dyn Store>, filter: &CallFilter, most: usize) -> Vec<String> {
-    let calls = store.list_finished(filter, most).await.unwrap();
+    let calls = calls_of(store.list_finished(filter, None, Most::items(most)).await.unwrap());
     calls.iter().map(|call| call.head.request.to_string()).collect()
 }
 
@@ -61,7 +62,7 @@ pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
     for call in &calls {
         assert_eq!(found(&store, call).await, Some(seen_call(call)));
     }
-    let list = store.list_finished(&CallFilter::default(), calls.len()).await.unwrap();
+    let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(calls.len())).await.unwrap());
     calls.reverse();
     assert_eq!(seen_calls(&list), seen_calls(&calls));
 }
@@ -115,7 +116,7 @@ pub async fn an_id_that_is_used_anew_names_the_newer_call(store: Arc<dyn Store>)
         ended(head("r1", "watch", "ses_3"), Outcome::Disconnected),
     ] {
         keep(&store, &newer).await;
-        let list = store.list_finished(&CallFilter::default(), 10).await.unwrap();
+        let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap());
         assert_eq!(seen_calls(&list), [seen_call(&newer), seen_call(&other)]);
         assert_eq!(found(&store, &newer).await, Some(seen_call(&newer)));
     }
@@ -169,4 +170,51 @@ pub async fn calls_are_listed_by_client_and_session(store: Arc<dyn Store>) {
         assert_eq!(listed(&store, &filter, 1).await, expected[..expected.len().min(1)], "{filter:?}");
     }
     assert!(store.finished(&request_id("r6")).await.unwrap().is_none());
+}
+
+/// Nothing is skipped or repeated, whatever the size of a page.
+pub async fn calls_are_paged_through_while_others_end(store: Arc<dyn Store>) {
+    for number in 0..20 {
+        let (client, session) = (["desk", "phone"][number % 2], ["ses_1", "ses_2", "ses_3"][number % 3]);
+        keep(&store, &finished(head(&format!("r{number:02}"), client, session))).await;
+    }
+    let (client, session) = (Some(client_id("desk")), Some(session_id("ses_1")));
+    let filters = [
+        CallFilter::default(),
+        CallFilter { client: client.clone(), session: None },
+        CallFilter { client: None, session: session.clone() },
+        CallFilter { client, session },
+    ];
+    let mut others = 0;
+    for filter in filters {
+        for most in [1, 2, 3, 7, 10, 20] {
+            let whole = listed(&store, &filter, 1_000).await;
+            let (mut seen, mut before) = (Vec::new(), None);
+            loop {
+                let page = store.list_finished(&filter, before, Most::items(most)).await.unwrap();
+                assert!(page.items.len() == most || !page.has_more, "{filter:?}, {most} at a time");
+                before = page.items.last().map(|(number, _)| *number).filter(|_| page.has_more);
+                seen.extend(calls_of(page).iter().map(|call| call.head.request.to_string()));
+                if before.is_none() {
+                    break;
+                }
+                if seen.len() == most {
+                    // What ends later is on no later page.
+                    others += 1;
+                    keep(&store, &finished(head(&format!("other {others}"), "desk", "ses_1"))).await;
+                }
+            }
+            assert_eq!(seen, whole, "{filter:?}, {most} at a time");
+        }
+    }
+    // A page has so many bytes at most, but one call at least.
+    let input = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
+    for number in 0..4 {
+        let input = raw(&input);
+        keep(&store, &finished(CallHead { input, ..head(&format!("large {number}"), "desk", "") })).await;
+    }
+    for (bytes, expected) in [(1, 1), (15_000, 1), (25_000, 2), (35_000, 3)] {
+        let page = store.list_finished(&CallFilter::default(), None, Most { items: 100, bytes }).await.unwrap();
+        assert_eq!((page.items.len(), page.has_more), (expected, true), "{bytes} bytes");
+    }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::store::{CallFilter, Most, SessionFilter, Store};
 use handback_core::thread_run::ThreadRun;
 use tokio::task::JoinSet;
 
 use super::samples::{
-    client_id, events, finished, head, run, run_id, seen_call, seen_calls, seen_messages, seen_run, seen_runs,
-    seen_session, session, session_id, text_part, texts, user,
+    calls_of, client_id, events, finished, head, run, run_id, seen_call, seen_calls, seen_messages, seen_run,
+    seen_runs, seen_session, session, session_id, text_part, texts, user,
 };
 
 /// The futures of the writes may not even have been polled.
@@ -41,9 +41,11 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     let told = store.append_run_events(&kept.id, &run.id, 0, events(&["a", "b"]));
     let (runs, one, unfinished) = (store.runs(&kept.id), store.run(&kept.id, &run.id), store.unfinished_runs());
     let tellings = store.run_events(&kept.id, &run.id, 1);
-    let (found, list) = (store.session(&kept.id), store.list_sessions(&SessionFilter::default(), 10));
+    let (found, list) =
+        (store.session(&kept.id), store.list_sessions(&SessionFilter::default(), None, Most::items(10)));
     let (messages, left) = (store.messages(&kept.id), store.unanswered());
-    let (finished, calls) = (store.finished(&call.head.request), store.list_finished(&CallFilter::default(), 10));
+    let (finished, calls) =
+        (store.finished(&call.head.request), store.list_finished(&CallFilter::default(), None, Most::items(10)));
     let deleted = store.delete_session(&kept.id);
     let (none, no_messages) = (store.session(&kept.id), store.messages(&kept.id));
     let (no_runs, no_events) = (store.runs(&kept.id), store.run_events(&kept.id, &run.id, 0));
@@ -57,14 +59,14 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     assert!(none.await.unwrap().is_none());
     assert!(no_messages.await.unwrap().is_empty());
     assert!(deleted.await.unwrap());
-    assert_eq!(seen_calls(&calls.await.unwrap()), [seen_call(&call)]);
+    assert_eq!(seen_calls(&calls_of(calls.await.unwrap())), [seen_call(&call)]);
     assert_eq!(finished.await.unwrap().as_deref().map(seen_call), Some(seen_call(&call)));
     let expected = seen_messages(&[message]);
     assert_eq!(
         (seen_messages(&left.await.unwrap()), seen_messages(&messages.await.unwrap())),
         (expected.clone(), expected)
     );
-    assert_eq!(list.await.unwrap().len(), 1);
+    assert_eq!(list.await.unwrap().items.len(), 1);
     assert_eq!(found.await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
     for write in [told, made, ended, written, saved, begun] {
         write.await.unwrap();
@@ -108,7 +110,7 @@ pub async fn a_dropped_future_does_not_undo_its_write(store: Arc<dyn Store>) {
     }
     let told = store.run_events(&session_id("ses_1"), &run_id("run_1"), 0).await.unwrap();
     assert_eq!(texts(&told), ["told"; 100]);
-    assert_eq!(store.list_finished(&CallFilter::default(), 1_000).await.unwrap().len(), 100);
+    assert_eq!(store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap().items.len(), 100);
     assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 100);
     drop(store.delete_session(&session_id("ses_1")));
     assert!(store.session(&session_id("ses_1")).await.unwrap().is_none());
@@ -140,11 +142,11 @@ pub async fn a_thousand_writers_lose_nothing(store: Arc<dyn Store>) {
     while let Some(written) = writers.join_next().await {
         written.unwrap();
     }
-    let sessions = store.list_sessions(&SessionFilter::default(), 2_000).await.unwrap();
+    let sessions = store.list_sessions(&SessionFilter::default(), None, Most::items(2_000)).await.unwrap().items;
     let ids: Vec<String> = sessions.iter().map(|session| session.id.to_string()).collect();
     assert_eq!(ids, (0..1_000).rev().map(|number| format!("ses_{number:03}")).collect::<Vec<_>>());
     let filter = CallFilter { client: Some(client_id("client-7")), session: None };
-    assert_eq!(store.list_finished(&filter, 2_000).await.unwrap().len(), 100);
-    assert_eq!(store.list_finished(&CallFilter::default(), 2_000).await.unwrap().len(), 1_000);
+    assert_eq!(store.list_finished(&filter, None, Most::items(2_000)).await.unwrap().items.len(), 100);
+    assert_eq!(store.list_finished(&CallFilter::default(), None, Most::items(2_000)).await.unwrap().items.len(), 1_000);
     assert_eq!(store.unanswered().await.unwrap().len(), 1_000);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use handback_core::clock::Time;
 use handback_core::id::MessageId;
 use handback_core::message::{AssistantMessage, Message, Part, Role, StopReason, Usage, UserMessage};
-use handback_core::store::Store;
+use handback_core::store::{Most, Store};
 
 use super::samples::{
     TEXTS, assistant, frontend_parts, model, parts, seen_message, seen_messages, session, session_id, text_part,
@@ -247,4 +247,73 @@ pub async fn an_assistant_s_message_is_unanswered_until_it_is_complete(store: Ar
     let found = left.iter().find(|message| message.id.as_str() == "step 2").unwrap();
     assert_eq!(seen_message(found), seen_message(&Message { parts: parts(), ..steps[1].clone() }));
     assert_eq!(left.len(), 2);
+}
+
+fn message_id(text: &str) -> MessageId {
+    MessageId::parse(text).unwrap()
+}
+
+/// All of them in their order, in pages that are bounded by count and by bytes; a larger one comes alone.
+pub async fn messages_are_read_a_page_at_a_time(store: Arc<dyn Store>) {
+    let missing = store.messages_after(&session_id("ses_1"), None, Most::items(10)).await.unwrap();
+    assert!(missing.is_none());
+    with_session(&store, "ses_1").await;
+    with_session(&store, "ses_2").await;
+    let empty = store.messages_after(&session_id("ses_1"), None, Most::items(10)).await.unwrap().unwrap();
+    assert!(empty.items.is_empty() && !empty.has_more);
+    let sizes = [10, 10, 10_000, 10, 200_000, 10, 40_000, 40_000, 40_000, 10];
+    let mut whole = Vec::new();
+    for (number, size) in sizes.into_iter().enumerate() {
+        let said = text_part("prt_1", &"x".repeat(size));
+        let parts = vec![said, text_part("prt_2", "")];
+        // The order is that of saving, not of ids, and others come between.
+        whole.push(keep(&store, Message { parts, ..user("ses_1", &format!("msg_{}", 9 - number)) }).await);
+        keep(&store, user("ses_2", &format!("msg_{number}"))).await;
+    }
+    let bounds = [(1, usize::MAX), (3, usize::MAX), (100, usize::MAX), (100, 1), (100, 50_000), (3, 100_000)];
+    for (items, bytes) in bounds {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let most = Most { items, bytes };
+            let page = store.messages_after(&session_id("ses_1"), after.as_ref(), most).await.unwrap().unwrap();
+            let texts = seen_messages(&page.items);
+            let total: usize = texts.iter().map(String::len).sum();
+            assert!(page.items.len() == 1 || (page.items.len() <= items && total <= bytes.saturating_add(10_000)));
+            assert!(!page.items.is_empty(), "{items} messages, {bytes} bytes");
+            seen.extend(texts);
+            let Some(last) = page.items.last().filter(|_| page.has_more) else { break };
+            after = Some(last.id.clone());
+        }
+        assert_eq!(seen, whole, "{items} messages, {bytes} bytes");
+    }
+    let after_last = store.messages_after(&session_id("ses_1"), Some(&message_id("msg_0")), Most::items(10));
+    assert!(after_last.await.unwrap().is_some_and(|page| page.items.is_empty() && !page.has_more));
+    for (session, after) in [("ses_1", "other"), ("ses_3", "msg_1")] {
+        let gone = store.messages_after(&session_id(session), Some(&message_id(after)), Most::items(10)).await;
+        assert!(gone.unwrap().is_none(), "{session} {after}");
+    }
+}
+
+/// By count, backwards, also while messages come and the newest go.
+pub async fn the_newest_messages_are_found_from_any_of_them(store: Arc<dyn Store>) {
+    with_session(&store, "ses_1").await;
+    with_session(&store, "ses_2").await;
+    for number in 0..9 {
+        keep(&store, user("ses_1", &format!("msg_{}", 8 - number))).await;
+        keep(&store, user("ses_2", &format!("msg_{number}"))).await;
+    }
+    let newest = async |before: Option<&str>, most: usize| {
+        let before = before.map(message_id);
+        let found = store.newest_messages(&session_id("ses_1"), before.as_ref(), most).await.unwrap();
+        found.map(|ids| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(newest(None, 3).await.unwrap(), ["msg_0", "msg_1", "msg_2"]);
+    keep(&store, user("ses_1", "msg_new")).await;
+    assert_eq!(newest(Some("msg_2"), 3).await.unwrap(), ["msg_3", "msg_4", "msg_5"]);
+    store.delete_messages_from(&session_id("ses_1"), &message_id("msg_1")).await.unwrap();
+    assert_eq!(newest(None, 2).await.unwrap(), ["msg_2", "msg_3"]);
+    assert_eq!(newest(Some("msg_5"), 100).await.unwrap(), ["msg_6", "msg_7", "msg_8"]);
+    assert_eq!(newest(Some("msg_8"), 100).await.unwrap(), [""; 0]);
+    assert_eq!(newest(None, 0).await.unwrap(), [""; 0]);
+    assert_eq!(newest(Some("msg_1"), 100).await, None);
 }

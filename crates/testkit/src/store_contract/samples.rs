@@ -11,6 +11,7 @@ use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, TurnError, Usage, UserMessage,
 };
+use handback_core::store::Page;
 use handback_core::thread_run::ThreadRun;
 use handback_core::tool::{Effect, Executor, Tool};
 use serde_json::value::RawValue;
@@ -294,6 +295,11 @@ pub fn run(session: &str, id: &str) -> ThreadRun {
 /// Events that a run has told.
 pub fn events(texts: &[&str]) -> Vec<Arc<str>> {
     texts.iter().map(|text| Arc::from(*text)).collect()
+}
+
+/// The calls of a page, without their numbers.
+pub fn calls_of(page: Page<(u64, Arc<FinishedCall>)>) -> Vec<Arc<FinishedCall>> {
+    page.items.into_iter().map(|(_, call)| call).collect()
 }
 
 /// All that a store must keep of a finished call.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use handback_core::clock::Time;
 use handback_core::message::Session;
-use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::store::{CallFilter, Most, SessionFilter, SessionPlace, Store};
 
 use super::samples::{
-    TEXTS, assistant, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls, seen_messages,
-    seen_session, seen_sessions, session, session_id, user,
+    TEXTS, assistant, calls_of, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls,
+    seen_messages, seen_session, seen_sessions, session, session_id, user,
 };
 
 async fn keep(store: &Arc<dyn Store>, session: Session) -> Arc<Session> {
@@ -24,7 +24,7 @@ async fn found(store: &Arc<dyn Store>, id: &str) -> Option<String> {
 
 async fn listed(store: &Arc<dyn Store>, client: Option<&str>, most: usize) -> Vec<String> {
     let filter = SessionFilter { client: client.map(client_id), agent: None };
-    ids(&store.list_sessions(&filter, most).await.unwrap())
+    ids(&store.list_sessions(&filter, None, Most::items(most)).await.unwrap().items)
 }
 
 fn ids(sessions: &[Arc<Session>]) -> Vec<String> {
@@ -63,7 +63,7 @@ pub async fn a_session_is_kept_as_it_was(store: Arc<dyn Store>) {
         assert_eq!(found(&store, session.id.as_str()).await, Some(seen_session(session)));
     }
     kept.sort_by(|one, other| (other.updated, &other.id).cmp(&(one.updated, &one.id)));
-    let list = store.list_sessions(&SessionFilter::default(), 1_000).await.unwrap();
+    let list = store.list_sessions(&SessionFilter::default(), None, Most::items(1_000)).await.unwrap().items;
     assert_eq!(seen_sessions(&list), seen_sessions(&kept));
 }
 
@@ -151,14 +151,66 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
     for (agent, client, expected) in cases {
         let filter = SessionFilter { client: client.map(client_id), agent: agent.map(Into::into) };
         for most in [0, 1, 2, 10, usize::MAX] {
-            let listed = ids(&store.list_sessions(&filter, most).await.unwrap());
+            let listed = ids(&store.list_sessions(&filter, None, Most::items(most)).await.unwrap().items);
             assert_eq!(listed, expected[..expected.len().min(most)], "{filter:?}, at most {most}");
         }
     }
     keep(&store, of("b", "waiter", Some("desk"), 5)).await;
     keep(&store, session("c")).await;
     let chef = SessionFilter { client: None, agent: Some("chef".into()) };
-    assert_eq!(ids(&store.list_sessions(&chef, 10).await.unwrap()), ["a", "g"]);
+    assert_eq!(ids(&store.list_sessions(&chef, None, Most::items(10)).await.unwrap().items), ["a", "g"]);
+}
+
+/// Nothing is skipped or repeated, whatever the size of a page, and although sessions come and go.
+pub async fn sessions_are_paged_through_while_others_are_made(store: Arc<dyn Store>) {
+    let of = |number: u64, updated| {
+        let client = (number % 2 == 0).then(|| client_id("desk"));
+        Session { client, updated: Time(updated), agent: Some("chef".into()), ..session(&format!("ses_{number:02}")) }
+    };
+    for number in 0..20 {
+        // Several at a time.
+        keep(&store, of(number, 100 + number / 3)).await;
+    }
+    let desk = SessionFilter { client: Some(client_id("desk")), agent: None };
+    let chef = SessionFilter { client: None, agent: Some("chef".into()) };
+    let both = SessionFilter { client: Some(client_id("desk")), agent: Some("chef".into()) };
+    for filter in [SessionFilter::default(), desk, chef, both] {
+        let whole = store.list_sessions(&filter, None, Most::items(100)).await.unwrap();
+        assert!(!whole.has_more);
+        let whole = ids(&whole.items);
+        for most in [1, 2, 3, 7, 10, 20] {
+            let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+            loop {
+                let page = store.list_sessions(&filter, after.as_ref(), Most::items(most)).await.unwrap();
+                assert!(page.items.len() == most || !page.has_more, "{filter:?}, {most} at a time");
+                seen.extend(ids(&page.items));
+                let Some(last) = page.items.last().filter(|_| page.has_more) else { break };
+                after = Some(SessionPlace::from(&**last));
+                // What is newer is on no later page.
+                pages += 1;
+                keep(&store, of(100 + pages, 1_000)).await;
+            }
+            assert_eq!(seen, whole, "{filter:?}, {most} at a time");
+            for page in 0..=pages {
+                store.delete_session(&of(100 + page, 0).id).await.unwrap();
+            }
+        }
+    }
+    // The place counts, whether or not something is there.
+    let gone = SessionPlace::from(&of(10, 103));
+    store.delete_session(&gone.id).await.unwrap();
+    let rest = store.list_sessions(&SessionFilter::default(), Some(&gone), Most::items(3)).await.unwrap();
+    assert_eq!((ids(&rest.items), rest.has_more), (["ses_09", "ses_08", "ses_07"].map(str::to_owned).to_vec(), true));
+    // A page has so many bytes at most, but one session at least.
+    let metadata = Some(raw(&format!("{{\"a\":\"{}\"}}", "x".repeat(10_000))));
+    for number in 30..33 {
+        keep(&store, Session { metadata: metadata.clone(), ..of(number, 2_000 + number) }).await;
+    }
+    for (bytes, expected) in [(1, 1), (15_000, 1), (25_000, 2), (34_000, 3)] {
+        let most = Most { items: 100, bytes };
+        let page = store.list_sessions(&SessionFilter::default(), None, most).await.unwrap();
+        assert_eq!((page.items.len(), page.has_more), (expected, true), "{bytes} bytes");
+    }
 }
 
 /// But what belongs to others stays, and so does a call that is under way.
@@ -185,7 +237,7 @@ pub async fn a_deleted_session_takes_its_messages_and_finished_calls_along(store
     let left = store.unanswered().await.unwrap();
     assert_eq!(seen_messages(&left), seen_messages(&[Arc::new(assistant("ses_2", "msg_2", "msg_1"))]));
     assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
-    let list = store.list_finished(&CallFilter::default(), 10).await.unwrap();
+    let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap());
     assert_eq!(seen_calls(&list), [seen_call(&calls[4]), seen_call(&calls[3]), seen_call(&calls[1])]);
     store.finish(&under_way).await.unwrap();
     let found = store.finished(&under_way.head.request).await.unwrap();
@@ -219,5 +271,5 @@ pub async fn what_is_unknown_is_not_there(store: Arc<dyn Store>) {
     assert!(!store.delete_session(&session_id("ses_1")).await.unwrap());
     assert!(store.unanswered().await.unwrap().is_empty());
     assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
-    assert!(store.list_finished(&CallFilter::default(), 10).await.unwrap().is_empty());
+    assert!(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap().items.is_empty());
 }

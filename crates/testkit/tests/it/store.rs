@@ -4,6 +4,7 @@ mod faults;
 mod files;
 mod keeping;
 mod killed;
+mod lost;
 mod random;
 mod versions;
 
@@ -20,7 +21,7 @@ fn sqlite(scratch: &Scratch) -> Sqlite {
 
 mod in_memory {
     use handback_core::message::Session;
-    use handback_core::store::{Bounds, MemoryStore, SessionFilter};
+    use handback_core::store::{Bounds, MemoryStore, Most, SessionFilter};
     use handback_core::thread_run::ThreadRun;
     use handback_testkit::store_contract;
     use handback_testkit::store_contract::samples::{events, raw, run, session};
@@ -42,12 +43,12 @@ mod in_memory {
         let metadata = Some(raw(&format!("{{\"a\":\"{}\"}}", "x".repeat(7_000))));
         for metadata in [metadata.clone(), None, metadata] {
             store.save_session(&Arc::new(Session { metadata, ..session("ses_2") })).await.unwrap();
-            let list = store.list_sessions(&SessionFilter::default(), 10).await.unwrap();
+            let list = store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items;
             assert_eq!(list.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["ses_2"]);
         }
         store.save_session(&Arc::new(session("ses_2"))).await.unwrap();
         store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
-        assert_eq!(store.list_sessions(&SessionFilter::default(), 10).await.unwrap().len(), 2);
+        assert_eq!(store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 2);
     }
 
     #[tokio::test]
@@ -59,7 +60,7 @@ mod in_memory {
         for (made, told) in [(&with_input, vec!["a"; 1]), (&bare, vec!["0123456789"; 150])] {
             let store = MemoryStore::new(bounds);
             let ids = async || {
-                let list = store.list_sessions(&SessionFilter::default(), 10).await.unwrap();
+                let list = store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items;
                 list.iter().map(|session| session.id.to_string()).collect::<Vec<_>>()
             };
             for id in ["ses_1", "ses_2"] {

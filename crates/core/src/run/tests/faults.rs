@@ -6,7 +6,7 @@ use super::events::until_idle;
 use super::*;
 use crate::call::{CallHead, FinishedCall};
 use crate::id::RunId;
-use crate::store::{CallFilter, SessionFilter, StoreError, StoreFuture, weight};
+use crate::store::{CallFilter, Most, Page, SessionFilter, SessionPlace, StoreError, StoreFuture, Usage, weight};
 use crate::thread_run::ThreadRun;
 
 /// Does what it is told to: to take a second for each write and for reading a session, or to fail.
@@ -35,7 +35,7 @@ impl OddStore {
             }
             match inner {
                 Some(inner) => inner.await,
-                None => Err(StoreError("/secret/path: full".into())),
+                None => Err(StoreError::Failed("/secret/path: full".into())),
             }
         })
     }
@@ -54,8 +54,13 @@ impl Store for OddStore {
         self.kept.finished(request)
     }
 
-    fn list_finished(&self, filter: &CallFilter, most: usize) -> StoreFuture<Vec<Arc<FinishedCall>>> {
-        self.kept.list_finished(filter, most)
+    fn list_finished(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
+        self.kept.list_finished(filter, before, most)
     }
 
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
@@ -66,8 +71,13 @@ impl Store for OddStore {
         self.slowly(&self.fails.read_session, || self.kept.session(session))
     }
 
-    fn list_sessions(&self, filter: &SessionFilter, most: usize) -> StoreFuture<Vec<Arc<Session>>> {
-        self.kept.list_sessions(filter, most)
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
+        self.kept.list_sessions(filter, after, most)
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -80,6 +90,24 @@ impl Store for OddStore {
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         self.kept.messages(session)
+    }
+
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        self.kept.messages_after(session, after, most)
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        self.kept.newest_messages(session, before, most)
     }
 
     fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
@@ -118,6 +146,10 @@ impl Store for OddStore {
 
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
         self.kept.unfinished_runs()
+    }
+
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        self.kept.usage(client)
     }
 
     fn flush(&self) -> StoreFuture<()> {

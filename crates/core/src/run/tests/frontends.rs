@@ -6,7 +6,7 @@ use crate::delegate::NotTaken;
 use crate::event::SessionEvent;
 use crate::id::CallId;
 use crate::sessions::{Follower, RunEvent};
-use crate::store::SessionFilter;
+use crate::store::{Most, SessionFilter};
 
 fn tool(name: &str) -> Arc<ToolSpec> {
     let schema = to_raw_value(&json!({ "type": "object", "properties": { "n": { "type": "integer" } } })).unwrap();
@@ -237,7 +237,7 @@ async fn a_session_of_a_chosen_id_is_made_once() {
     let world = world(Vec::new(), Permission::Allow);
     let (one, other) = tokio::join!(chat(&world), chat(&world));
     assert_eq!((one.id.as_str(), one.created), (other.id.as_str(), other.created));
-    assert_eq!(world.sessions.list(&SessionFilter::default(), 10).await.unwrap().len(), 1);
+    assert_eq!(world.sessions.list(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 1);
 }
 
 fn again(id: &MessageId, text: &str) -> Prompt {

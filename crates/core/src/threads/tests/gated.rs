@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::call::{CallHead, FinishedCall};
-use crate::id::{MessageId, RequestId, RunId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Session};
-use crate::store::{CallFilter, MemoryStore, SessionFilter, Store, StoreFuture};
+use crate::store::{CallFilter, MemoryStore, Most, Page, SessionFilter, SessionPlace, Store, StoreFuture, Usage};
 use crate::thread_run::ThreadRun;
 
 /// A store that keeps events of runs when the test lets it, and everything else at once.
@@ -45,13 +45,15 @@ impl Store for GatedStore {
         begin(call: &Arc<CallHead>) -> ();
         finish(call: &Arc<FinishedCall>) -> ();
         finished(request: &RequestId) -> Option<Arc<FinishedCall>>;
-        list_finished(filter: &CallFilter, most: usize) -> Vec<Arc<FinishedCall>>;
+        list_finished(filter: &CallFilter, before: Option<u64>, most: Most) -> Page<(u64, Arc<FinishedCall>)>;
         save_session(session: &Arc<Session>) -> ();
         session(session: &SessionId) -> Option<Arc<Session>>;
-        list_sessions(filter: &SessionFilter, most: usize) -> Vec<Arc<Session>>;
+        list_sessions(filter: &SessionFilter, after: Option<&SessionPlace>, most: Most) -> Page<Arc<Session>>;
         delete_session(session: &SessionId) -> bool;
         save_message(message: &Arc<Message>) -> ();
         messages(session: &SessionId) -> Vec<Arc<Message>>;
+        messages_after(session: &SessionId, after: Option<&MessageId>, most: Most) -> Option<Page<Arc<Message>>>;
+        newest_messages(session: &SessionId, before: Option<&MessageId>, most: usize) -> Option<Vec<MessageId>>;
         has_message(session: &SessionId, message: &MessageId) -> bool;
         delete_messages_from(session: &SessionId, message: &MessageId) -> ();
         save_run(run: &Arc<ThreadRun>) -> ();
@@ -59,6 +61,7 @@ impl Store for GatedStore {
         runs(session: &SessionId) -> Vec<Arc<ThreadRun>>;
         run_events(session: &SessionId, run: &RunId, from: usize) -> Vec<Arc<str>>;
         unfinished_runs() -> Vec<Arc<ThreadRun>>;
+        usage(client: Option<&ClientId>) -> Usage;
         flush() -> ();
         unanswered() -> Vec<Arc<Message>>;
     }

@@ -14,7 +14,7 @@ use futures_util::{Stream, stream};
 use handback_core::id::{RunId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{NewSession, SessionError};
-use handback_core::store::SessionFilter;
+use handback_core::store::{Most, SessionFilter};
 use handback_core::thread_run::{RunUsage, ThreadRun};
 use handback_core::threads::{NotStarted, RunFollower, Teller};
 use handback_wire::agui::{Body, Event, RunAgentInput};
@@ -82,7 +82,7 @@ async fn list(
         Principal::Client(own) => Some(own.client.clone()),
     };
     let filter = SessionFilter { client, agent: Some(room.as_str().into()) };
-    let sessions = app.sessions().list(&filter, LISTED).await?;
+    let sessions = app.sessions().list(&filter, None, Most::items(LISTED)).await?.items;
     let own = sessions.iter().filter(|session| must_own(&principal, session).is_ok());
     Ok(Answer(wire::Threads { threads: own.map(|session| thread(session, &room, None)).collect() }))
 }
@@ -160,6 +160,7 @@ async fn create_run(
     {
         return Err(Problem::invalid(format!("there is no run {parent} in this thread to go on from")));
     }
+    app.sessions().must_have_storage_for(&session).await?;
     let label = metadata.and_then(|metadata| metadata.label);
     let made = app.threads().create(&session.id, parent, label).await?;
     Ok(Answer(self::run(&made, Some(Vec::new()))))

@@ -11,7 +11,7 @@ use handback_core::id::{MessageId, SessionId};
 use handback_core::message::{Message, Role, Session};
 use handback_core::permission::NotAnswered;
 use handback_core::sessions::{Audience, Feed, NewSession, Prompt, Prompted, SessionError};
-use handback_core::store::CallFilter;
+use handback_core::store::{CallFilter, Most};
 use handback_wire::chat as wire;
 use handback_wire::error::ErrorCode;
 use serde_json::json;
@@ -312,7 +312,7 @@ async fn show(
     // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
     let asks = app.hub().asks(Some(&session.id));
     let of_session = CallFilter { client: None, session: Some(session.id.clone()) };
-    let shown = app.hub().calls(&of_session, Some(CallState::Offered), usize::MAX).await?;
+    let shown = app.hub().calls(&of_session, Some(CallState::Offered), None, Most::items(usize::MAX)).await?.0;
     let around = Surroundings {
         asks: asks.iter().map(|ask| (ask.call.call.clone(), ask.id.clone())).collect(),
         shown: shown.iter().map(|call| call.head.call.clone()).collect(),

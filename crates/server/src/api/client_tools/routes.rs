@@ -20,6 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{decode, encode, socket};
+use crate::api::listing::{Cursor, Listed, PageQuery};
 use crate::api::{Answer, Application, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
@@ -29,8 +30,6 @@ use crate::transport::sse;
 
 /// How long a request may wait for a call to end.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How many calls a listing has when nobody says.
-const LISTED_CALLS: usize = 1_000;
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
@@ -225,27 +224,32 @@ struct CallsQuery {
     session_id: Option<String>,
     /// Only those in this state.
     state: Option<wire::CallState>,
-    /// At most so many, the newest; 1,000 when absent.
-    limit: Option<usize>,
 }
 
-/// List calls, the newest first
-#[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery),
-    responses((status = 200, body = Vec<wire::Call>), (status = 400, description = "Bad query", body = ErrorBody)))]
+/// List calls: those under way, then those that are over, the newest of each first
+#[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery, PageQuery),
+    responses(
+        (status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
+        (status = 400, description = "Bad query", body = ErrorBody),
+    ))]
 async fn list_calls(
     State(app): State<App>,
     principal: Principal,
     Query(query): Query<CallsQuery>,
-) -> Result<Answer<Vec<wire::Call>>, Problem> {
+    Query(page): Query<PageQuery>,
+) -> Result<Listed<Answer<Vec<wire::Call>>>, Problem> {
     let mut client = query.client_id.as_deref().map(ClientId::parse).transpose()?;
     let session = principal.session(query.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(client.get_or_insert_with(|| own.client.clone()))?;
     }
-    let most = query.limit.unwrap_or(LISTED_CALLS).min(LISTED_CALLS);
-    let filter = CallFilter { client, session };
-    let calls = app.hub().calls(&filter, query.state.map(decode::state), most).await?;
-    Ok(Answer(calls.iter().map(encode::call).collect()))
+    let cursor = page.cursor(|cursor| match cursor {
+        Cursor::Calls(place) => Some(place),
+        _ => None,
+    })?;
+    let (filter, state) = (CallFilter { client, session }, query.state.map(decode::state));
+    let (calls, next) = app.hub().calls(&filter, state, cursor.as_ref(), page.most()).await?;
+    Ok(Listed { page: Answer(calls.iter().map(encode::call).collect()), next: next.map(Cursor::Calls) })
 }
 
 /// How long to wait for a call.

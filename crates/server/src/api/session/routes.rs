@@ -5,25 +5,26 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use handback_core::id::{PermissionId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{Prompted, SessionError};
-use handback_core::store::SessionFilter;
+use handback_core::store::{Most, Page, SessionFilter, SessionPlace};
 use handback_wire::session as wire;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::history::History;
 use super::{decode, encode};
+use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
 use crate::api::{Answer, PathValue, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse};
 use crate::problem::Problem;
 
-/// How many sessions a listing has at most.
-const LISTED_SESSIONS: usize = 1_000;
+/// About how many bytes of sessions are read at a time to say which are busy.
+const STATUS_BYTES: usize = 1 << 20;
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
@@ -65,6 +66,7 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
         (status = 200, body = wire::Session),
         (status = 400, description = "Bad body, unknown agent or model", body = wire::TurnError),
         (status = 403, description = "A client token makes sessions of its own client only", body = wire::TurnError),
+        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
     ))]
 async fn create(
     State(app): State<App>,
@@ -89,37 +91,36 @@ async fn create(
     Ok(Answer(encode::session(&*app.sessions().create(new).await?)))
 }
 
-/// Which sessions to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct ListQuery {
-    /// At most so many; 1,000 when absent.
-    limit: Option<usize>,
-}
-
-/// Which messages to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct MessagesQuery {
-    /// At most so many, the newest; all when absent.
-    limit: Option<usize>,
-}
-
 /// List sessions, those used last first
-#[utoipa::path(get, path = "/session", tag = "sessions", params(ListQuery),
-    responses((status = 200, body = Vec<wire::Session>), (status = 400, description = "Bad query", body = wire::TurnError)))]
+///
+/// A session that is used while somebody pages through them moves to the first page.
+#[utoipa::path(get, path = "/session", tag = "sessions", params(PageQuery),
+    responses(
+        (status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
+        (status = 400, description = "Bad query", body = wire::TurnError),
+    ))]
 async fn list(
     State(app): State<App>,
     principal: Principal,
-    Query(query): Query<ListQuery>,
-) -> Result<Answer<Vec<wire::Session>>, Problem> {
-    let most = query.limit.unwrap_or(LISTED_SESSIONS).min(LISTED_SESSIONS);
-    let sessions = visible(&app, &principal, most).await?;
-    Ok(Answer(sessions.iter().map(|session| encode::session(session)).collect()))
+    Query(query): Query<PageQuery>,
+) -> Result<Listed<Answer<Vec<wire::Session>>>, Problem> {
+    let after = query.cursor(|cursor| match cursor {
+        Cursor::Sessions(place) => Some(place),
+        _ => None,
+    })?;
+    let page = visible(&app, &principal, after.as_ref(), query.most()).await?;
+    let last = page.items.last().filter(|_| page.has_more);
+    let next = last.map(|last| Cursor::Sessions(SessionPlace::from(&**last)));
+    Ok(Listed { page: Answer(page.items.iter().map(|session| encode::session(session)).collect()), next })
 }
 
-/// The sessions that the caller may use, at most so many.
-async fn visible(app: &App, principal: &Principal, most: usize) -> Result<Vec<Arc<Session>>, Problem> {
+/// The sessions that the caller may use, after a place in their order.
+async fn visible(
+    app: &App,
+    principal: &Principal,
+    after: Option<&SessionPlace>,
+    most: Most,
+) -> Result<Page<Arc<Session>>, Problem> {
     let client = match principal {
         Principal::Application => None,
         Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
@@ -129,11 +130,13 @@ async fn visible(app: &App, principal: &Principal, most: usize) -> Result<Vec<Ar
                 Err(SessionError::Unknown(_)) => None,
                 Err(error) => return Err(error.into()),
             };
-            return Ok(only.into_iter().filter(|session| must_own(principal, session).is_ok()).take(most).collect());
+            let own = only.into_iter().filter(|session| must_own(principal, session).is_ok());
+            let rest = own.filter(|session| after.is_none_or(|after| SessionPlace::from(&**session) < *after));
+            return Ok(Page { items: rest.take(most.items).collect(), has_more: false });
         }
         Principal::Client(own) => Some(own.client.clone()),
     };
-    Ok(app.sessions().list(&SessionFilter { client, agent: None }, most).await?)
+    Ok(app.sessions().list(&SessionFilter { client, agent: None }, after, most).await?)
 }
 
 /// Say which sessions are busy
@@ -143,9 +146,17 @@ async fn status(
     State(app): State<App>,
     principal: Principal,
 ) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
-    let sessions = visible(&app, &principal, LISTED_SESSIONS).await?;
     let status = |id: &SessionId| if app.sessions().is_busy(id) { wire::Status::Busy } else { wire::Status::Idle };
-    Ok(Answer(sessions.iter().map(|session| (session.id.to_string(), status(&session.id))).collect()))
+    let (mut known, mut after) = (BTreeMap::new(), None);
+    loop {
+        let most = Most { items: LISTED - known.len(), bytes: STATUS_BYTES };
+        let page = visible(&app, &principal, after.as_ref(), most).await?;
+        known.extend(page.items.iter().map(|session| (session.id.to_string(), status(&session.id))));
+        after = page.items.last().map(|last| SessionPlace::from(&**last));
+        if !page.has_more || known.len() >= LISTED {
+            return Ok(Answer(known));
+        }
+    }
 }
 
 /// Show a session
@@ -189,6 +200,7 @@ async fn delete(
         (status = 403, description = "Another client's session", body = wire::TurnError),
         (status = 404, description = "No such session", body = wire::TurnError),
         (status = 409, description = "Too many prompts wait, or the messageID is in use", body = wire::TurnError),
+        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
     ))]
 async fn prompt(
     State(app): State<App>,
@@ -214,6 +226,7 @@ async fn prompt(
         (status = 403, description = "Another client's session", body = wire::TurnError),
         (status = 404, description = "No such session", body = wire::TurnError),
         (status = 409, description = "Too many prompts wait, or the messageID is in use", body = wire::TurnError),
+        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
     ))]
 async fn prompt_async(
     State(app): State<App>,
@@ -243,21 +256,39 @@ async fn begin(
 }
 
 /// List the messages of a session
+///
+/// All of them; with `limit`, the newest, in order, and with `cursor` the newest before those of the page that gave it.
 #[utoipa::path(get, path = "/session/{sessionID}/message", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session"), MessagesQuery),
-    responses((status = 200, body = Vec<wire::MessageWithParts>), (status = 404, description = "No such session", body = wire::TurnError)))]
+    params(("sessionID" = String, Path, description = "The session"), PageQuery),
+    responses(
+        (status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = String, description = "The `cursor` of the page with older ones; absent on the last"))),
+        (status = 400, description = "Bad query", body = wire::TurnError),
+        (status = 404, description = "No such session", body = wire::TurnError),
+    ))]
 async fn messages(
     State(app): State<App>,
     principal: Principal,
     PathValue(id): PathValue,
-    Query(query): Query<MessagesQuery>,
-) -> Result<Answer<Vec<wire::MessageWithParts>>, Problem> {
+    Query(query): Query<PageQuery>,
+) -> Result<Listed<Response>, Problem> {
     let session = find(&app, &principal, &id).await?;
-    let messages = app.sessions().messages(&session.id).await?;
-    // The newest of them, in their order.
-    let passed_over = messages.len().saturating_sub(query.limit.unwrap_or(usize::MAX));
-    let shown = messages.iter().skip(passed_over);
-    Ok(Answer(shown.map(|message| encode::message_with_parts(message)).collect()))
+    let before = query.cursor(|cursor| match cursor {
+        Cursor::Messages(message) => Some(message),
+        _ => None,
+    })?;
+    let mut history = History { app: app.clone(), session: session.id.clone(), after: None, left: usize::MAX };
+    let mut next = None;
+    if query.limit.is_some() || before.is_some() {
+        let most = query.most().items;
+        // One more than is shown, to know what comes before them.
+        let ids = app.sessions().newest_messages(&session.id, before.as_ref(), most + 1).await?;
+        let ids = ids.ok_or_else(bad_cursor)?;
+        history.left = ids.len().min(most);
+        history.after = ids.get(most).cloned();
+        let oldest = most.checked_sub(1).and_then(|oldest| ids.get(oldest));
+        next = oldest.filter(|_| ids.len() > most).cloned().map(Cursor::Messages);
+    }
+    Ok(Listed { page: history.into_response().await?, next })
 }
 
 /// Stop the turn that is under way

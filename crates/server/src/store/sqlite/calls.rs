@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::id::{ClientId, RequestId, SessionId};
-use handback_core::store::CallFilter;
+use handback_core::store::{CallFilter, Most, Page, weight};
 use handback_core::tool::Tool;
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 use serde_json::value::RawValue;
@@ -25,16 +25,19 @@ const FINISH: &str = "
 
 macro_rules! select {
     ($condition:literal) => {
-        concat!("SELECT request, session, client, head, input, ending FROM call WHERE ended IS NOT NULL", $condition)
+        concat!(
+            "SELECT request, session, client, head, input, ending, ended FROM call WHERE ended IS NOT NULL",
+            $condition
+        )
     };
 }
 
 const FINISHED: &str = select!(" AND request = ?1");
-// The newest first; each has its index.
-const LIST: &str = select!(" ORDER BY ended DESC LIMIT ?1");
-const LIST_OF_CLIENT: &str = select!(" AND client = ?2 ORDER BY ended DESC LIMIT ?1");
-const LIST_OF_SESSION: &str = select!(" AND session = ?2 ORDER BY ended DESC LIMIT ?1");
-const LIST_OF_BOTH: &str = select!(" AND client = ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
+// The newest first, before a number; each has its index.
+const LIST: &str = select!(" AND ended < ?2 ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_CLIENT: &str = select!(" AND ended < ?2 AND client = ?3 ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_SESSION: &str = select!(" AND ended < ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
+const LIST_OF_BOTH: &str = select!(" AND ended < ?2 AND client = ?3 AND session = ?4 ORDER BY ended DESC LIMIT ?1");
 
 const SIZES: &str = "SELECT ended, size FROM call WHERE ended IS NOT NULL ORDER BY ended DESC";
 
@@ -86,28 +89,40 @@ fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> 
 }
 
 pub(super) fn finished(database: &mut Database, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
-    Ok(query(database, FINISHED, [request.as_str()])?.pop())
+    Ok(query(database, FINISHED, [request.as_str()], Most::items(1))?.items.pop().map(|(_, call)| call))
 }
 
-pub(super) fn list(database: &mut Database, filter: &CallFilter, most: usize) -> Result<Vec<Arc<FinishedCall>>, Fault> {
-    let most = integer(most);
+pub(super) fn list(
+    database: &mut Database,
+    filter: &CallFilter,
+    before: Option<u64>,
+    most: Most,
+) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
+    let rows = integer(most.items.saturating_add(1));
+    let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     match (&filter.client, &filter.session) {
-        (None, None) => query(database, LIST, [most]),
-        (Some(client), None) => query(database, LIST_OF_CLIENT, params![most, client.as_str()]),
-        (None, Some(session)) => query(database, LIST_OF_SESSION, params![most, session.as_str()]),
+        (None, None) => query(database, LIST, params![rows, before], most),
+        (Some(client), None) => query(database, LIST_OF_CLIENT, params![rows, before, client.as_str()], most),
+        (None, Some(session)) => query(database, LIST_OF_SESSION, params![rows, before, session.as_str()], most),
         (Some(client), Some(session)) => {
-            query(database, LIST_OF_BOTH, params![most, client.as_str(), session.as_str()])
+            query(database, LIST_OF_BOTH, params![rows, before, client.as_str(), session.as_str()], most)
         }
     }
 }
 
-fn query(database: &Database, sql: &str, values: impl Params) -> Result<Vec<Arc<FinishedCall>>, Fault> {
+fn query(
+    database: &Database,
+    sql: &str,
+    values: impl Params,
+    most: Most,
+) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
     let mut statement = database.connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(values, |row| {
         let unreadable = |cause| Fault::Row { table: "call", id: row.get(0).unwrap_or_default(), cause };
-        read(row).map(Arc::new).map_err(unreadable)
+        let call = read(row).map_err(unreadable)?;
+        Ok((weight::of_call(&call), (row.get::<_, i64>(6)?.cast_unsigned(), Arc::new(call))))
     })?;
-    rows.collect()
+    Page::fill(rows, most)
 }
 
 pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) -> Result<(), Fault> {

@@ -3,10 +3,12 @@
 use std::fs::File;
 
 use handback_core::id::{InvalidId, RunId};
+use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Row};
 use serde::de::DeserializeOwned;
 
+use super::guard::Guard;
 use super::messages::SavedParts;
 
 /// Why an operation failed.
@@ -24,6 +26,8 @@ pub(super) enum Fault {
     NoLog(String),
     #[error("SQLite gave up the transaction")]
     TransactionLost,
+    #[error("the file was deleted or replaced while the server has it open; restart the server")]
+    Lost,
 }
 
 /// The open file, and what is remembered of it. A value that is remembered is only ever a shortcut: after a rollback
@@ -34,13 +38,14 @@ pub(super) struct Database {
     /// The greatest number in `call.ended` that was ever given.
     pub(super) last_ended: i64,
     pub(super) saved: SavedParts,
-    /// Nobody else opens the file while this is held; let go of after the connection.
-    _lock: File,
+    pub(super) guard: Guard,
+    /// No other server opens the file while these are held; let go of after the connection.
+    _locks: Vec<File>,
 }
 
 impl Database {
-    pub(super) fn new(connection: Connection, last_ended: i64, lock: File) -> Self {
-        Self { connection, last_ended, saved: SavedParts::default(), _lock: lock }
+    pub(super) fn new(connection: Connection, last_ended: i64, guard: Guard, locks: Vec<File>) -> Self {
+        Self { connection, last_ended, saved: SavedParts::default(), guard, _locks: locks }
     }
 
     pub(super) fn begin(&self) -> Result<(), Fault> {
@@ -52,6 +57,12 @@ impl Database {
     pub(super) fn commit(&self) -> Result<(), Fault> {
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
+    }
+
+    /// Writes something, and changes nothing.
+    pub(super) fn probe(&mut self) -> Result<(), Fault> {
+        let version: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        Ok(self.connection.pragma_update(None, "user_version", version)?)
     }
 
     /// Undoes what was not committed.
@@ -66,7 +77,13 @@ impl Database {
     }
 
     /// Moves everything into the file itself, and closes it.
-    pub(super) fn close(self) -> Result<(), Fault> {
+    pub(super) fn close(mut self) -> Result<(), Fault> {
+        if self.guard.check().is_err() {
+            // By its name SQLite would delete the log of whatever is there now.
+            self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            self.connection.close().map_err(|(_, error)| error)?;
+            return Err(Fault::Lost);
+        }
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let closed = self.connection.close().map_err(|(_, error)| error);
         Ok(moved.and(closed)?)

@@ -6,9 +6,11 @@ use std::sync::{Arc, Weak};
 use handback_core::clock::Time;
 use handback_core::id::{MessageId, PartId, SessionId};
 use handback_core::message::{Message, Part, Role};
-use rusqlite::{Error, OptionalExtension, Params, Row, params};
+use handback_core::store::{Most, Page};
+use rusqlite::{Error, OptionalExtension, Params, Row, Statement, params};
 
 use super::database::{Database, Fault, integer, json, name};
+use super::sessions;
 
 /// Gives the row's number; none if there is no such session. A user's message is unanswered until an answer names it
 /// as its parent, whichever of the two is saved first.
@@ -34,12 +36,21 @@ const DELETE_PARTS_FROM: &str = "DELETE FROM part WHERE message = ?1 AND place >
 
 const LIST: &str = "SELECT number, session, id, created, role FROM message WHERE session = ?1 ORDER BY number";
 
+/// Each with about how many bytes it takes, which can be said without reading them.
+const LIST_AFTER: &str = "
+    SELECT number, session, id, created, role,
+        octet_length(role) + (SELECT coalesce(sum(octet_length(body)), 0) FROM part WHERE message = number)
+    FROM message WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+
+const NEWEST_BEFORE: &str = "
+    SELECT id FROM message WHERE session = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+
+const NUMBER: &str = "SELECT number FROM message WHERE session = ?1 AND id = ?2";
+
 /// The parts go with their messages.
 const DELETE_FROM: &str = "
     DELETE FROM message WHERE session = ?1
         AND number >= (SELECT number FROM message WHERE session = ?1 AND id = ?2)";
-
-const EXISTS: &str = "SELECT 1 FROM message WHERE session = ?1 AND id = ?2";
 
 const UNANSWERED: &str = "SELECT number, session, id, created, role FROM message WHERE unanswered";
 
@@ -117,9 +128,57 @@ pub(super) fn list(database: &mut Database, session: &SessionId) -> Result<Vec<A
     query(database, LIST, [session.as_str()])
 }
 
+/// A message's number, if it is there.
+fn number(database: &Database, session: &SessionId, message: &MessageId) -> Result<Option<i64>, Fault> {
+    let mut statement = database.connection.prepare_cached(NUMBER)?;
+    Ok(statement.query_row([session.as_str(), message.as_str()], |row| row.get(0)).optional()?)
+}
+
 pub(super) fn exists(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<bool, Fault> {
-    let mut statement = database.connection.prepare_cached(EXISTS)?;
-    Ok(statement.exists([session.as_str(), message.as_str()])?)
+    Ok(number(database, session, message)?.is_some())
+}
+
+pub(super) fn list_after(
+    database: &mut Database,
+    session: &SessionId,
+    after: Option<&MessageId>,
+    most: Most,
+) -> Result<Option<Page<Arc<Message>>>, Fault> {
+    let start = match after {
+        Some(after) => number(database, session, after)?,
+        None => sessions::find(database, session)?.map(|_| 0),
+    };
+    let Some(start) = start else { return Ok(None) };
+    let mut statement = database.connection.prepare_cached(LIST_AFTER)?;
+    let rows = integer(most.items.saturating_add(1));
+    let heads = statement.query_and_then(params![session.as_str(), start, rows], |row| {
+        let message = read(row).map_err(|cause| unreadable("message", row, 2, cause))?;
+        let bytes = usize::try_from(row.get::<_, i64>(5)?).unwrap_or(usize::MAX);
+        Ok::<_, Fault>((bytes, (row.get::<_, i64>(0)?, message)))
+    })?;
+    let Page { items, has_more } = Page::fill(heads, most)?;
+    let mut parts = database.connection.prepare_cached(PARTS)?;
+    let whole =
+        |(number, head): (i64, Message)| Ok(Arc::new(Message { parts: read_parts(&mut parts, number)?, ..head }));
+    Ok(Some(Page { items: items.into_iter().map(whole).collect::<Result<_, Fault>>()?, has_more }))
+}
+
+pub(super) fn newest_before(
+    database: &mut Database,
+    session: &SessionId,
+    before: Option<&MessageId>,
+    most: usize,
+) -> Result<Option<Vec<MessageId>>, Fault> {
+    let end = match before {
+        Some(before) => number(database, session, before)?,
+        None => Some(i64::MAX),
+    };
+    let Some(end) = end else { return Ok(None) };
+    let mut statement = database.connection.prepare_cached(NEWEST_BEFORE)?;
+    let ids = statement.query_and_then(params![session.as_str(), end, integer(most)], |row| {
+        name(row, 0, MessageId::parse).map_err(|cause| unreadable("message", row, 0, cause))
+    })?;
+    ids.collect::<Result<_, _>>().map(Some)
 }
 
 pub(super) fn delete_from(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<(), Fault> {
@@ -140,10 +199,7 @@ fn query(database: &Database, sql: &str, values: impl Params) -> Result<Vec<Arc<
     let mut parts = database.connection.prepare_cached(PARTS)?;
     let rows = messages.query_and_then(values, |row| {
         let mut message = read(row).map_err(|cause| unreadable("message", row, 2, cause))?;
-        let of_message = parts.query_and_then([row.get::<_, i64>(0)?], |row| {
-            read_part(row).map_err(|cause| unreadable("part", row, 0, cause))
-        })?;
-        message.parts = of_message.collect::<Result<_, _>>()?;
+        message.parts = read_parts(&mut parts, row.get(0)?)?;
         Ok(Arc::new(message))
     })?;
     rows.collect()
@@ -158,6 +214,12 @@ fn read(row: &Row<'_>) -> Result<Message, Error> {
         role: json(row, 4)?,
         parts: Vec::new(),
     })
+}
+
+fn read_parts(parts: &mut Statement<'_>, message: i64) -> Result<Vec<Arc<Part>>, Fault> {
+    let rows =
+        parts.query_and_then([message], |row| read_part(row).map_err(|cause| unreadable("part", row, 0, cause)))?;
+    rows.collect()
 }
 
 fn read_part(row: &Row<'_>) -> Result<Arc<Part>, Error> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::database::{Database, Fault};
+use super::guard::Guard;
 use super::schema::{self, Found, MIGRATIONS};
 use super::{Bounds, calls};
 
@@ -69,7 +70,8 @@ pub enum OpenError {
 /// Opens a file. Gives its full path, too.
 pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), OpenError> {
     let path = find_or_make(path)?;
-    let lock = lock(&path)?;
+    let mut locks = vec![lock(&path)?];
+    locks.extend(lock_itself(&path)?);
     let unusable = |fault: Fault| match fault {
         Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
             OpenError::NotADatabase { path: path.clone() }
@@ -83,7 +85,14 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
         Found::Newer(found) => return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() }),
     }
     let last_ended = calls::last_ended(&connection).map_err(unusable)?;
-    let mut database = Database::new(connection, last_ended, lock);
+    let unreachable = |cause| OpenError::Unreachable { path: path.clone(), cause };
+    let guard = Guard::new(&path).map_err(unreachable)?;
+    if let Some(held) = locks.get(1)
+        && !guard.is_of(held).map_err(unreachable)?
+    {
+        return Err(unusable(Fault::Lost));
+    }
+    let mut database = Database::new(connection, last_ended, guard, locks);
     calls::end_left_over(&mut database).and_then(|()| calls::prune(&mut database, bounds)).map_err(unusable)?;
     Ok((database, path))
 }
@@ -106,7 +115,9 @@ fn find_or_make(path: &Path) -> Result<PathBuf, OpenError> {
 }
 
 /// Takes the lock beside the file, which the system lets go of when the process ends, however it ends. A lock of its
-/// own, not one of SQLite's: other programs can still read the file, to make a backup or to look at it.
+/// own, not one of SQLite's: other programs can still read the file, to make a backup or to look at it. It comes before
+/// the lock on the file itself: whoever is refused here has not opened the file, and closing it would let go of SQLite's
+/// locks if it is open in this process.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push("-lock");
@@ -117,6 +128,28 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(cause)) => Err(unreachable(cause)),
     }
+}
+
+/// Takes a lock on the file itself, so that no other server has it when the lock beside it was deleted. Linux keeps
+/// these apart from the locks that SQLite takes; other systems do not, and SQLite would wait for this one.
+#[cfg(target_os = "linux")]
+fn lock_itself(path: &Path) -> Result<Option<File>, OpenError> {
+    let unreachable = |cause| OpenError::Unreachable { path: path.to_owned(), cause };
+    if path.is_dir() {
+        // SQLite has the better words for it.
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(unreachable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(unreachable(cause)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lock_itself(_: &Path) -> Result<Option<File>, OpenError> {
+    Ok(None)
 }
 
 /// Opens a file that is there and looks at what it is; nothing in it is changed.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::Bounds;
 use super::operation::Operation;
@@ -70,12 +71,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for operations and takes as many as are written together; none once the queue is closed and empty.
-    pub(super) fn take(&self) -> Vec<Box<dyn Operation>> {
+    /// Waits for operations, for so long, and takes as many as are written together, or none; `None` once the queue is
+    /// closed and empty.
+    pub(super) fn take(&self, patience: Duration) -> Option<Vec<Box<dyn Operation>>> {
         let mut waiting = self.lock();
-        while waiting.operations.is_empty() && waiting.is_open {
-            waiting.is_idle = true;
-            waiting = self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        waiting.is_idle = true;
+        let is_idle = |waiting: &mut Waiting| waiting.operations.is_empty() && waiting.is_open;
+        let waited = self.filled.wait_timeout_while(waiting, patience, is_idle);
+        (waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        waiting.is_idle = false;
+        if waiting.operations.is_empty() && !waiting.is_open {
+            return None;
         }
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < BATCH
@@ -86,7 +92,7 @@ impl Queue {
             batch.push(operation);
         }
         waiting.bytes -= bytes;
-        batch
+        Some(batch)
     }
 
     /// Takes nothing new from now on. What waits is still done.

@@ -3,12 +3,18 @@
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use handback_core::store::StoreError;
+use rusqlite::ErrorCode;
+use tokio::time::Instant;
 
 use super::database::{Database, Fault};
 use super::operation::{Kind, Operation};
 use super::queue::Queue;
+
+/// How often the thread looks whether the file is still there.
+const LOOK_AROUND: Duration = Duration::from_secs(5);
 
 /// The thread's own.
 #[derive(Debug)]
@@ -23,18 +29,21 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Runs operations until the queue is closed and empty; then closes the file.
-    pub(super) fn run(mut self) -> Result<(), StoreError> {
+    pub(super) fn run(mut self) -> Result<(), String> {
         // However this ends, by a panic too: who waits is told, and who comes later is refused.
         let _abandoned = Abandon(self.queue.clone());
-        loop {
-            let mut batch = self.queue.take();
-            if batch.is_empty() {
-                break;
-            }
+        let mut looked = Instant::now();
+        while let Some(mut batch) = self.queue.take(LOOK_AROUND) {
             self.run_batch(&mut batch);
+            // Writes look for themselves; there may be none for long.
+            if looked.elapsed() >= LOOK_AROUND {
+                looked = Instant::now();
+                // What it finds is in the log, and known from now on.
+                _ = self.database.guard.check();
+            }
         }
         let file = self.file;
-        self.database.close().map_err(|fault| store_error(&file, &fault))
+        self.database.close().map_err(|fault| format!("{file}: {fault}"))
     }
 
     /// Runs all of them in one transaction. If one fails it must not take the others with it: each is run for itself.
@@ -68,18 +77,21 @@ impl Writer {
         if begun {
             self.database.commit()?;
             self.commits.fetch_add(1, Ordering::Relaxed);
+            // Only what is in a file that can be found again is acknowledged.
+            self.database.guard.check()?;
         }
         batch.iter_mut().for_each(|operation| operation.succeed());
         Ok(())
     }
 
-    /// Begins a transaction if there is something to write. If that cannot be (another program holds on to the file)
-    /// all the writes have failed: each for itself would wait as long, and fail alike.
+    /// Begins a transaction if there is something to write. If that cannot be (another program holds on to the file, or
+    /// it is gone) all the writes have failed: each for itself would wait as long, and fail alike.
     fn begin_for(&mut self, batch: &mut [Box<dyn Operation>]) -> bool {
         if !batch.iter().any(|operation| operation.is_open() && operation.kind() == Kind::Write) {
             return false;
         }
-        let Err(fault) = self.database.begin() else { return true };
+        let begun = if self.database.guard.is_lost() { Err(Fault::Lost) } else { self.database.begin() };
+        let Err(fault) = begun else { return true };
         for operation in batch.iter_mut().filter(|operation| operation.kind() == Kind::Write) {
             operation.fail(store_error(&self.file, &fault));
         }
@@ -97,7 +109,21 @@ impl Drop for Abandon {
 }
 
 fn store_error(file: &str, fault: &Fault) -> StoreError {
-    StoreError(format!("{file}: {fault}"))
+    let cause = format!("{file}: {fault}");
+    let Fault::Sqlite(error) = fault else {
+        return if matches!(fault, Fault::Lost) { StoreError::Unavailable(cause) } else { StoreError::Failed(cause) };
+    };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(cause),
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::ReadOnly
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen,
+        ) => StoreError::Unavailable(cause),
+        _ => StoreError::Failed(cause),
+    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,13 @@
 //! Keys, tokens and secrets appear in no log, no error and no `Debug`.
 
 use std::fmt::Write as _;
-use std::io;
-use std::sync::{Arc, Mutex};
 
 use handback_testkit::keys::{APPLICATION_KEY, Issuer, TOKEN_SECRET, hash, seconds_from_now, token};
 use handback_testkit::{RawSocket, TestServer};
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
-/// Everything that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::log::Log;
 
 /// What a browser or a client sends: bare, so that no library of the test's own logs anything of it.
 fn request(method: &str, path: &str, headers: &str, body: &str) -> String {
@@ -92,7 +77,7 @@ async fn no_secret_appears_in_what_is_logged_or_answered() {
     server.stop().await;
     drop(guard);
 
-    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let logged = log.text();
     assert!(logged.contains("shutting down"), "the log was not collected: {logged:?}");
     let hashed: String = hash(APPLICATION_KEY).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let secrets = [APPLICATION_KEY, TOKEN_SECRET, &client, &expired, &foreign, &short, &wrong, &minted, &hashed];

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, SessionFilter, Store, StoreError};
+use handback_core::store::{CallFilter, Most, SessionFilter, Store, StoreError};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
@@ -43,7 +43,9 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     let after = store.begin(&Arc::new(head("r1", "desk", "")));
     other.execute_batch("COMMIT").unwrap();
 
-    assert_eq!(cause(&failing.await.unwrap_err(), &path), "database or disk is full");
+    let full = failing.await.unwrap_err();
+    assert!(matches!(full, StoreError::Full(_)), "{full:?}");
+    assert_eq!(cause(&full, &path), "database or disk is full");
     before.await.unwrap();
     between.await.unwrap();
     after.await.unwrap();
@@ -55,7 +57,7 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     drop(store);
     let store = sqlite(&scratch);
     assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 1);
-    assert_eq!(store.list_sessions(&SessionFilter::default(), 10).await.unwrap().len(), 1);
+    assert_eq!(store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test]
@@ -103,7 +105,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     damage("UPDATE session SET content = '{' WHERE id = 'ses_1'");
     let error = cause(&store.session(&one).await.unwrap_err(), &path);
     assert!(error.starts_with("the session ses_1 cannot be read: "), "{error}");
-    assert!(store.list_sessions(&SessionFilter::default(), 10).await.is_err());
+    assert!(store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.is_err());
     assert!(store.session(&two).await.unwrap().is_some());
 
     damage("UPDATE part SET body = '{\"Text\":{}}' WHERE message = 1");
@@ -119,7 +121,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     assert!(error.starts_with("the call r of ses_1 cannot be read: "), "{error}");
     assert!(store.finished(&request_id("r of ses_2")).await.unwrap().is_some());
     let filter = CallFilter { session: Some(two.clone()), ..CallFilter::default() };
-    assert_eq!(store.list_finished(&filter, 10).await.unwrap().len(), 1);
+    assert_eq!(store.list_finished(&filter, None, Most::items(10)).await.unwrap().items.len(), 1);
 
     damage("UPDATE run SET content = '{}' WHERE session = 'ses_1'");
     let error = cause(&store.runs(&one).await.unwrap_err(), &path);
@@ -134,7 +136,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
     assert!(store.session(&one).await.unwrap().is_some());
     assert!(store.delete_session(&one).await.unwrap());
-    assert_eq!(store.list_finished(&CallFilter::default(), 10).await.unwrap().len(), 1);
+    assert_eq!(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let expected = format!(
-        "{} has version 99, which is newer than version 2 that this server knows",
+        "{} has version 99, which is newer than version 3 that this server knows",
         path.canonicalize().unwrap().display()
     );
     assert_eq!(refusal(&path), expected);

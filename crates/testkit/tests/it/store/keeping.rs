@@ -5,13 +5,13 @@ use std::sync::Arc;
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::store::{CallFilter, Most, SessionFilter, Store};
 use handback_core::thread_run::ThreadRun;
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    ended, events, finished, head, objects, outcomes, parts, request_id, run, seen_call, seen_calls, seen_messages,
-    seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, texts, user,
+    calls_of, ended, events, finished, head, objects, outcomes, parts, request_id, run, seen_call, seen_calls,
+    seen_messages, seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, texts, user,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::sqlite;
 
 async fn listed(store: &Sqlite) -> Vec<String> {
-    let calls = store.list_finished(&CallFilter::default(), usize::MAX).await.unwrap();
+    let calls = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(usize::MAX)).await.unwrap());
     calls.iter().map(|call| call.head.request.to_string()).collect()
 }
 
@@ -55,20 +55,23 @@ async fn all_of_it_is_there_after_a_restart() {
     for _ in 0..2 {
         let store = sqlite(&scratch);
         assert_eq!(
-            seen_sessions(&store.list_sessions(&SessionFilter::default(), 10).await.unwrap()),
+            seen_sessions(&store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items),
             [seen_session(&kept)]
         );
         assert_eq!(seen_messages(&store.messages(&kept.id).await.unwrap()), seen_messages(&messages));
         assert_eq!(store.unanswered().await.unwrap().len(), 2);
         let of_agent = SessionFilter { agent: kept.agent.clone(), client: None };
-        assert_eq!(seen_sessions(&store.list_sessions(&of_agent, 10).await.unwrap()), [seen_session(&kept)]);
+        assert_eq!(
+            seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
+            [seen_session(&kept)]
+        );
         assert_eq!(seen_runs(&store.runs(&kept.id).await.unwrap()), seen_runs(&runs));
         assert_eq!(seen_runs(&store.unfinished_runs().await.unwrap()), [seen_run(&runs[1])]);
         for run in &runs {
             let told = store.run_events(&kept.id, &run.id, 1).await.unwrap();
             assert_eq!(texts(&told), ["b", run.id.as_str()]);
         }
-        let list = store.list_finished(&CallFilter::default(), 1_000).await.unwrap();
+        let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap());
         assert_eq!(seen_calls(&list), seen_calls(&calls));
         // The second time after it was only dropped.
     }

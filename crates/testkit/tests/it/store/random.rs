@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::clock::Time;
-use handback_core::id::{ClientId, RequestId, RunId, SessionId};
+use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Part, Role, Session};
-use handback_core::store::{Bounds, CallFilter, MemoryStore, SessionFilter, Store};
+use handback_core::store::{Bounds, CallFilter, MemoryStore, Most, SessionFilter, SessionPlace, Store};
 use handback_core::thread_run::ThreadRun;
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    assistant, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages, seen_run,
-    seen_runs, seen_session, seen_sessions, session, session_id, text_part, user,
+    assistant, calls_of, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages,
+    seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, user,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 use super::sqlite;
 
@@ -63,6 +64,13 @@ enum Step {
     },
     Messages {
         session: usize,
+    },
+    DeleteMessages {
+        session: usize,
+        message: usize,
+    },
+    Usage {
+        client: usize,
     },
     Unanswered,
     SaveRun {
@@ -118,6 +126,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => session.clone().prop_map(|session| Step::DeleteSession { session }),
         6 => (session.clone(), 0..6usize, any::<bool>(), vec(0..8usize, 0..6))
             .prop_map(|(session, message, is_over, parts)| Step::SaveMessage { session, message, is_over, parts }),
+        1 => (session.clone(), 0..6usize).prop_map(|(session, message)| Step::DeleteMessages { session, message }),
+        1 => (0..2usize).prop_map(|client| Step::Usage { client }),
         2 => session.prop_map(|session| Step::Messages { session }),
         2 => Just(Step::Unanswered),
         1 => Just(Step::Restart),
@@ -136,6 +146,8 @@ enum Question {
     DeleteSession(SessionId),
     SaveMessage(Arc<Message>),
     Messages(SessionId),
+    DeleteMessages(SessionId, MessageId),
+    Usage(ClientId),
     Unanswered,
     SaveRun(Arc<ThreadRun>),
     Run(SessionId, RunId),
@@ -151,17 +163,39 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
         Question::Begin(call) => format!("{:?}", store.begin(call).await.unwrap()),
         Question::Finish(call) => format!("{:?}", store.finish(call).await.unwrap()),
         Question::Finished(call) => format!("{:?}", store.finished(call).await.unwrap().as_deref().map(seen_call)),
+        // Page by page, to the end.
         Question::ListFinished(filter, most) => {
-            format!("{:?}", seen_calls(&store.list_finished(filter, *most).await.unwrap()))
+            let (mut pages, mut before) = (Vec::new(), None);
+            loop {
+                let page = store.list_finished(filter, before, Most::items(*most)).await.unwrap();
+                before = page.items.last().map(|(number, _)| *number).filter(|_| page.has_more);
+                pages.push(seen_calls(&calls_of(page)));
+                if before.is_none() {
+                    break format!("{pages:?}");
+                }
+            }
         }
         Question::SaveSession(session) => format!("{:?}", store.save_session(session).await.unwrap()),
         Question::Session(id) => format!("{:?}", store.session(id).await.unwrap().as_deref().map(seen_session)),
         Question::ListSessions(filter, most) => {
-            format!("{:?}", seen_sessions(&store.list_sessions(filter, *most).await.unwrap()))
+            let (mut pages, mut after) = (Vec::new(), None);
+            loop {
+                let page = store.list_sessions(filter, after.as_ref(), Most::items(*most)).await.unwrap();
+                after = page.items.last().filter(|_| page.has_more).map(|last| SessionPlace::from(&**last));
+                pages.push(seen_sessions(&page.items));
+                if after.is_none() {
+                    break format!("{pages:?}");
+                }
+            }
         }
         Question::DeleteSession(id) => format!("{:?}", store.delete_session(id).await.unwrap()),
         Question::SaveMessage(message) => format!("{:?}", store.save_message(message).await.unwrap()),
         Question::Messages(id) => format!("{:?}", seen_messages(&store.messages(id).await.unwrap())),
+        Question::DeleteMessages(session, message) => {
+            format!("{:?}", store.delete_messages_from(session, message).await.unwrap())
+        }
+        // How many bytes something takes is each store's own business.
+        Question::Usage(client) => format!("{:?}", store.usage(Some(client)).await.unwrap().client_sessions),
         Question::Unanswered => {
             let mut left = seen_messages(&store.unanswered().await.unwrap());
             left.sort();
@@ -184,6 +218,20 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
         }
     }
 }
+
+/// Clients, their sessions and bytes; '' for all.
+const COUNT_AGAIN: &str = "
+    WITH text (session, bytes) AS (
+        SELECT id, octet_length(content) FROM session
+        UNION ALL SELECT session, octet_length(role) FROM message
+        UNION ALL SELECT session, octet_length(body) FROM message JOIN part ON part.message = message.number
+        UNION ALL SELECT session, octet_length(content) FROM run
+        UNION ALL SELECT session, octet_length(event) FROM run JOIN run_event ON run_event.run = run.number)
+    SELECT '', (SELECT count(*) FROM session), (SELECT coalesce(sum(bytes), 0) FROM text)
+    UNION ALL
+    SELECT client, count(DISTINCT id), sum(bytes) FROM session JOIN text ON text.session = session.id
+    WHERE client IS NOT NULL GROUP BY client
+    ORDER BY 1";
 
 /// The two stores, and what the steps so far have made of them.
 struct World {
@@ -263,6 +311,10 @@ impl World {
                 Question::SaveMessage(Arc::new(Message { parts, ..message_of(*session, *message, *is_over) }))
             }
             Step::Messages { session } => Question::Messages(session_of(*session)),
+            Step::DeleteMessages { session, message } => {
+                Question::DeleteMessages(session_of(*session), message_of(*session, *message, false).id)
+            }
+            Step::Usage { client } => Question::Usage(client_of(*client)),
             Step::Unanswered => Question::Unanswered,
             Step::SaveRun { session, run: id, started, finished } => {
                 let blank = run(session_of(*session).as_str(), run_of(*id).as_str());
@@ -292,6 +344,20 @@ impl World {
             let call = FinishedCall { head, attempt: 1, phases: Phases::default(), outcome };
             self.memory.finish(&Arc::new(call)).await.unwrap();
         }
+        Ok(())
+    }
+
+    /// What was counted all along is what counting it again gives.
+    async fn check_counts(&self) -> Result<(), TestCaseError> {
+        self.sqlite.flush().await.unwrap();
+        let file = Connection::open(self.scratch.join("handback.db")).unwrap();
+        let rows = |sql: &str| -> Vec<(Option<String>, i64, i64)> {
+            let mut statement = file.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+            rows.collect::<Result<_, _>>().unwrap()
+        };
+        let counted = rows("SELECT client, sessions, bytes FROM usage ORDER BY client");
+        prop_assert_eq!(counted, rows(COUNT_AGAIN));
         Ok(())
     }
 
@@ -360,6 +426,8 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
     for _ in 0..2 {
         world.take(&Step::ListFinished { client: None, session: None, most: 1_000 }).await?;
         world.take(&Step::ListSessions { client: None, agent: None, most: 1_000 }).await?;
+        world.take(&Step::Usage { client: 0 }).await?;
+        world.check_counts().await?;
         world.take(&Step::Unanswered).await?;
         world.take(&Step::UnfinishedRuns).await?;
         for session in 0..3 {

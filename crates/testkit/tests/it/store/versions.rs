@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, SessionFilter, Store};
+use handback_core::store::{CallFilter, Most, SessionFilter, Store};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    assistant, client_id, ended, events, head, model, outcomes, parts, raw, run, seen_calls, seen_messages, seen_run,
-    seen_runs, seen_sessions, session, session_id, texts, user,
+    assistant, calls_of, client_id, ended, events, head, model, outcomes, parts, raw, run, seen_calls, seen_messages,
+    seen_run, seen_runs, seen_sessions, session, session_id, texts, user,
 };
 use rusqlite::Connection;
 
@@ -72,18 +72,24 @@ async fn a_file_of_version_1_is_read() {
 
     let store = sqlite(&scratch);
     assert_eq!(
-        seen_sessions(&store.list_sessions(&SessionFilter::default(), 10).await.unwrap()),
+        seen_sessions(&store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items),
         seen_sessions(&sessions)
     );
     // One of them names no agent.
     for (agent, expected) in [("default", &sessions[..]), ("other", &[])] {
         let of_agent = SessionFilter { client: None, agent: Some(agent.into()) };
-        assert_eq!(seen_sessions(&store.list_sessions(&of_agent, 10).await.unwrap()), seen_sessions(expected));
+        assert_eq!(
+            seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
+            seen_sessions(expected)
+        );
     }
     assert_eq!(seen_messages(&store.messages(&session_id("ses_2")).await.unwrap()), seen_messages(&messages));
     assert_eq!(seen_messages(&store.unanswered().await.unwrap()), seen_messages(&messages[1..]));
-    let list = store.list_finished(&CallFilter::default(), 1_000).await.unwrap();
+    let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap());
     assert_eq!(seen_calls(&list), seen_calls(&calls));
+    let usage = store.usage(Some(&client_id("desk"))).await.unwrap();
+    assert_eq!(usage.client_sessions, 1);
+    assert!(usage.client_bytes > 1_000 && usage.bytes > usage.client_bytes, "{usage:?}");
     // And what is new in this version can be kept there.
     let made = Arc::new(run("ses_2", "run_1"));
     store.save_run(&made).await.unwrap();

@@ -73,3 +73,57 @@ fn version_2_knows_the_agents_of_the_sessions_that_were_there() {
     ];
     assert_eq!(agents, expected.map(|(id, agent)| (id.to_owned(), agent.map(str::to_owned))));
 }
+
+/// How much each client has, and '' for all: sessions and bytes.
+fn usage(connection: &Connection) -> Vec<(String, i64, i64)> {
+    let mut statement = connection.prepare("SELECT client, sessions, bytes FROM usage ORDER BY client").unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn version_3_has_counted_what_was_there_and_goes_on_counting() {
+    for from in 1..3 {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO session (id, client, updated, content) VALUES
+                    ('a', 'desk', 1, 'žluť'), ('b', NULL, 1, '{}'), ('c', 'desk', 1, '{}'), ('d', 'phone', 1, '');
+                INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
+                INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')",
+            )
+            .unwrap();
+        let mut of_a = 6 + 4 + 8 + 4;
+        if from >= 2 {
+            connection
+                .execute_batch(
+                    "INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 0, '123');
+                    INSERT INTO run_event VALUES (1, 0, '1'), (1, 1, '12')",
+                )
+                .unwrap();
+            of_a += 3 + 3;
+        }
+        migrate(&mut connection, from, MIGRATIONS).unwrap();
+        let expected = [("", 4, of_a + 4), ("desk", 2, of_a + 2), ("phone", 1, 0)];
+        assert_eq!(usage(&connection), expected.map(|(client, sessions, bytes)| (client.to_owned(), sessions, bytes)));
+        connection
+            .execute_batch("DELETE FROM part WHERE place = 0; DELETE FROM session WHERE id IN ('b', 'd')")
+            .unwrap();
+        let expected = [("", 2, of_a - 8 + 2), ("desk", 2, of_a - 8 + 2)];
+        assert_eq!(usage(&connection), expected.map(|(client, sessions, bytes)| (client.to_owned(), sessions, bytes)));
+        connection.execute_batch("DELETE FROM session").unwrap();
+        assert_eq!(usage(&connection), [(String::new(), 0, 0)]);
+    }
+}
+
+#[test]
+fn an_empty_file_of_an_older_version_has_counted_nothing() {
+    for from in 0..3 {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
+        migrate(&mut connection, from, MIGRATIONS).unwrap();
+        assert_eq!(usage(&connection), [(String::new(), 0, 0)], "version {from}");
+    }
+}

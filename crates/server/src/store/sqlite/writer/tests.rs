@@ -40,7 +40,7 @@ fn failing() -> (Box<dyn Operation>, Answer<()>) {
 /// The answer, which must be there.
 #[track_caller]
 fn now<T>(mut answer: Answer<T>) -> Result<T, String> {
-    answer.try_recv().unwrap().map_err(|StoreError(cause)| cause)
+    answer.try_recv().unwrap().map_err(|error| error.to_string().replace("the store failed: ", ""))
 }
 
 #[test]

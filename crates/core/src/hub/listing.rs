@@ -1,0 +1,177 @@
+//! The listing of calls: those under way first, then those that are over, a page at a time.
+
+use std::collections::HashSet;
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CallInfo, Hub, call_info};
+use crate::call::{CallHead, CallState};
+use crate::id::RequestId;
+use crate::store::{CallFilter, Most, Page, StoreError, weight};
+
+/// Where a page of the listing ends. Calls end while somebody pages through it. One that was under way when the listing
+/// began keeps its place among those; so nothing is missed, and nothing comes twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallCursor {
+    /// Among those that were under way when the listing began.
+    UnderWay {
+        /// The last one that was listed.
+        last: CallPlace,
+        /// The number of the newest call that was over then: what has a greater one was under way.
+        newest: u64,
+    },
+    /// Among those that were over: the number of the last one that was listed.
+    Over(u64),
+}
+
+/// Where a call stands among those under way: the newest first, by when they were made.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallPlace {
+    /// In nanoseconds since 1970.
+    created: u64,
+    request: RequestId,
+}
+
+impl From<&CallHead> for CallPlace {
+    fn from(head: &CallHead) -> Self {
+        let created = head.created.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        Self { created: u64::try_from(created).unwrap_or(u64::MAX), request: head.request.clone() }
+    }
+}
+
+/// A call of a page, and its number if it is listed among those that are over.
+type Entry = (CallInfo, Option<u64>);
+
+impl Hub {
+    /// Calls, newest first: those under way, then those that are over. Gives where to go on, if there are more.
+    pub async fn calls(
+        &self,
+        filter: &CallFilter,
+        state: Option<CallState>,
+        cursor: Option<&CallCursor>,
+        most: Most,
+    ) -> Result<(Vec<CallInfo>, Option<CallCursor>), StoreError> {
+        let wants_over = state.is_none_or(|state| state == CallState::Done);
+        let (mut entries, before) = match cursor {
+            None => (self.under_way(filter, state, None), None),
+            Some(CallCursor::UnderWay { last, newest }) => {
+                let mut entries = self.under_way(filter, state, Some(last));
+                if wants_over {
+                    self.add_ended(filter, last, *newest, most, &mut entries).await?;
+                }
+                (entries, Some(newest.saturating_add(1)))
+            }
+            Some(CallCursor::Over(last)) => (Vec::new(), Some(*last)),
+        };
+        if wants_over {
+            self.add_finished(filter, before, most, &mut entries).await?;
+        }
+        let page = Page::fill(entries.into_iter().map(|entry| Ok::<_, StoreError>((weigh(&entry.0), entry))), most)?;
+        let next = match page.items.last().filter(|_| page.has_more) {
+            None => None,
+            Some((_, Some(number))) => Some(CallCursor::Over(*number)),
+            Some((last, None)) => {
+                let newest = match cursor {
+                    Some(CallCursor::UnderWay { newest, .. }) => *newest,
+                    _ => self.newest_finished(filter).await?,
+                };
+                Some(CallCursor::UnderWay { last: CallPlace::from(&*last.head), newest })
+            }
+        };
+        Ok((page.items.into_iter().map(|(call, _)| call).collect(), next))
+    }
+
+    /// The calls under way that come after a place.
+    fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.locked(|table| {
+            let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
+            wanted
+                .filter(|call| state.is_none_or(|state| state == call.state()))
+                .filter(|call| after.is_none_or(|after| CallPlace::from(&*call.head) < *after))
+                .map(|call| (call_info(call), None))
+                .collect()
+        });
+        sort(&mut entries);
+        entries
+    }
+
+    /// Adds the calls that were under way when the listing began, come after a place in it, and are over by now.
+    async fn add_ended(
+        &self,
+        filter: &CallFilter,
+        after: &CallPlace,
+        newest: u64,
+        most: Most,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        let known = requests(entries);
+        let mut before = None;
+        'pages: loop {
+            let page = self.0.store.list_finished(filter, before, most).await?;
+            for (number, call) in page.items {
+                if number <= newest {
+                    break 'pages;
+                }
+                before = Some(number);
+                if CallPlace::from(&*call.head) < *after && !known.contains(&call.head.request) {
+                    entries.push((CallInfo::from(call), None));
+                }
+            }
+            if !page.has_more || most.items == 0 {
+                break;
+            }
+        }
+        sort(entries);
+        Ok(())
+    }
+
+    /// Adds calls that are over until there are more than fit on the page.
+    async fn add_finished(
+        &self,
+        filter: &CallFilter,
+        mut before: Option<u64>,
+        most: Most,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        // One that was under way a moment ago may be over by now.
+        let known = requests(entries);
+        let mut bytes: usize = entries.iter().map(|(call, _)| weigh(call)).sum();
+        while entries.len() <= most.items && bytes <= most.bytes {
+            let rest = Most { items: (most.items - entries.len()).saturating_add(1), bytes: most.bytes - bytes };
+            let page = self.0.store.list_finished(filter, before, rest).await?;
+            for (number, call) in page.items {
+                before = Some(number);
+                if !known.contains(&call.head.request) {
+                    bytes = bytes.saturating_add(weight::of_call(&call));
+                    entries.push((CallInfo::from(call), Some(number)));
+                }
+            }
+            if !page.has_more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the newest call that is over.
+    async fn newest_finished(&self, filter: &CallFilter) -> Result<u64, StoreError> {
+        let newest = self.0.store.list_finished(filter, None, Most::items(1)).await?;
+        Ok(newest.items.first().map_or(0, |(number, _)| *number))
+    }
+}
+
+fn sort(entries: &mut [Entry]) {
+    entries.sort_by_cached_key(|(call, _)| std::cmp::Reverse(CallPlace::from(&*call.head)));
+}
+
+fn requests(entries: &[Entry]) -> HashSet<RequestId> {
+    entries.iter().map(|(call, _)| call.head.request.clone()).collect()
+}
+
+fn weigh(call: &CallInfo) -> usize {
+    match &call.finished {
+        Some(finished) => weight::of_call(finished),
+        None => weight::of_head(&call.head),
+    }
+}

@@ -1,0 +1,97 @@
+//! Quotas: how much may be kept before nothing new is begun.
+
+use super::{Store, StoreError};
+use crate::id::ClientId;
+
+/// How much is kept: sessions with their messages, runs and events. Finished calls have a bound of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Sessions of the client.
+    pub client_sessions: u64,
+    /// About how many bytes they take.
+    pub client_bytes: u64,
+    /// About how many bytes all sessions take, those without a client too.
+    pub bytes: u64,
+}
+
+/// How much may be kept. At a bound whatever begins something new is refused: sessions, prompts, imports, runs. What is
+/// under way goes on, and results and the ends of turns are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// Sessions of one client; then it makes no more.
+    pub client_sessions: u64,
+    /// Bytes of one client's sessions; then it begins nothing.
+    pub client_bytes: u64,
+    /// Bytes of all sessions; then nobody begins anything.
+    pub bytes: u64,
+}
+
+impl Quotas {
+    /// Nothing is ever refused.
+    pub const NONE: Self = Self { client_sessions: u64::MAX, client_bytes: u64::MAX, bytes: u64::MAX };
+
+    /// Whether a client, or nobody in particular, may begin something.
+    pub(crate) async fn must_allow(
+        &self,
+        store: &dyn Store,
+        client: Option<&ClientId>,
+        what: Beginning,
+    ) -> Result<(), StoreError> {
+        if *self == Self::NONE {
+            return Ok(());
+        }
+        let usage = store.usage(client).await?;
+        if usage.bytes >= self.bytes {
+            return Err(QuotaExceeded::Bytes { most: self.bytes }.into());
+        }
+        let Some(client) = client.cloned() else { return Ok(()) };
+        if usage.client_bytes >= self.client_bytes {
+            return Err(QuotaExceeded::ClientBytes { client, most: self.client_bytes }.into());
+        }
+        if what == Beginning::Session && usage.client_sessions >= self.client_sessions {
+            return Err(QuotaExceeded::ClientSessions { client, most: self.client_sessions }.into());
+        }
+        Ok(())
+    }
+}
+
+/// What is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// A session.
+    Session,
+    /// Something in a session that is there.
+    InSession,
+}
+
+/// Which quota is used up. The words are for whoever is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaExceeded {
+    /// Sessions of a client.
+    #[error("client {client} has as many sessions as limits.sessionsPerClient allows ({most}); delete some of them")]
+    ClientSessions {
+        /// The client.
+        client: ClientId,
+        /// How many it may have.
+        most: u64,
+    },
+    /// Bytes of a client.
+    #[error(
+        "the sessions of client {client} take as many bytes as limits.sessionBytesPerClient allows ({most}); delete \
+         some of them"
+    )]
+    ClientBytes {
+        /// The client.
+        client: ClientId,
+        /// How many they may take.
+        most: u64,
+    },
+    /// Bytes in all.
+    #[error(
+        "the sessions on this server take as many bytes as limits.sessionBytes allows ({most}); delete some of them"
+    )]
+    Bytes {
+        /// How many they may take.
+        most: u64,
+    },
+}

@@ -1,0 +1,95 @@
+//! The messages of a session, read from the store and written a page at a time: however long the history is, its reader
+//! holds on to one page of it.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use handback_core::id::{MessageId, SessionId};
+use handback_core::store::Most;
+
+use super::encode;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::transport::sse::WasCut;
+
+/// How much is read at a time; a message that is larger comes alone.
+const PAGE: Most = Most { items: 512, bytes: 1 << 20 };
+
+/// Messages that are being read, in their order.
+pub(super) struct History {
+    pub(super) app: App,
+    pub(super) session: SessionId,
+    /// The last message before those that are wanted.
+    pub(super) after: Option<MessageId>,
+    /// How many are wanted.
+    pub(super) left: usize,
+}
+
+impl History {
+    /// All of them as a JSON array. What goes wrong before anything is written is answered as such; later the connection is
+    /// cut, so that nobody takes a part of the history for the whole.
+    pub(super) async fn into_response(self) -> Result<Response, Problem> {
+        let mut reading = Reading { history: self, is_begun: false, is_over: false };
+        let first = reading.next().await?;
+        let mut response = Response::new(Body::empty());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if !reading.is_over {
+            // A connection is not watched for idleness once it has served a body without a known length.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        *response.body_mut() = match reading.is_over {
+            true => Body::from(first),
+            false => Body::from_stream(stream::iter([Ok(first)]).chain(stream::try_unfold(reading, rest))),
+        };
+        Ok(response)
+    }
+}
+
+async fn rest(mut reading: Reading) -> Result<Option<(Bytes, Reading)>, WasCut> {
+    if reading.is_over {
+        return Ok(None);
+    }
+    match reading.next().await {
+        Ok(bytes) => Ok(Some((bytes, reading))),
+        Err(problem) => {
+            let session = &reading.history.session;
+            tracing::warn!(%session, problem = problem.message, "the reader of a history was cut off");
+            Err(WasCut)
+        }
+    }
+}
+
+struct Reading {
+    history: History,
+    is_begun: bool,
+    is_over: bool,
+}
+
+impl Reading {
+    /// The next page as a piece of the array, with the brackets at its ends.
+    async fn next(&mut self) -> Result<Bytes, Problem> {
+        let History { app, session, after, left } = &mut self.history;
+        let most = Most { items: PAGE.items.min(*left), ..PAGE };
+        let page = app.sessions().messages_after(session, after.as_ref(), most).await?;
+        let page = page.ok_or_else(|| Problem::not_found("the session was deleted or changed while it was read"))?;
+        let mut text = Vec::new();
+        for message in &page.items {
+            text.push(if self.is_begun { b',' } else { b'[' });
+            self.is_begun = true;
+            let written = serde_json::to_writer(&mut text, &encode::message_with_parts(message));
+            written.map_err(|_| Problem::interrupted())?;
+        }
+        *left -= page.items.len();
+        if let Some(last) = page.items.last() {
+            *after = Some(last.id.clone());
+        }
+        self.is_over = !page.has_more || *left == 0;
+        if self.is_over {
+            text.extend_from_slice(if self.is_begun { b"]" } else { b"[]" });
+        }
+        Ok(text.into())
+    }
+}

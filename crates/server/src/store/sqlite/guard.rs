@@ -1,0 +1,80 @@
+//! Watches that the file is still the one that was opened. SQLite goes on writing into a file that was deleted or replaced,
+//! where nobody will ever find it.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::database::Fault;
+
+/// What belongs to the file, by the ends of their names.
+const ENDS: [&str; 3] = ["", "-wal", "-shm"];
+
+/// The files that were opened. Once one of them is not where it was, it stays lost: whatever is there now, others may have
+/// written to it meanwhile.
+#[derive(Debug)]
+pub(super) struct Guard {
+    files: Vec<(PathBuf, Identity)>,
+    is_lost: bool,
+}
+
+impl Guard {
+    /// Guards a file that is open, and what belongs to it.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        let known = |end| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            let name = PathBuf::from(name);
+            let identity = identity(&fs::metadata(&name)?);
+            Ok((name, identity))
+        };
+        Ok(Self { files: ENDS.into_iter().map(known).collect::<io::Result<_>>()?, is_lost: false })
+    }
+
+    /// Whether the file that somebody holds is the one that is guarded.
+    pub(super) fn is_of(&self, held: &File) -> io::Result<bool> {
+        let held = identity(&held.metadata()?);
+        Ok(self.files.first().is_some_and(|(_, known)| *known == held))
+    }
+
+    /// Whether a file was found to be gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Fails if a file is gone or was replaced, and says so in the log the first time.
+    pub(super) fn check(&mut self) -> Result<(), Fault> {
+        let is_there = |(path, known): &(PathBuf, Identity)| match fs::metadata(path) {
+            Ok(found) => identity(&found) == *known,
+            // That it cannot be looked at says nothing about where it is.
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        if !self.is_lost
+            && let Some((path, _)) = self.files.iter().find(|file| !is_there(file))
+        {
+            self.is_lost = true;
+            tracing::error!(
+                file = %path.display(),
+                "the database was deleted or replaced while the server has it open: nothing is written any more; put the \
+                 right file in its place and restart the server"
+            );
+        }
+        if self.is_lost { Err(Fault::Lost) } else { Ok(()) }
+    }
+}
+
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(file: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (file.dev(), file.ino())
+}
+
+/// Elsewhere a file that is open can be neither deleted nor replaced.
+#[cfg(not(unix))]
+type Identity = ();
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Identity {}

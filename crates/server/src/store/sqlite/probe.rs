@@ -1,0 +1,43 @@
+//! Whether something can be written at the moment.
+
+use std::time::Duration;
+
+use handback_core::store::StoreFuture;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long an answer is good for: anybody may ask, and each time something is written.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long a write may take; then the answer is no.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last answer, and when it was given.
+#[derive(Debug, Default)]
+pub(super) struct Probe {
+    // Held while somebody tries: whoever asks meanwhile waits for that answer.
+    last: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Probe {
+    pub(super) async fn look(&self, write: impl FnOnce() -> StoreFuture<()>) -> bool {
+        let mut last = self.last.lock().await;
+        if let Some((at, is_writable)) = *last
+            && at.elapsed() < FRESH
+        {
+            return is_writable;
+        }
+        let is_writable = match tokio::time::timeout(PATIENCE, write()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "nothing can be written");
+                false
+            }
+            Err(_) => {
+                tracing::error!("nothing was written within {} s", PATIENCE.as_secs());
+                false
+            }
+        };
+        *last = Some((Instant::now(), is_writable));
+        is_writable
+    }
+}
