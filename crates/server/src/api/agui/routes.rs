@@ -83,7 +83,7 @@ async fn start(
     agent: Option<&str>,
     input: RunAgentInput<Box<RawValue>>,
 ) -> Result<Response, Problem> {
-    let mut input = decode::input(app.hub(), input)?;
+    let mut input = decode::input(app.hub(), input).await?;
     input.client = client_header(headers, input.client)?;
     let lifetime = principal.lifetime(app.hub().clock().now());
     let reader = Reader {

@@ -259,7 +259,7 @@ async fn start(
             return Err(Problem::invalid(format!("`{name}` must be {meant}, as in the path")));
         }
     }
-    let mut input = decode::input(app.hub(), input)?;
+    let mut input = decode::input(app.hub(), input).await?;
     input.client = client_header(headers, input.client)?;
     let raw: Box<RawValue> = parse(text)?;
     let (begun, is_begun) = oneshot::channel();

@@ -51,7 +51,7 @@ async fn chat(
     headers: HeaderMap,
     Json(request): Json<wire::ChatRequest>,
 ) -> Result<Response, Problem> {
-    let mut chat = decode::chat(app.hub(), request)?;
+    let mut chat = decode::chat(app.hub(), request).await?;
     chat.client = client_header(&headers, chat.client)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;

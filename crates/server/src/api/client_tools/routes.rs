@@ -69,7 +69,7 @@ async fn register(
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
-    let specs = decode::tools(app.hub(), request.tools)?;
+    let specs = decode::tools(app.hub(), request.tools).await?;
     app.sessions().must_be_open_to(&client, session.as_ref()).await?;
     let ids = app.hub().register(&client, session.as_ref(), specs)?;
     Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))

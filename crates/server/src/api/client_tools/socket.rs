@@ -110,7 +110,7 @@ impl Conversation {
             "register" => {
                 let Register { tools, session_id } = parse(text)?;
                 let session = session_of(session_id)?;
-                let specs = decode::tools(app.hub(), tools)?;
+                let specs = decode::tools(app.hub(), tools).await?;
                 app.sessions().must_be_open_to(client, session.as_ref()).await?;
                 let ids = app.hub().register(client, session.as_ref(), specs)?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
