@@ -1,3 +1,8 @@
+mod nasty;
+mod suite;
+
+use serde_json::json;
+
 use super::*;
 
 fn compile(text: &str) -> Result<Schema, SchemaError> {
