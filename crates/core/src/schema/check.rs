@@ -68,8 +68,10 @@ struct Checker<'s> {
     violations: Vec<String>,
 }
 
-/// What the steps of adding a part to those seen come to.
+/// The steps that it takes to add a part to those seen.
 const SEEN_STEPS: usize = 4;
+/// The steps that it takes to put a violation into words.
+const TOLD_STEPS: usize = 1_000;
 
 impl<'s> Checker<'s> {
     /// Whether a value fits a node. What is evaluated of it is added to what the caller has seen.
@@ -219,6 +221,7 @@ impl<'s> Checker<'s> {
     #[cold]
     fn violation(&mut self, place: &Place<'_>, message: impl FnOnce() -> String) -> Result<bool, Stop> {
         if self.mode == Mode::Telling {
+            self.steps.take(TOLD_STEPS)?;
             let violation = format!("{place}: {}", message());
             // Several branches of a schema may say the same.
             if !self.violations.contains(&violation) {
@@ -413,7 +416,8 @@ impl<'s> Checker<'s> {
             self.steps.read(name.len())?;
             if !self.quietly(node, &Value::String(name.clone()), None)? {
                 let name = Value::String(name.clone());
-                return self.violation(place, || format!("{} is not allowed as a name in {}", show(&name), show(value)));
+                return self
+                    .violation(place, || format!("{} is not allowed as a name in {}", show(&name), show(value)));
             }
         }
         Ok(true)
@@ -433,7 +437,8 @@ impl<'s> Checker<'s> {
             let Some(node) = node else { break };
             self.see(item, &mut seen)?;
             if index >= first.len() && self.is_never(node) {
-                return self.violation(place, || format!("Additional items are not allowed ({} was unexpected)", show(item)));
+                return self
+                    .violation(place, || format!("Additional items are not allowed ({} was unexpected)", show(item)));
             }
             fits &= self.node(node, item, &Place::Item(place, index), None)?;
             if !fits && self.mode == Mode::Quiet {
@@ -455,7 +460,8 @@ impl<'s> Checker<'s> {
         self.steps.take(items.len())?;
         for (index, item) in items.iter().enumerate().filter(|(_, item)| !seen.has(item)) {
             if self.is_never(node) {
-                return self.violation(place, || format!("Unevaluated items are not allowed ({} was unexpected)", show(item)));
+                return self
+                    .violation(place, || format!("Unevaluated items are not allowed ({} was unexpected)", show(item)));
             }
             fits &= self.node(node, item, &Place::Item(place, index), None)?;
         }
@@ -493,7 +499,8 @@ impl<'s> Checker<'s> {
             return self.violation(place, || message);
         }
         if most.is_some_and(|most| found > most) {
-            return self.violation(place, || format!("Too many items of {} are valid under the given schema", show(value)));
+            return self
+                .violation(place, || format!("Too many items of {} are valid under the given schema", show(value)));
         }
         Ok(true)
     }

@@ -18,7 +18,8 @@ pub(super) fn is_equal(one: &Value, other: &Value) -> bool {
         }
         // Both in the order of their keys.
         (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
         }
         _ => one == other,
     }

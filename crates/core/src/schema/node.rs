@@ -59,8 +59,15 @@ pub(super) enum Keyword {
     MaxItems(u64),
     UniqueItems,
     /// `prefixItems` and `items`, or of old `items` and `additionalItems`.
-    Items { first: Box<[NodeId]>, rest: Option<NodeId> },
-    Contains { node: NodeId, least: u64, most: Option<u64> },
+    Items {
+        first: Box<[NodeId]>,
+        rest: Option<NodeId>,
+    },
+    Contains {
+        node: NodeId,
+        least: u64,
+        most: Option<u64>,
+    },
     MinProperties(u64),
     MaxProperties(u64),
     Required(Box<[Box<str>]>),
@@ -68,13 +75,21 @@ pub(super) enum Keyword {
     DependentSchemas(Named),
     PropertyNames(NodeId),
     /// `properties`, `patternProperties` and `additionalProperties`.
-    Properties { named: Named, patterns: Box<[(usize, NodeId)]>, rest: Option<NodeId> },
+    Properties {
+        named: Named,
+        patterns: Box<[(usize, NodeId)]>,
+        rest: Option<NodeId>,
+    },
     Reference(NodeId),
     AllOf(Box<[NodeId]>),
     AnyOf(Box<[NodeId]>),
     OneOf(Box<[NodeId]>),
     Not(NodeId),
-    If { condition: NodeId, then: Option<NodeId>, otherwise: Option<NodeId> },
+    If {
+        condition: NodeId,
+        then: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
     UnevaluatedItems(NodeId),
     UnevaluatedProperties(NodeId),
 }
@@ -85,7 +100,9 @@ impl Keyword {
         match self {
             Self::Reference(node) | Self::Not(node) => vec![*node],
             Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => nodes.to_vec(),
-            Self::If { condition, then, otherwise } => [Some(*condition), *then, *otherwise].into_iter().flatten().collect(),
+            Self::If { condition, then, otherwise } => {
+                [Some(*condition), *then, *otherwise].into_iter().flatten().collect()
+            }
             Self::DependentSchemas(named) => named.iter().map(|(_, node)| *node).collect(),
             _ => Vec::new(),
         }

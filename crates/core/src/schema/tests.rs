@@ -115,6 +115,81 @@ fn recursion_is_followed_as_deep_as_an_input_may_be_unless_it_multiplies() {
 }
 
 #[test]
+fn chains_of_references_are_refused_or_followed_whatever_they_are_made_of() {
+    let chain = |links: usize, link: &dyn Fn(Value) -> Value, last: Value| {
+        let next = |n: usize| json!({ "$ref": format!("#/$defs/n{}", n + 1) });
+        let mut definitions: serde_json::Map<_, _> = (0..links).map(|n| (format!("n{n}"), link(next(n)))).collect();
+        definitions.insert(format!("n{links}"), last);
+        json!({ "$ref": "#/$defs/n0", "$defs": definitions }).to_string()
+    };
+    let evaluated = |next: Value| json!({ "$ref": next["$ref"], "unevaluatedProperties": false });
+    let error = compile(&chain(721, &evaluated, json!({}))).unwrap_err().to_string();
+    assert!(error.contains("chained more than"), "{error}");
+    assert_eq!(check(&chain(721, &|next| next, json!({ "required": ["a"] })), r#"{"a":1}"#), Ok(()));
+    let around = json!({ "properties": { "a": { "$ref": "#" } } });
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(127), "}".repeat(127));
+    for link in [
+        &(|next| json!({ "allOf": [next] })) as &dyn Fn(Value) -> Value,
+        &|next| json!({ "not": { "not": next } }),
+        &|next| json!({ "if": next, "else": false }),
+        &|next| json!({ "anyOf": [next], "unevaluatedItems": false }),
+    ] {
+        let error = check(&chain(200, link, around.clone()), &deep).unwrap_err();
+        assert!(error.contains("nested too deep") || error.contains("too much work"), "{error}");
+    }
+}
+
+#[test]
+fn work_is_counted_wherever_it_hides() {
+    let doubled = |reference: &str| doubling(60, "allOf").replace("#/$defs", reference);
+    let names = format!(
+        r#"{{"propertyNames":{}}}"#,
+        doubling(60, "anyOf").replace(r##""#/$defs"##, r##""#/propertyNames/$defs"##)
+    );
+    let definitions = doubling(60, "anyOf").replacen(r##""$ref":"#/$defs/n0","##, "", 1);
+    let embedded = format!(
+        r##"{{"$ref":"urn:e","$defs":{{"e":{{"$id":"urn:e","allOf":[{{"$ref":"#/$defs/n0"}}],{}}}}}"##,
+        &definitions[1..]
+    );
+    let many: Vec<_> = (0..60_000).map(|n| json!(n)).collect();
+    let text = "ab".repeat(100_000);
+    for (schema, input) in [
+        (doubled("#/%24defs"), json!({ "a": 1 })),
+        (names, json!({ "x": 1 })),
+        (embedded, json!({ "x": 1 })),
+        (r#"{"properties":{"t":{"pattern":"[ab]*a[ab]{900}c"}}}"#.to_owned(), json!({ "t": text })),
+        (r#"{"properties":{"t":{"pattern":"^(?=(a|b)*c)\1"}}}"#.to_owned(), json!({ "t": text })),
+        (
+            json!({ "properties": { "t": { "items": { "enum": (0..9_000).collect::<Vec<_>>() } } } }).to_string(),
+            json!({ "t": many }),
+        ),
+        (json!({ "properties": { "t": { "contains": { "contains": true } } } }).to_string(), json!({ "t": many })),
+    ] {
+        let error = check(&schema, &input.to_string());
+        let error = error.err().unwrap_or_else(|| panic!("{schema:.100} takes it"));
+        assert!(error.contains("too much work") || schema.contains("contains"), "{schema:.100}: {error:.200}");
+    }
+    let unique = r#"{"properties":{"t":{"uniqueItems":true}}}"#;
+    assert_eq!(check(unique, &json!({ "t": many }).to_string()), Ok(()));
+    let values = format!(r#"{{"t":[{}1]}}"#, "[],".repeat(1 << 20));
+    assert!(check(unique, &values).unwrap_err().contains("more than 65536 values"));
+}
+
+#[tokio::test]
+async fn a_check_that_takes_long_is_done_elsewhere_with_the_same_verdict() {
+    let (schemas, limits) = (Schemas::default(), Limits::default());
+    let schema = schemas.compile(Some(&raw(&doubling(12, "allOf"))), &limits).await.unwrap();
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
+    for (input, fits) in [(r#"{"a":1}"#, true), (long.as_str(), true), (r#"{"b":1}"#, false)] {
+        let checked = schemas.check(&schema, &raw(input), &limits).await;
+        assert_eq!((checked.is_ok(), &checked), (fits, &schema.check(&raw(input), &limits)));
+    }
+    let explodes = schemas.compile(Some(&raw(&doubling(40, "allOf"))), &limits).await.unwrap();
+    let error = schemas.check(&explodes, &raw(r#"{"a":1}"#), &limits).await.unwrap_err().to_string();
+    assert!(error.contains("too much work"), "{error}");
+}
+
+#[test]
 fn depth_counts_brackets_outside_of_strings() {
     for (text, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#""[[[[""#, 0), (r#"["\"[[",[]]"#, 2)] {
         assert_eq!(depth(text), expected, "{text}");

@@ -9,29 +9,61 @@ use super::set::{Ranges, Set};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Op {
     /// One character of a set.
-    One { set: u16 },
+    One {
+        set: u16,
+    },
     /// So many characters of a set.
-    Exactly { set: u16, count: u32 },
+    Exactly {
+        set: u16,
+        count: u32,
+    },
     /// Up to so many characters of a set.
-    UpTo { set: u16, count: u32, branch: u16 },
+    UpTo {
+        set: u16,
+        count: u32,
+        branch: u16,
+    },
     /// As many characters of a set as there are, or fewer.
-    Any { set: u16, branch: u16 },
+    Any {
+        set: u16,
+        branch: u16,
+    },
     /// Goes on with the next instruction, or else with another.
-    Split { other: u16, branch: u16 },
-    Jump { to: u16 },
+    Split {
+        other: u16,
+        branch: u16,
+    },
+    Jump {
+        to: u16,
+    },
     Start,
     End,
-    WordBoundary { negated: bool },
+    WordBoundary {
+        negated: bool,
+    },
     /// Keeps the position.
-    Save { register: u16 },
+    Save {
+        register: u16,
+    },
     /// Forgets positions.
-    Forget { first: u16, last: u16 },
+    Forget {
+        first: u16,
+        last: u16,
+    },
     /// Fails where the position is still the one that was kept: a loop goes round only if it gets on.
-    GotOn { register: u16 },
+    GotOn {
+        register: u16,
+    },
     /// What follows up to `Matched` is tried from here, forwards or backwards; then it goes on elsewhere.
-    Look { ahead: bool, negated: bool, then: u16 },
+    Look {
+        ahead: bool,
+        negated: bool,
+        then: u16,
+    },
     /// The text between two kept positions.
-    Same { register: u16 },
+    Same {
+        register: u16,
+    },
     Matched,
 }
 

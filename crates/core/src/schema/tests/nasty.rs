@@ -54,9 +54,25 @@ impl Maker {
         let mut schema = serde_json::Map::new();
         for _ in 0..1 + self.below(3) {
             let keyword = self.one(&[
-                "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "properties", "additionalProperties",
-                "patternProperties", "propertyNames", "items", "prefixItems", "contains", "unevaluatedProperties",
-                "unevaluatedItems", "dependentSchemas", "uniqueItems", "enum",
+                "allOf",
+                "anyOf",
+                "oneOf",
+                "not",
+                "if",
+                "then",
+                "else",
+                "properties",
+                "additionalProperties",
+                "patternProperties",
+                "propertyNames",
+                "items",
+                "prefixItems",
+                "contains",
+                "unevaluatedProperties",
+                "unevaluatedItems",
+                "dependentSchemas",
+                "uniqueItems",
+                "enum",
             ]);
             let mut below = |what: For| self.schema(depth - 1, what);
             let value = match keyword {
@@ -88,8 +104,21 @@ impl Maker {
 
     fn pattern(&mut self) -> String {
         let parts = [
-            "a", "b*", "(a+)+", "(?:a|ab|b)*", "[ab]{900}", "(?=.*b)", "(?!a*c)", "(a)\\1", "(?<=a{9})", "\\p{L}{50}",
-            "$", "^", ".*", "(?:a?){30}", "(a*)*b",
+            "a",
+            "b*",
+            "(a+)+",
+            "(?:a|ab|b)*",
+            "[ab]{900}",
+            "(?=.*b)",
+            "(?!a*c)",
+            "(a)\\1",
+            "(?<=a{9})",
+            "\\p{L}{50}",
+            "$",
+            "^",
+            ".*",
+            "(?:a?){30}",
+            "(a*)*b",
         ];
         (0..1 + self.below(5)).map(|_| self.one(&parts)).collect()
     }

@@ -70,12 +70,7 @@ impl Beginning<'_> {
     }
 
     /// Whether a question was asked in this thread, and can be answered so, or has been.
-    async fn must_be_answerable(
-        &self,
-        feed: Option<&Feed>,
-        id: &PermissionId,
-        answer: &Answer,
-    ) -> Result<(), Refused> {
+    async fn must_be_answerable(&self, feed: Option<&Feed>, id: &PermissionId, answer: &Answer) -> Result<(), Refused> {
         let open = self.app.hub().ask(id).filter(|ask| ask.call.session == self.session.id);
         let told = feed.and_then(|feed| ask_told(feed, id));
         let Some(ask) = open else {
