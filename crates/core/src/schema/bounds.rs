@@ -1,7 +1,7 @@
 //! What a client's schemas and inputs may cost.
 //!
-//! These are no settings: that no client can stop the server depends on them. A step is at most about ten nanoseconds of
-//! work in a release build.
+//! These are no settings: that no client can stop the server depends on them. A step is some ten
+//! nanoseconds of work in a release build.
 
 /// The bounds of schemas and of checking inputs against them.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) struct Bounds {
 }
 
 pub(super) const BOUNDS: Bounds = Bounds {
-    steps: 1_000_000,
+    steps: 500_000,
     steps_at_once: 20_000,
     bytes_at_once: 32 << 10,
     values: 64 << 10,
@@ -41,7 +41,7 @@ pub(super) const BOUNDS: Bounds = Bounds {
     pattern: 4_096,
     all_patterns: 16_384,
     groups: 32,
-    remembered: 32 << 20,
+    remembered: 8 << 20,
     at_work: 2,
 };
 

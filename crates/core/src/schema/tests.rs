@@ -144,7 +144,7 @@ fn work_is_counted_wherever_it_hides() {
     let doubled = |reference: &str| doubling(60, "allOf").replace("#/$defs", reference);
     let names = format!(
         r#"{{"propertyNames":{}}}"#,
-        doubling(60, "anyOf").replace(r##""#/$defs"##, r##""#/propertyNames/$defs"##)
+        doubling(60, "allOf").replace(r##""#/$defs"##, r##""#/propertyNames/$defs"##)
     );
     let definitions = doubling(60, "anyOf").replacen(r##""$ref":"#/$defs/n0","##, "", 1);
     let embedded = format!(
@@ -163,11 +163,10 @@ fn work_is_counted_wherever_it_hides() {
             json!({ "properties": { "t": { "items": { "enum": (0..9_000).collect::<Vec<_>>() } } } }).to_string(),
             json!({ "t": many }),
         ),
-        (json!({ "properties": { "t": { "contains": { "contains": true } } } }).to_string(), json!({ "t": many })),
     ] {
         let error = check(&schema, &input.to_string());
         let error = error.err().unwrap_or_else(|| panic!("{schema:.100} takes it"));
-        assert!(error.contains("too much work") || schema.contains("contains"), "{schema:.100}: {error:.200}");
+        assert!(error.contains("too much work"), "{schema:.100}: {error:.200}");
     }
     let unique = r#"{"properties":{"t":{"uniqueItems":true}}}"#;
     assert_eq!(check(unique, &json!({ "t": many }).to_string()), Ok(()));
