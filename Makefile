@@ -86,7 +86,7 @@ bench: need
 	$(CARGO) build --release -p handback -p handback-benches
 	$(or $(CARGO_TARGET_DIR),target)/release/compare
 
-## Write schemas/openapi.json anew from the routes.
+## Write schemas/openapi.json anew from the routes, and the schemas that the foreign tests have of schemars.
 schemas: need
 	UPDATE_SCHEMAS=1 $(CARGO) test --quiet -p handback-testkit --test it schema::
 

@@ -186,7 +186,7 @@ impl Hub {
             }
         };
         let limits = self.limits();
-        tool.spec.schema.check(&new.input, limits)?;
+        self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
         let (rate, stopped) = match new.origin {
             Origin::Model => (&self.0.model_rate, Cancellation::TurnStopped),
             Origin::Application => (&self.0.execute_rate, Cancellation::CallerGone),

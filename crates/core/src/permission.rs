@@ -104,7 +104,7 @@ impl Hub {
             return Ok(ask);
         }
         if let Some(input) = &answer.input {
-            ask.call.tool.spec.schema.check(input, self.limits())?;
+            self.schemas().check(&ask.call.tool.spec.schema, input, self.limits()).await?;
         }
         let (now, wall) = (Instant::now(), self.0.clock.now());
         let timeout = match (&answer.input, ask.call.tool.executor) {

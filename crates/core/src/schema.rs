@@ -1,21 +1,39 @@
 //! A tool's JSON Schema, compiled once, and the check of an input against it.
+//!
+//! Schemas and inputs are those of clients: whatever they are, they cost no more than the bounds allow. That is why the
+//! validator is our own. It knows the assertions of draft 7 and of 2020-12; `format` is an annotation, and keywords that
+//! it does not know are ignored.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `bounds` | what schemas and inputs may cost |
+//! | `locate`, `uri` | the subschemas of a schema, and where its references lead |
+//! | `compile`, `node` | from the JSON of a schema to nodes that refer to each other by number |
+//! | `check` | a value against the nodes |
+//! | `pattern` | regular expressions |
+//! | `equal`, `number` | JSON values, compared |
 
-mod work;
+mod bounds;
+mod check;
+mod compile;
+mod equal;
+mod locate;
+mod node;
+mod number;
+mod pattern;
+mod uri;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
+use ahash::HashMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 
-use self::work::Work;
+use self::bounds::{BOUNDS, Steps, Stop};
+use self::check::Unfit;
+use self::node::Nodes;
 use crate::limits::Limits;
-
-/// Patterns of one schema; with more it is refused.
-const MOST_PATTERNS: usize = 64;
-/// What a pattern may become when it is compiled; a larger one is refused.
-const PATTERN_BYTES: usize = 256 << 10;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,17 +75,14 @@ pub struct Schema {
 #[derive(Debug)]
 enum Check {
     AnyObject,
-    Compiled {
-        validator: Box<Validator>,
-        /// The depth up to which an input can be checked in time.
-        deepest: usize,
-    },
+    Compiled(Nodes),
 }
 
-/// How many violations an error names.
-const SHOWN_ERRORS: usize = 3;
-/// How much of one violation an error shows: it may quote the input.
-const SHOWN_CHARACTERS: usize = 200;
+/// Why an input was not found to fit.
+enum NotTaken {
+    Refused(InputError),
+    OutOfSteps,
+}
 
 impl Schema {
     /// The schema of a tool that says nothing about its input.
@@ -90,26 +105,8 @@ impl Schema {
         let check = if says_nothing {
             Check::AnyObject
         } else {
-            let deepest = match work::of(&value) {
-                Work::Little => limits.input_depth,
-                Work::Multiplying { deepest } => deepest.min(limits.input_depth),
-                Work::TooMuch => {
-                    return Err(SchemaError::Invalid("its references make checking too much work".into()));
-                }
-            };
-            let patterns = work::patterns(&value);
-            if patterns > MOST_PATTERNS {
-                let problem = format!("it has {patterns} patterns; at most {MOST_PATTERNS} are allowed");
-                return Err(SchemaError::Invalid(problem));
-            }
-            // The default engine backtracks: a hostile pattern could run for ever.
-            let engine = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
-            let validator = jsonschema::options()
-                .with_pattern_options(engine)
-                .with_retriever(FetchNothing)
-                .build(&value)
-                .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-            Check::Compiled { validator: Box::new(validator), deepest }
+            let nodes = compile::compile(&value, &BOUNDS);
+            Check::Compiled(nodes.map_err(|problem| SchemaError::Invalid(shorten(&problem)))?)
         };
         Ok(Self { source: one_line(source.to_owned()), check })
     }
@@ -121,61 +118,101 @@ impl Schema {
 
     /// Checks an input: says where and why it does not fit.
     pub fn check(&self, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
+        self.check_within(&mut Steps::new(BOUNDS.steps), input, limits).map_err(|error| match error {
+            NotTaken::Refused(error) => error,
+            NotTaken::OutOfSteps => InputError("checking the input against the schema is too much work".into()),
+        })
+    }
+
+    fn check_within(&self, steps: &mut Steps, input: &RawValue, limits: &Limits) -> Result<(), NotTaken> {
         let text = input.get();
-        let (validator, deepest) = match &self.check {
-            Check::AnyObject => (None, limits.input_depth),
-            Check::Compiled { validator, deepest } => (Some(validator), *deepest),
-        };
-        // A short text cannot be deep.
-        if text.len() > deepest && depth(text) > deepest {
-            return Err(InputError(format!("the input is nested more than {deepest} deep")));
+        let refused = |problem: String| Err(NotTaken::Refused(InputError(problem)));
+        let deepest = limits.input_depth;
+        // A short text cannot be deep, nor have many values.
+        let scan = if text.len() > deepest { scan(text) } else { Scan::default() };
+        if scan.depth > deepest {
+            return refused(format!("the input is nested more than {deepest} deep"));
         }
         if !text.starts_with('{') {
-            return Err(InputError("the input must be a JSON object".into()));
+            return refused("the input must be a JSON object".into());
         }
-        let Some(validator) = validator else { return Ok(()) };
-        let value: Value = serde_json::from_str(text).map_err(|error| InputError(error.to_string()))?;
-        if validator.is_valid(&value) {
-            return Ok(());
+        let Check::Compiled(nodes) = &self.check else { return Ok(()) };
+        if scan.values > BOUNDS.values {
+            return refused(format!("the input has more than {} values", BOUNDS.values));
         }
-        let errors: Vec<String> = validator
-            .iter_errors(&value)
-            .take(SHOWN_ERRORS)
-            .map(|error| {
-                let path = error.instance_path().to_string();
-                let place = if path.is_empty() { "the input".to_owned() } else { format!("at {path}") };
-                format!("{place}: {}", shorten(&error.to_string()))
-            })
-            .collect();
-        Err(InputError(errors.join("; ")))
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) => return refused(error.to_string()),
+        };
+        match check::check(nodes, &value, steps) {
+            Ok(()) => Ok(()),
+            Err(Unfit::Violations(violations)) => refused(violations.join("; ")),
+            Err(Unfit::Stopped(Stop::Nested)) => refused("the input is nested too deep for the schema".into()),
+            Err(Unfit::Stopped(_)) => Err(NotTaken::OutOfSteps),
+        }
     }
 }
 
-/// Compiled schemas, shared: a thousand clients of one application register the same tools.
-#[derive(Debug, Default)]
+/// Compiled schemas, shared: a thousand clients of one application register the same tools. What takes long happens
+/// outside of the serving threads.
+#[derive(Debug)]
 pub struct Schemas {
     // std's mutex: a lookup is all that happens inside.
     known: Mutex<HashMap<Box<str>, Weak<Schema>>>,
+    at_work: Arc<Semaphore>,
+}
+
+impl Default for Schemas {
+    fn default() -> Self {
+        Self { known: Mutex::default(), at_work: Arc::new(Semaphore::new(BOUNDS.at_work)) }
+    }
 }
 
 impl Schemas {
     /// The compiled schema of a source, made once for as long as a tool uses it.
-    pub fn compile(&self, source: Option<&RawValue>, limits: &Limits) -> Result<Arc<Schema>, SchemaError> {
-        let text = source.map_or(r#"{"type":"object"}"#, RawValue::get);
-        if let Some(schema) = self.lock().get(text).and_then(Weak::upgrade) {
+    pub async fn compile(&self, source: Option<&RawValue>, limits: &Limits) -> Result<Arc<Schema>, SchemaError> {
+        let Some(source) = source else { return Ok(Arc::new(Schema::any_object())) };
+        if let Some(schema) = self.lock().get(source.get()).and_then(Weak::upgrade) {
             return Ok(schema);
         }
-        let schema = Arc::new(match source {
-            Some(source) => Schema::compile(source, limits)?,
-            None => Schema::any_object(),
-        });
+        if source.get().len() > limits.schema_bytes {
+            return Schema::compile(source, limits).map(Arc::new);
+        }
+        let (text, limits) = (source.to_owned(), limits.clone());
+        let compiled = self.elsewhere(move || Schema::compile(&text, &limits)).await;
+        let schema = Arc::new(compiled.unwrap_or_else(|| Err(SchemaError::Invalid(NOBODY.into())))?);
         let mut known = self.lock();
         // Swept when it would grow, so that it holds no more than twice what is in use.
         if known.len() == known.capacity() {
             known.retain(|_, schema| schema.strong_count() > 0);
         }
-        known.insert(text.into(), Arc::downgrade(&schema));
+        known.insert(source.get().into(), Arc::downgrade(&schema));
         Ok(schema)
+    }
+
+    /// Checks an input: says where and why it does not fit.
+    pub async fn check(&self, schema: &Arc<Schema>, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
+        if input.get().len() <= BOUNDS.bytes_at_once {
+            match schema.check_within(&mut Steps::new(BOUNDS.steps_at_once), input, limits) {
+                Ok(()) => return Ok(()),
+                Err(NotTaken::Refused(error)) => return Err(error),
+                Err(NotTaken::OutOfSteps) => {}
+            }
+        }
+        let (schema, input, limits) = (schema.clone(), input.to_owned(), limits.clone());
+        let checked = self.elsewhere(move || schema.check(&input, &limits)).await;
+        checked.unwrap_or_else(|| Err(InputError(NOBODY.into())))
+    }
+
+    /// Does some work on a thread that serves nobody. `None` when the server ends meanwhile.
+    async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let place = self.at_work.clone().acquire_owned().await.ok()?;
+        let work = move || {
+            // Whoever waits may go; the work does not.
+            let _place = place;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.ok()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Weak<Schema>>> {
@@ -183,18 +220,24 @@ impl Schemas {
     }
 }
 
-/// Refuses every reference that leads outside the schema.
-struct FetchNothing;
-
-impl Retrieve for FetchNothing {
-    fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("references to {uri} are not followed; put the definition under $defs").into())
-    }
-}
+/// What is said when work was not done.
+const NOBODY: &str = "the server is shutting down";
 
 /// How deep a JSON text is nested.
 pub fn depth(text: &str) -> usize {
-    let (mut depth, mut deepest) = (0usize, 0usize);
+    scan(text).depth
+}
+
+/// What can be told of a JSON text without parsing it.
+#[derive(Debug, Default)]
+struct Scan {
+    depth: usize,
+    /// How many values it has at most.
+    values: usize,
+}
+
+fn scan(text: &str) -> Scan {
+    let (mut depth, mut scan) = (0usize, Scan { depth: 0, values: 1 });
     let (mut in_string, mut escaped) = (false, false);
     for byte in text.bytes() {
         match byte {
@@ -204,13 +247,15 @@ pub fn depth(text: &str) -> usize {
             _ if in_string => {}
             b'{' | b'[' => {
                 depth += 1;
-                deepest = deepest.max(depth);
+                scan.values += 1;
+                scan.depth = scan.depth.max(depth);
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => scan.values += 1,
             _ => {}
         }
     }
-    deepest
+    scan
 }
 
 /// An object with nothing in it.
@@ -229,6 +274,9 @@ pub fn one_line(source: Box<RawValue>) -> Box<RawValue> {
 fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
+
+/// How much of what is wrong with a schema is said: it may quote the schema.
+const SHOWN_CHARACTERS: usize = 400;
 
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARACTERS) {

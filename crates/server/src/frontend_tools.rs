@@ -60,7 +60,8 @@ fn spec(hub: &Hub, name: &str, tool: &FrontendTool) -> Result<ToolSpec, InvalidT
 }
 
 fn compile(hub: &Hub, parameters: Option<&RawValue>) -> Result<Arc<Schema>, String> {
-    hub.schemas().compile(parameters, hub.limits()).map_err(|error| error.to_string())
+    let schema = parameters.map_or_else(|| Ok(Schema::any_object()), |source| Schema::compile(source, hub.limits()));
+    schema.map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// Opens an address where the user can see it.

@@ -1,3 +1,8 @@
+mod nasty;
+mod suite;
+
+use serde_json::json;
+
 use super::*;
 
 fn compile(text: &str) -> Result<Schema, SchemaError> {
@@ -63,11 +68,13 @@ fn hostile_patterns_and_references_end() {
     assert!(check(hostile, &input).is_err());
     for endless in [
         r##"{"$ref":"#"}"##,
+        r##"{"not":{"$ref":"#"}}"##,
+        r##"{"dependentSchemas":{"a":{"if":true,"then":{"$ref":"#"}}}}"##,
         r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}"##,
         r##"{"anyOf":[{"$ref":"#"},{"type":"string"}]}"##,
     ] {
-        // Whatever it says: it comes back.
-        _ = compile(endless).map(|schema| schema.check(&raw("{}"), &Limits::default()));
+        let error = compile(endless).unwrap_err().to_string();
+        assert!(error.contains("without a step into the input"), "{error}");
     }
 }
 
@@ -81,36 +88,104 @@ fn doubling(levels: usize, combine: &str) -> String {
 }
 
 #[test]
-fn schemas_that_explode_are_refused() {
-    for combine in ["allOf", "anyOf", "oneOf"] {
-        let error = compile(&doubling(40, combine)).unwrap_err().to_string();
+fn schemas_that_explode_are_refused_with_the_input_that_makes_them() {
+    for (combine, input) in [("allOf", r#"{"a":1}"#), ("anyOf", "{}"), ("oneOf", "{}")] {
+        let error = check(&doubling(40, combine), input).unwrap_err();
         assert!(error.contains("too much work"), "{error}");
-        assert_eq!(compile(&doubling(8, combine)).map(|_| ()), Ok(()));
+        let few = check(&doubling(8, combine), r#"{"a":1}"#);
+        assert_eq!(few.is_ok(), combine != "oneOf", "{few:?}");
     }
-}
-
-fn work_of(schema: &str) -> Work {
-    work::of(&serde_json::from_str(schema).unwrap())
 }
 
 #[test]
-fn recursion_that_multiplies_bounds_the_depth_of_the_input_and_other_recursion_does_not() {
+fn recursion_is_followed_as_deep_as_an_input_may_be_unless_it_multiplies() {
+    let input = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
     for tree in [
-        r##"{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}"##,
-        r##"{"properties":{"children":{"items":{"$ref":"#"}}}}"##,
-        r##"{"properties":{"tree":{"$ref":"#/$defs/t"}},"$defs":{"t":{"properties":{"l":{"$ref":"#/$defs/t"},"r":{"$ref":"#/$defs/t"}}}}}"##,
-        r##"{"anyOf":[{"properties":{"and":{"items":{"$ref":"#"}}}},{"properties":{"not":{"$ref":"#"}}}]}"##,
+        r##"{"properties":{"a":{"$ref":"#"},"b":{"$ref":"#"}}}"##,
+        r##"{"properties":{"a":{"$ref":"#/$defs/t"}},"$defs":{"t":{"properties":{"a":{"$ref":"#/$defs/t"}}}}}"##,
+        r##"{"anyOf":[{"properties":{"b":{"items":{"$ref":"#"}}}},{"properties":{"a":{"$ref":"#"}}}]}"##,
+        r##"{"allOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"additionalProperties":{"$ref":"#"}}}}"##,
     ] {
-        assert_eq!(work_of(tree), Work::Little, "{tree}");
+        assert_eq!(check(tree, &input(127)), Ok(()), "{tree}");
     }
     let branch = r##"{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"required":["never"]}]}"##;
     let multiplying = format!(r#"{{"anyOf":[{branch},{branch},{branch}]}}"#);
-    assert_eq!(work_of(&multiplying), Work::Multiplying { deepest: 12 });
-    let around = r##"{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/x"}],"$defs":{"x":{"additionalProperties":{"$ref":"#"}}}}"##;
-    assert_eq!(work_of(around), Work::Multiplying { deepest: 19 });
-    let input = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
-    assert!(check(&multiplying, &input(100)).unwrap_err().contains("12 deep"));
-    assert!(check(&multiplying, &input(8)).is_err(), "it is checked, and does not fit");
+    assert!(check(&multiplying, &input(100)).unwrap_err().contains("too much work"));
+    assert!(check(&multiplying, &input(8)).unwrap_err().contains("'anyOf'"), "it is checked, and does not fit");
+}
+
+#[test]
+fn chains_of_references_are_refused_or_followed_whatever_they_are_made_of() {
+    let chain = |links: usize, link: &dyn Fn(Value) -> Value, last: Value| {
+        let next = |n: usize| json!({ "$ref": format!("#/$defs/n{}", n + 1) });
+        let mut definitions: serde_json::Map<_, _> = (0..links).map(|n| (format!("n{n}"), link(next(n)))).collect();
+        definitions.insert(format!("n{links}"), last);
+        json!({ "$ref": "#/$defs/n0", "$defs": definitions }).to_string()
+    };
+    let evaluated = |next: Value| json!({ "$ref": next["$ref"], "unevaluatedProperties": false });
+    let error = compile(&chain(721, &evaluated, json!({}))).unwrap_err().to_string();
+    assert!(error.contains("chained more than"), "{error}");
+    assert_eq!(check(&chain(721, &|next| next, json!({ "required": ["a"] })), r#"{"a":1}"#), Ok(()));
+    let around = json!({ "properties": { "a": { "$ref": "#" } } });
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(127), "}".repeat(127));
+    for link in [
+        &(|next| json!({ "allOf": [next] })) as &dyn Fn(Value) -> Value,
+        &|next| json!({ "not": { "not": next } }),
+        &|next| json!({ "if": next, "else": false }),
+        &|next| json!({ "anyOf": [next], "unevaluatedItems": false }),
+    ] {
+        let error = check(&chain(200, link, around.clone()), &deep).unwrap_err();
+        assert!(error.contains("nested too deep") || error.contains("too much work"), "{error}");
+    }
+}
+
+#[test]
+fn work_is_counted_wherever_it_hides() {
+    let doubled = |reference: &str| doubling(60, "allOf").replace("#/$defs", reference);
+    let names = format!(
+        r#"{{"propertyNames":{}}}"#,
+        doubling(60, "allOf").replace(r##""#/$defs"##, r##""#/propertyNames/$defs"##)
+    );
+    let definitions = doubling(60, "anyOf").replacen(r##""$ref":"#/$defs/n0","##, "", 1);
+    let embedded = format!(
+        r##"{{"$ref":"urn:e","$defs":{{"e":{{"$id":"urn:e","allOf":[{{"$ref":"#/$defs/n0"}}],{}}}}}"##,
+        &definitions[1..]
+    );
+    let many: Vec<_> = (0..60_000).map(|n| json!(n)).collect();
+    let text = "ab".repeat(100_000);
+    for (schema, input) in [
+        (doubled("#/%24defs"), json!({ "a": 1 })),
+        (names, json!({ "x": 1 })),
+        (embedded, json!({ "x": 1 })),
+        (r#"{"properties":{"t":{"pattern":"[ab]*a[ab]{900}c"}}}"#.to_owned(), json!({ "t": text })),
+        (r#"{"properties":{"t":{"pattern":"^(?=(a|b)*c)\1"}}}"#.to_owned(), json!({ "t": text })),
+        (
+            json!({ "properties": { "t": { "items": { "enum": (0..9_000).collect::<Vec<_>>() } } } }).to_string(),
+            json!({ "t": many }),
+        ),
+    ] {
+        let error = check(&schema, &input.to_string());
+        let error = error.err().unwrap_or_else(|| panic!("{schema:.100} takes it"));
+        assert!(error.contains("too much work"), "{schema:.100}: {error:.200}");
+    }
+    let unique = r#"{"properties":{"t":{"uniqueItems":true}}}"#;
+    assert_eq!(check(unique, &json!({ "t": many }).to_string()), Ok(()));
+    let values = format!(r#"{{"t":[{}1]}}"#, "[],".repeat(1 << 20));
+    assert!(check(unique, &values).unwrap_err().contains("more than 65536 values"));
+}
+
+#[tokio::test]
+async fn a_check_that_takes_long_is_done_elsewhere_with_the_same_verdict() {
+    let (schemas, limits) = (Schemas::default(), Limits::default());
+    let schema = schemas.compile(Some(&raw(&doubling(12, "allOf"))), &limits).await.unwrap();
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
+    for (input, fits) in [(r#"{"a":1}"#, true), (long.as_str(), true), (r#"{"b":1}"#, false)] {
+        let checked = schemas.check(&schema, &raw(input), &limits).await;
+        assert_eq!((checked.is_ok(), &checked), (fits, &schema.check(&raw(input), &limits)));
+    }
+    let explodes = schemas.compile(Some(&raw(&doubling(40, "allOf"))), &limits).await.unwrap();
+    let error = schemas.check(&explodes, &raw(r#"{"a":1}"#), &limits).await.unwrap_err().to_string();
+    assert!(error.contains("too much work"), "{error}");
 }
 
 #[test]
@@ -129,16 +204,16 @@ fn an_input_that_is_too_deep_is_refused() {
     assert!(Schema::any_object().check(&raw(&fine), &limits).is_ok());
 }
 
-#[test]
-fn one_schema_is_compiled_once_and_forgotten_with_its_last_tool() {
+#[tokio::test]
+async fn one_schema_is_compiled_once_and_forgotten_with_its_last_tool() {
     let (schemas, limits) = (Schemas::default(), Limits::default());
     let source = raw(r#"{"required":["a"]}"#);
-    let one = schemas.compile(Some(&source), &limits).unwrap();
-    let other = schemas.compile(Some(&source), &limits).unwrap();
+    let one = schemas.compile(Some(&source), &limits).await.unwrap();
+    let other = schemas.compile(Some(&source), &limits).await.unwrap();
     assert!(Arc::ptr_eq(&one, &other));
     drop((one, other));
     for n in 0..1_000 {
-        schemas.compile(Some(&raw(&format!(r#"{{"required":["{n}"]}}"#))), &limits).unwrap();
+        schemas.compile(Some(&raw(&format!(r#"{{"required":["{n}"]}}"#))), &limits).await.unwrap();
     }
     assert!(schemas.lock().len() < 100, "{}", schemas.lock().len());
 }
@@ -151,8 +226,8 @@ fn patterns_cost_no_more_than_they_may() {
     };
     let property = |pattern: &str| serde_json::json!({ "type": "string", "pattern": pattern });
     assert_eq!(compile(serde_json::json!({ "properties": { "a": property(r"^\p{L}+-[0-9]{1,9}$") } })), Ok(()));
-    let huge = compile(serde_json::json!({ "properties": { "a": property(r"\p{L}{200}") } }));
-    assert!(huge.is_err(), "{huge:?}");
+    let huge = compile(serde_json::json!({ "properties": { "a": property(r"(?:\p{L}x){3000}") } }));
+    assert!(huge.unwrap_err().contains("too large"));
     let many = |count: usize| {
         let named = |place: usize| (format!("^p{place}$"), serde_json::json!({}));
         let properties: serde_json::Map<_, _> = (0..count - 1).map(named).collect();

@@ -25,20 +25,21 @@ pub(super) struct PageTool {
 }
 
 /// Reads the tools of a page.
-pub(super) fn tools(hub: &Hub, tools: Vec<PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+pub(super) async fn tools(hub: &Hub, tools: Vec<PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
     let most = hub.limits().tools_per_client;
     if tools.len() > most {
         return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
     }
-    let spec = |tool: PageTool| {
+    let mut specs = Vec::with_capacity(tools.len());
+    for tool in tools {
         let name = ToolName::parse(&tool.name)?;
-        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
+        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).await.map_err(|error| {
             Problem::invalid(format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
         })?;
         let (description, effect) = (tool.description, Effect::Write);
-        Ok(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }))
-    };
-    tools.into_iter().map(spec).collect()
+        specs.push(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }));
+    }
+    Ok(specs)
 }
 
 /// Refuses a page whose tools have the names of others: nobody could tell them apart.

@@ -89,7 +89,7 @@ struct Forwarded {
 }
 
 /// Takes an input apart; an error says what is wrong with it.
-pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<Input, Problem> {
+pub(super) async fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<Input, Problem> {
     if input.thread_id.is_empty() {
         return Err(Problem::invalid("`threadId` is empty: it names the conversation"));
     }
@@ -139,7 +139,7 @@ pub(super) fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<In
         connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
-        page_tools: page_tools(hub, input.tools)?,
+        page_tools: page_tools(hub, input.tools).await?,
         instructions,
         history: History { messages: input.messages, known, first },
         results,
@@ -272,12 +272,12 @@ fn forwarded(props: Option<Value>) -> Result<Forwarded, Problem> {
     }
 }
 
-fn page_tools(hub: &Hub, tools: Vec<handback_wire::agui::Tool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+async fn page_tools(hub: &Hub, tools: Vec<handback_wire::agui::Tool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
     let tool = |tool: handback_wire::agui::Tool| {
         let handback_wire::agui::Tool { name, description, parameters, .. } = tool;
         PageTool { name, description, parameters }
     };
-    page::tools(hub, tools.into_iter().map(tool).collect())
+    page::tools(hub, tools.into_iter().map(tool).collect()).await
 }
 
 /// What an answer to an interrupt says; an error says what is wrong with it.

@@ -19,7 +19,7 @@ impl Beginning<'_> {
     /// Answers the questions that an earlier run ended with, and tells how its turn goes on.
     pub(super) async fn resume(mut self) -> Result<Run, Problem> {
         let feed = self.sessions().feed(&self.session.id);
-        let answers = match self.answers(feed.as_ref()) {
+        let answers = match self.answers(feed.as_ref()).await {
             Ok(answers) => answers,
             Err((code, message)) => return Ok(self.failed(code, message)),
         };
@@ -51,7 +51,7 @@ impl Beginning<'_> {
     }
 
     /// What is to be answered: all of it can be, or nothing is.
-    fn answers(&self, feed: Option<&Feed>) -> Result<Vec<(PermissionId, Answer)>, Refused> {
+    async fn answers(&self, feed: Option<&Feed>) -> Result<Vec<(PermissionId, Answer)>, Refused> {
         let mut answers = Vec::with_capacity(self.input.resume.len());
         let mut known = HashSet::new();
         for resume in &self.input.resume {
@@ -61,7 +61,7 @@ impl Beginning<'_> {
             if !known.insert(ask.clone()) {
                 return Err(invalid("there are two"));
             }
-            self.must_be_answerable(feed, &ask, &answer)?;
+            self.must_be_answerable(feed, &ask, &answer).await?;
             answers.push((ask, answer));
         }
         // An answer for all calls of a tool comes last: it must not answer what has an answer of its own.
@@ -70,7 +70,7 @@ impl Beginning<'_> {
     }
 
     /// Whether a question was asked in this thread, and can be answered so, or has been.
-    fn must_be_answerable(&self, feed: Option<&Feed>, id: &PermissionId, answer: &Answer) -> Result<(), Refused> {
+    async fn must_be_answerable(&self, feed: Option<&Feed>, id: &PermissionId, answer: &Answer) -> Result<(), Refused> {
         let open = self.app.hub().ask(id).filter(|ask| ask.call.session == self.session.id);
         let told = feed.and_then(|feed| ask_told(feed, id));
         let Some(ask) = open else {
@@ -86,7 +86,8 @@ impl Beginning<'_> {
             return Err(("unknown_interrupt", format!("Interrupt {id} is not yours to answer")));
         }
         let Some(input) = &answer.input else { return Ok(()) };
-        ask.call.tool.spec.schema.check(input, self.app.hub().limits()).map_err(|error| {
+        let hub = self.app.hub();
+        hub.schemas().check(&ask.call.tool.spec.schema, input, hub.limits()).await.map_err(|error| {
             let message = format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {error}");
             ("invalid_resume", message)
         })

@@ -83,7 +83,7 @@ async fn start(
     agent: Option<&str>,
     input: RunAgentInput<Box<RawValue>>,
 ) -> Result<Response, Problem> {
-    let mut input = decode::input(app.hub(), input)?;
+    let mut input = decode::input(app.hub(), input).await?;
     input.client = client_header(headers, input.client)?;
     input.connection = input.connection.or_else(|| connection(None, headers));
     let lifetime = principal.lifetime(app.hub().clock().now());

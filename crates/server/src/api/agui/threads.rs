@@ -276,7 +276,7 @@ async fn start(
             return Err(Problem::invalid(format!("`{name}` must be {meant}, as in the path")));
         }
     }
-    let mut input = decode::input(app.hub(), input)?;
+    let mut input = decode::input(app.hub(), input).await?;
     input.client = client_header(headers, input.client)?;
     input.connection = input.connection.or_else(|| connection(None, headers));
     let raw: Box<RawValue> = parse(text)?;

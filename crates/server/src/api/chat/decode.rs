@@ -66,7 +66,7 @@ pub(super) enum New {
 }
 
 /// Takes a request apart; an error says what is wrong with it.
-pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Problem> {
+pub(super) async fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Problem> {
     if request.id.is_empty() {
         return Err(Problem::invalid("`id` is missing: it names the chat"));
     }
@@ -96,7 +96,7 @@ pub(super) fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Proble
         client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
         model: request.model.as_deref().map(ModelRef::parse).transpose()?,
         agent: request.agent,
-        page_tools: page_tools(hub, request.tools.unwrap_or_default())?,
+        page_tools: page_tools(hub, request.tools.unwrap_or_default()).await?,
         yields_asks: request.approvals == Some(wire::Approvals::Yield),
         history: history(messages)?,
         new,
@@ -206,12 +206,12 @@ fn null() -> Box<RawValue> {
     to_raw_value(&()).unwrap_or_default()
 }
 
-fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+async fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
     let tool = |wire::PageTool { name, description, parameters }| {
         let description = description.unwrap_or_default();
         PageTool { name, description, parameters }
     };
-    page::tools(hub, tools.into_iter().map(tool).collect())
+    page::tools(hub, tools.into_iter().map(tool).collect()).await
 }
 
 impl History {

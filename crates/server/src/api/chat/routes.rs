@@ -52,7 +52,7 @@ async fn chat(
     Json(request): Json<wire::ChatRequest>,
 ) -> Result<Response, Problem> {
     let connection = connection(request.connection.as_deref(), &headers);
-    let mut chat = decode::chat(app.hub(), request)?;
+    let mut chat = decode::chat(app.hub(), request).await?;
     chat.client = client_header(&headers, chat.client)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;

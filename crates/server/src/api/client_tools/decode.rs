@@ -19,17 +19,21 @@ use crate::body::parse;
 use crate::problem::Problem;
 
 /// The tools of a registration, with their schemas compiled. An error names the tool.
-pub(super) fn tools(hub: &Hub, tools: Vec<wire::Tool>) -> Result<Vec<ToolSpec>, Problem> {
+pub(super) async fn tools(hub: &Hub, tools: Vec<wire::Tool>) -> Result<Vec<ToolSpec>, Problem> {
     let most = hub.limits().tools_per_client;
     if tools.len() > most {
         return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
     }
-    tools.into_iter().map(|tool| spec(hub, tool)).collect()
+    let mut specs = Vec::with_capacity(tools.len());
+    for tool in tools {
+        specs.push(spec(hub, tool).await?);
+    }
+    Ok(specs)
 }
 
-fn spec(hub: &Hub, tool: wire::Tool) -> Result<ToolSpec, Problem> {
+async fn spec(hub: &Hub, tool: wire::Tool) -> Result<ToolSpec, Problem> {
     let name = ToolName::parse(&tool.id)?;
-    let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).map_err(|error| {
+    let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).await.map_err(|error| {
         let code = match error {
             SchemaError::TooLarge { .. } => ErrorCode::TooLarge,
             _ => ErrorCode::InvalidRequest,

@@ -68,7 +68,7 @@ async fn register(
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
-    let specs = decode::tools(app.hub(), request.tools)?;
+    let specs = decode::tools(app.hub(), request.tools).await?;
     let placement = app.sessions().placement(&principal.caller(), &client, session).await?;
     let ids = app.hub().register(&client, &placement, specs)?;
     Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))

@@ -110,7 +110,7 @@ impl Conversation {
             "register" => {
                 let Register { tools, session_id } = parse(text)?;
                 let session = session_of(session_id)?;
-                let specs = decode::tools(app.hub(), tools)?;
+                let specs = decode::tools(app.hub(), tools).await?;
                 let placement = app.sessions().placement(&principal.caller(), client, session).await?;
                 let ids = app.hub().register(client, &placement, specs)?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })

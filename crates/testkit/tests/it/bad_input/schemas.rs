@@ -232,3 +232,95 @@ async fn an_input_that_is_long_or_hard_to_reckon_with_is_checked_soon() {
         assert!(answer.body.to_string().len() < 2000, "{schema}: the answer repeats the input");
     }
 }
+
+/// A chain of references, each of which has to know what the one before has evaluated.
+fn chain(links: usize) -> Value {
+    let link = |n: usize| {
+        let next = json!({ "$ref": format!("#/$defs/n{}", n + 1), "unevaluatedProperties": false });
+        (format!("n{n}"), next)
+    };
+    let mut definitions: serde_json::Map<String, Value> = (0..links).map(link).collect();
+    definitions.insert(format!("n{links}"), json!({ "type": "object" }));
+    json!({ "$defs": definitions, "$ref": "#/$defs/n0" })
+}
+
+/// Schemas that each stopped a server: by their recursion, by their work, by their patterns.
+fn hostile() -> Vec<Value> {
+    let looping = json!({ "properties": { "a": { "$ref": "#/$defs/n0" } } });
+    let steps = ["allOf", "not", "if"].map(|step| {
+        let mut definitions = serde_json::Map::new();
+        for n in 0..200 {
+            let next = json!({ "$ref": format!("#/$defs/n{}", n + 1) });
+            definitions
+                .insert(format!("n{n}"), if step == "allOf" { json!({ step: [next] }) } else { json!({ step: next }) });
+        }
+        definitions.insert("n200".to_owned(), looping.clone());
+        json!({ "$defs": definitions, "$ref": "#/$defs/n0" })
+    });
+    let names = json!({ "properties": { "x": { "propertyNames": doubling(60, "allOf") } } });
+    let encoded = doubling(60, "anyOf").to_string().replace("#/$defs", "#/%24defs");
+    let embedded = json!({ "$ref": "urn:e", "$defs": { "e": { "$id": "urn:e", "anyOf": [{ "$ref": "#/$defs/n0" }],
+        "$defs": doubling(60, "anyOf")["$defs"] } } });
+    let encoded = serde_json::from_str(&encoded).unwrap();
+    let pattern = json!({ "properties": { "text": { "pattern": "[ab]*a[ab]{900}c" } } });
+    [vec![chain(721), names, encoded, embedded, pattern], steps.to_vec()].concat()
+}
+
+/// An input that is as deep and as long as it may be.
+fn burden() -> Value {
+    let deep = (0..125).fold(json!({}), |inner, _| json!({ "a": inner }));
+    json!({ "a": deep, "x": { "never": 1 }, "text": "ab".repeat(100_000) })
+}
+
+#[tokio::test]
+async fn hostile_schemas_and_inputs_leave_the_server_to_others() {
+    let server = TestServer::apart().await;
+    let others_are_served = async || {
+        let answer = tokio::time::timeout(SOON, server.get("/healthz")).await;
+        assert_eq!(answer.expect("others are served").status, 200);
+    };
+    for schema in hostile() {
+        let answer = register(&server, &schema).await;
+        if answer.status == 200 {
+            let answer = call(&server, &burden()).await;
+            assert!([202, 400].contains(&answer.status), "{answer:?}");
+        } else {
+            assert_eq!(complaint(&answer), None, "{schema:.200}");
+        }
+        others_are_served().await;
+        let text = "call hostile ".to_owned() + &json!({ "a": { "a": { "a": 1 } }, "x": { "never": 1 } }).to_string();
+        let tool = json!({ "name": "hostile", "description": "", "parameters": schema });
+        let message = json!({ "id": "m", "role": "user", "parts": [{ "type": "text", "text": text }] });
+        let chat = json!({ "id": "hostile", "messages": [message], "tools": [tool] });
+        let said = json!({ "id": "m", "role": "user", "content": text });
+        let run = json!({ "threadId": "t", "runId": "r", "messages": [said], "tools": [tool], "state": {}, "context": [],
+            "forwardedProps": {} });
+        for (path, body) in [("/api/chat", chat), ("/agui/default", run)] {
+            let asked = reqwest::Client::new().post(format!("{}{path}", server.url)).json(&body).send();
+            let answer = tokio::time::timeout(SOON, asked).await.expect("an answer begins").unwrap();
+            assert!([200, 400].contains(&answer.status().as_u16()), "{path}: {answer:?}");
+            others_are_served().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_registration_full_of_patterns_does_not_hold_others_up() {
+    let server = TestServer::apart().await;
+    let tool = |n: usize| {
+        let pattern =
+            |m: usize| (format!("p{m}"), json!({ "pattern": format!("^(?:x{n}|y{m}|[a-z]{{1,{m}}}){{9}}$") }));
+        let properties: serde_json::Map<String, Value> = (0..64).map(pattern).collect();
+        json!({ "id": format!("t{n}"), "parameters": { "properties": properties } })
+    };
+    let body = json!({ "clientID": "tab", "tools": (0..128).map(tool).collect::<Vec<_>>() });
+    let registering = server.post("/client-tools/register", body);
+    let asking = async {
+        for _ in 0..20 {
+            let answer = tokio::time::timeout(SOON, server.get("/healthz")).await;
+            assert_eq!(answer.expect("others are served").status, 200);
+        }
+    };
+    let (registered, ()) = tokio::join!(registering, asking);
+    assert!([200, 400].contains(&registered.status), "{registered:?}");
+}

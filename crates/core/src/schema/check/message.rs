@@ -1,0 +1,157 @@
+//! What one keyword alone can tell, and the words for what does not fit.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::io::{self, Write};
+
+use serde_json::{Number, Value};
+
+use super::super::equal::is_equal;
+use super::super::node::Keyword;
+use super::super::number::compare;
+
+/// How much of a value is shown.
+const SHOWN_BYTES: usize = 200;
+/// How many names are shown.
+const SHOWN_NAMES: usize = 3;
+
+/// Where in the input a value is.
+pub(super) enum Place<'a> {
+    Root,
+    Name(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut steps = Vec::new();
+        let mut place = self;
+        loop {
+            place = match place {
+                Self::Root => break,
+                Self::Name(parent, name) => {
+                    let name: String = name.chars().take(SHOWN_BYTES).collect();
+                    steps.push(name.replace('~', "~0").replace('/', "~1"));
+                    parent
+                }
+                Self::Item(parent, index) => {
+                    steps.push(index.to_string());
+                    parent
+                }
+            };
+        }
+        steps.reverse();
+        if steps.is_empty() { f.write_str("the input") } else { write!(f, "at /{}", cut(steps.join("/"))) }
+    }
+}
+
+/// A value as JSON, or the beginning of it.
+pub(super) fn show(value: &Value) -> String {
+    /// Takes so much and no more: a value may be large.
+    struct Beginning(Vec<u8>);
+
+    impl Write for Beginning {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = (SHOWN_BYTES + 1).saturating_sub(self.0.len());
+            if room == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            let taken = bytes.len().min(room);
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut beginning = Beginning(Vec::new());
+    // It fails where there is no more room.
+    _ = serde_json::to_writer(&mut beginning, value);
+    cut(String::from_utf8_lossy(&beginning.0).into_owned())
+}
+
+fn cut(text: String) -> String {
+    if text.len() <= SHOWN_BYTES { text } else { format!("{}…", &text[..text.floor_char_boundary(SHOWN_BYTES)]) }
+}
+
+/// That names are there that must not be.
+pub(super) fn unexpected(what: &str, names: &[&str]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(SHOWN_NAMES).map(|name| format!("'{}'", cut((*name).to_owned()))).collect();
+    let more = if names.len() > SHOWN_NAMES { ", …" } else { "" };
+    let were = if names.len() == 1 { "was" } else { "were" };
+    format!("{what} are not allowed ({}{more} {were} unexpected)", shown.join(", "))
+}
+
+/// Whether a value is as a keyword says that speaks of no other schema. It says nothing of values of other types.
+pub(super) fn assertion(keyword: &Keyword, value: &Value) -> bool {
+    let ordered = |limit: &Number, allowed: &[Ordering]| match value {
+        Value::Number(number) => allowed.contains(&compare(number, limit)),
+        _ => true,
+    };
+    let has = |name: &str| value.get(name).is_some();
+    match (keyword, value) {
+        (Keyword::Never, _) => false,
+        (Keyword::Type(types), _) => types.contains(value),
+        (Keyword::Enum(values), _) => values.iter().any(|known| is_equal(known, value)),
+        (Keyword::Const(known), _) => is_equal(known, value),
+        (Keyword::Minimum(limit), _) => ordered(limit, &[Ordering::Equal, Ordering::Greater]),
+        (Keyword::Maximum(limit), _) => ordered(limit, &[Ordering::Equal, Ordering::Less]),
+        (Keyword::ExclusiveMinimum(limit), _) => ordered(limit, &[Ordering::Greater]),
+        (Keyword::ExclusiveMaximum(limit), _) => ordered(limit, &[Ordering::Less]),
+        (Keyword::MultipleOf(_, divisor), Value::Number(number)) => divisor.divides(number),
+        (Keyword::MinLength(least), Value::String(text)) => text.chars().count() as u64 >= *least,
+        (Keyword::MaxLength(most), Value::String(text)) => text.chars().count() as u64 <= *most,
+        (Keyword::MinItems(least), Value::Array(items)) => items.len() as u64 >= *least,
+        (Keyword::MaxItems(most), Value::Array(items)) => items.len() as u64 <= *most,
+        (Keyword::MinProperties(least), Value::Object(fields)) => fields.len() as u64 >= *least,
+        (Keyword::MaxProperties(most), Value::Object(fields)) => fields.len() as u64 <= *most,
+        (Keyword::Required(names), Value::Object(_)) => names.iter().all(|name| has(name)),
+        (Keyword::DependentRequired(all), Value::Object(_)) => {
+            all.iter().all(|(name, others)| !has(name) || others.iter().all(|other| has(other)))
+        }
+        _ => true,
+    }
+}
+
+/// What is wrong with a value that a keyword does not allow.
+pub(super) fn expected(keyword: &Keyword, value: &Value) -> String {
+    let shown = show(value);
+    let missing = |names: &[Box<str>]| {
+        let missing = names.iter().find(|name| value.get(&***name).is_none());
+        format!("{} is a required property", show(&missing.map_or("", |name| name).into()))
+    };
+    match keyword {
+        Keyword::Type(types) => {
+            let names: Vec<String> = types.names().map(|name| format!("{name:?}")).collect();
+            let word = if names.len() == 1 { "type" } else { "types" };
+            format!("{shown} is not of {word} {}", names.join(", "))
+        }
+        Keyword::Enum(values) => {
+            let known: Vec<String> = values.iter().take(SHOWN_NAMES).map(show).collect();
+            let more = if values.len() > SHOWN_NAMES { ", …" } else { "" };
+            format!("{shown} is not one of {}{more}", known.join(", "))
+        }
+        Keyword::Const(known) => format!("{} was expected", show(known)),
+        Keyword::Minimum(limit) => format!("{shown} is less than the minimum of {limit}"),
+        Keyword::Maximum(limit) => format!("{shown} is greater than the maximum of {limit}"),
+        Keyword::ExclusiveMinimum(limit) => format!("{shown} is less than or equal to the minimum of {limit}"),
+        Keyword::ExclusiveMaximum(limit) => format!("{shown} is greater than or equal to the maximum of {limit}"),
+        Keyword::MultipleOf(of, _) => format!("{shown} is not a multiple of {of}"),
+        Keyword::MinLength(least) => format!("{shown} is shorter than {least} characters"),
+        Keyword::MaxLength(most) => format!("{shown} is longer than {most} characters"),
+        Keyword::MinItems(least) => format!("{shown} has less than {least} items"),
+        Keyword::MaxItems(most) => format!("{shown} has more than {most} items"),
+        Keyword::MinProperties(least) => format!("{shown} has less than {least} properties"),
+        Keyword::MaxProperties(most) => format!("{shown} has more than {most} properties"),
+        Keyword::Required(names) => missing(names),
+        Keyword::DependentRequired(all) => {
+            let is_broken = |others: &[Box<str>]| others.iter().any(|other| value.get(&**other).is_none());
+            let broken = all.iter().find(|(name, others)| value.get(&**name).is_some() && is_broken(others));
+            broken.map_or_else(String::new, |(_, others)| missing(others))
+        }
+        _ => format!("False schema does not allow {shown}"),
+    }
+}

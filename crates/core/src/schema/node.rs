@@ -1,0 +1,142 @@
+//! A schema as it is checked: all subschemas in one list, which refer to each other by number.
+
+use serde_json::{Number, Value};
+
+use super::number::Divisor;
+use super::pattern::Pattern;
+
+/// The number of a subschema.
+pub(super) type NodeId = usize;
+
+/// A compiled schema; the first node is its root.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) nodes: Box<[Node]>,
+    pub(super) patterns: Box<[Pattern]>,
+}
+
+/// A compiled subschema.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// In the order of checking: what depends on others comes last.
+    pub(super) keywords: Box<[Keyword]>,
+    /// The steps that it takes to look at its keywords.
+    pub(super) cost: usize,
+    /// Whether it has to know what its other keywords have evaluated.
+    pub(super) has_unevaluated: bool,
+}
+
+impl Node {
+    /// The other node that this one stands for, if it says nothing else.
+    pub(super) fn alias(&self) -> Option<NodeId> {
+        match &*self.keywords {
+            [Keyword::Reference(node)] => Some(*node),
+            _ => None,
+        }
+    }
+}
+
+/// Subschemas by name, in order.
+pub(super) type Named = Box<[(Box<str>, NodeId)]>;
+
+/// What a keyword says, or several that belong together.
+#[derive(Debug)]
+pub(super) enum Keyword {
+    /// The schema `false`.
+    Never,
+    Type(Types),
+    Enum(Box<[Value]>),
+    Const(Value),
+    Minimum(Number),
+    Maximum(Number),
+    ExclusiveMinimum(Number),
+    ExclusiveMaximum(Number),
+    MultipleOf(Number, Divisor),
+    MinLength(u64),
+    MaxLength(u64),
+    Pattern(usize),
+    MinItems(u64),
+    MaxItems(u64),
+    UniqueItems,
+    /// `prefixItems` and `items`, or of old `items` and `additionalItems`.
+    Items {
+        first: Box<[NodeId]>,
+        rest: Option<NodeId>,
+    },
+    Contains {
+        node: NodeId,
+        least: u64,
+        most: Option<u64>,
+    },
+    MinProperties(u64),
+    MaxProperties(u64),
+    Required(Box<[Box<str>]>),
+    DependentRequired(Box<[(Box<str>, Box<[Box<str>]>)]>),
+    DependentSchemas(Named),
+    PropertyNames(NodeId),
+    /// `properties`, `patternProperties` and `additionalProperties`.
+    Properties {
+        named: Named,
+        patterns: Box<[(usize, NodeId)]>,
+        rest: Option<NodeId>,
+    },
+    Reference(NodeId),
+    AllOf(Box<[NodeId]>),
+    AnyOf(Box<[NodeId]>),
+    OneOf(Box<[NodeId]>),
+    Not(NodeId),
+    If {
+        condition: NodeId,
+        then: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
+    UnevaluatedItems(NodeId),
+    UnevaluatedProperties(NodeId),
+}
+
+impl Keyword {
+    /// The subschemas that the same value is checked against.
+    pub(super) fn in_place(&self) -> Vec<NodeId> {
+        match self {
+            Self::Reference(node) | Self::Not(node) => vec![*node],
+            Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => nodes.to_vec(),
+            Self::If { condition, then, otherwise } => {
+                [Some(*condition), *then, *otherwise].into_iter().flatten().collect()
+            }
+            Self::DependentSchemas(named) => named.iter().map(|(_, node)| *node).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A set of types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Types(u8);
+
+impl Types {
+    pub(super) const NONE: Self = Self(0);
+    const NAMES: [&'static str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+    /// With one more; `None` if there is no such type.
+    pub(super) fn with(self, name: &str) -> Option<Self> {
+        let place = Self::NAMES.iter().position(|known| *known == name)?;
+        Some(Self(self.0 | 1 << place))
+    }
+
+    pub(super) fn contains(self, value: &Value) -> bool {
+        // The places of their names.
+        let has = |place: u8| self.0 >> place & 1 == 1;
+        match value {
+            Value::Array(_) => has(0),
+            Value::Bool(_) => has(1),
+            Value::Null => has(3),
+            Value::Number(number) => has(4) || (has(2) && super::number::is_integer(number)),
+            Value::Object(_) => has(5),
+            Value::String(_) => has(6),
+        }
+    }
+
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |name| self.with(name) == Some(self))
+    }
+}

@@ -1,0 +1,144 @@
+//! Numbers of JSON, compared as the numbers that they are.
+
+use std::cmp::Ordering;
+
+use serde_json::Number;
+
+/// Compares two numbers exactly, whichever way they are written.
+pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
+    match (one.as_i128(), other.as_i128()) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        (Some(one), None) => compare_mixed(one, float(other)),
+        (None, Some(other)) => compare_mixed(other, float(one)).reverse(),
+        // JSON has neither NaN nor infinity.
+        (None, None) => float(one).partial_cmp(&float(other)).unwrap_or(Ordering::Equal),
+    }
+}
+
+fn compare_mixed(integer: i128, float: f64) -> Ordering {
+    // The cast saturates, and what is beyond is beyond all integers of JSON.
+    let whole = float.trunc() as i128;
+    integer.cmp(&whole).then_with(|| 0.0_f64.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
+}
+
+fn float(number: &Number) -> f64 {
+    number.as_f64().unwrap_or_default()
+}
+
+/// Whether a number has no fraction: 1.0 is an integer.
+pub(super) fn is_integer(number: &Number) -> bool {
+    number.as_i128().is_some() || float(number).fract() == 0.0
+}
+
+/// What equal numbers have in common, and no others.
+pub(super) fn key(number: &Number) -> i128 {
+    let float = float(number);
+    match number.as_i128() {
+        Some(integer) => integer,
+        None if float.fract() == 0.0 && float.abs() < 1e30 => float as i128,
+        None => i128::MIN + i128::from(float.to_bits()),
+    }
+}
+
+/// A number above 0 that others can be a multiple of, as digits and an exponent of ten.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Divisor {
+    digits: u64,
+    exponent: i32,
+}
+
+impl Divisor {
+    /// `None`: the number is not above 0.
+    pub(super) fn of(number: &Number) -> Option<Self> {
+        let divisor = Self::absolute(number);
+        (divisor.digits > 0 && float(number) > 0.0).then_some(divisor)
+    }
+
+    fn absolute(number: &Number) -> Self {
+        if let Some(integer) = number.as_i128() {
+            return Self { digits: u64::try_from(integer.unsigned_abs()).unwrap_or(u64::MAX), exponent: 0 };
+        }
+        // The shortest decimal that means this float has 17 digits at most.
+        let text = format!("{:e}", float(number).abs());
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let exponent = exponent.parse::<i32>().unwrap_or_default() - i32::try_from(fraction.len()).unwrap_or_default();
+        Self { digits: format!("{whole}{fraction}").parse().unwrap_or_default(), exponent }
+    }
+
+    /// Whether a number is a multiple of it: exactly so, in decimal.
+    pub(super) fn divides(self, number: &Number) -> bool {
+        let number = Self::absolute(number);
+        let (digits, divisor) = (u128::from(number.digits), u128::from(self.digits));
+        let shift = number.exponent - self.exponent;
+        match u32::try_from(shift) {
+            Ok(shift) => digits % divisor * ten_to(shift, divisor) % divisor == 0,
+            // More zeros than the number has digits.
+            Err(_) if shift < -19 => digits == 0,
+            Err(_) => digits.is_multiple_of(divisor * 10u128.pow(shift.unsigned_abs())),
+        }
+    }
+}
+
+/// A power of ten, modulo a number of 64 bits.
+fn ten_to(exponent: u32, modulus: u128) -> u128 {
+    let (mut result, mut square, mut left) = (1 % modulus, 10 % modulus, exponent);
+    while left > 0 {
+        if left % 2 == 1 {
+            result = result * square % modulus;
+        }
+        square = square * square % modulus;
+        left /= 2;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Number {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_compared_exactly() {
+        for (one, other, expected) in [
+            ("1", "1.0", Ordering::Equal),
+            ("-0.0", "0", Ordering::Equal),
+            ("9007199254740993", "9007199254740992.0", Ordering::Greater),
+            ("18446744073709551615", "18446744073709551616.0", Ordering::Less),
+            ("-1", "-1.5", Ordering::Greater),
+            ("1", "1.5", Ordering::Less),
+            ("1e300", "5", Ordering::Greater),
+            ("-1e300", "5", Ordering::Less),
+            ("0.1", "0.2", Ordering::Less),
+        ] {
+            assert_eq!(compare(&number(one), &number(other)), expected, "{one} {other}");
+            assert_eq!(compare(&number(other), &number(one)), expected.reverse(), "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn multiples_are_those_of_decimal_numbers() {
+        for (multiple, of, expected) in [
+            ("10", "2", true),
+            ("7", "2", false),
+            ("4.5", "1.5", true),
+            ("0.0075", "0.0001", true),
+            ("0.00751", "0.0001", false),
+            ("1.1", "0.1", true),
+            ("-9.99", "0.01", true),
+            ("0", "3.7", true),
+            ("1e308", "0.123456789", false),
+            ("1e300", "1e-300", true),
+            ("1e-300", "1e300", false),
+            ("18446744073709551615", "0.0000001", true),
+            ("18446744073709551615", "18446744073709551614", false),
+            ("12391239123", "1e-8", true),
+        ] {
+            assert_eq!(Divisor::of(&number(of)).unwrap().divides(&number(multiple)), expected, "{multiple} of {of}");
+        }
+        assert!(["0", "0.0", "-1", "-0.5"].into_iter().all(|bad| Divisor::of(&number(bad)).is_none()));
+    }
+}
