@@ -86,12 +86,7 @@ export class HandbackClient {
       this.#sessions.delete(handle);
       if (usesTools) await this.#releaseTools();
     };
-    const tools: TurnTools = {
-      connection: () => this.clientTools.connection,
-      ready: async (wait) => {
-        if (usesTools) await this.#toolsReady(wait);
-      },
-    };
+    const tools: TurnTools = { connection: () => this.clientTools.connection, ready: (wait) => this.#toolsReady(wait) };
     const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, tools, onClosed });
     this.#sessions.add(handle);
     return handle;
