@@ -118,7 +118,7 @@ pub struct Prompt {
     /// The client that says it. The header `x-handback-client` does the same.
     #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// The connection of that client that says it: calls of this turn are offered there first. The header
+    /// The client's connection that it comes from: calls of the turn are offered there first. The header
     /// `x-handback-connection` does the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
