@@ -11,7 +11,7 @@ import { Server } from "../support/server.js";
 import { until } from "../support/until.js";
 import { newContext, servePage } from "./browser.js";
 
-const ROUNDS = 12;
+const ROUNDS = 8;
 
 /** What the page has for the test. */
 interface Hands {
