@@ -5,6 +5,7 @@ use handback_client::Error;
 use handback_wire::session::Prompt;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use super::begin;
 use super::server::{Listener, Server};
@@ -50,7 +51,7 @@ impl Prompted {
     async fn begin() -> Self {
         let mut server = Server::start().await;
         let turn = server.api.turn("ses_1", "hello");
-        let end = tokio::spawn(async move {
+        let end = TaskTracker::new().spawn(async move {
             match turn.finish().await {
                 Ok(message) => format!("text: {}", message.text()),
                 Err(Error::TurnFailed(message)) => {
@@ -135,7 +136,7 @@ async fn in_a_session_that_is_busy_an_answer_that_has_not_ended_is_waited_for() 
 async fn a_prompt_whose_id_is_taken_is_followed() {
     let mut first = Prompted::begin().await;
     let prompt = Prompt { message_id: Some(first.question.clone()), .."hello".into() };
-    let again = tokio::spawn(first.server.api.turn("ses_1", prompt).finish());
+    let again = TaskTracker::new().spawn(first.server.api.turn("ses_1", prompt).finish());
     let listener_of_again = first.server.listener().await;
     assert_eq!(first.server.request().await, format!("ses_1 prompt {} \"hello\"", first.question));
     first.stands(&[CALLED, SAID]);

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use handback_client::{ClientTools, Options, Tool};
 use handback_wire::session::Prompt;
+use tokio_util::task::TaskTracker;
 
 use super::server::{Cut, Server, Taking};
-use crate::stub::{end, next};
+use crate::stub::next;
 
 async fn connected(server: &mut Server) -> (ClientTools, String) {
     // Longer than it takes to repeat a prompt.
@@ -29,7 +31,7 @@ async fn said_after_restart(cut: Cut) -> (Option<String>, usize) {
         world.unregistered = 1;
     }
     let turn = tools.turn("ses_1", "hello");
-    let ended = tokio::spawn(turn.finish());
+    let ended = TaskTracker::new().spawn(turn.finish());
     let mut listeners = Vec::new();
     let prompts = [server.request_of(&mut listeners).await, server.request_of(&mut listeners).await];
     assert_eq!(prompts[0], prompts[1]);
@@ -40,10 +42,9 @@ async fn said_after_restart(cut: Cut) -> (Option<String>, usize) {
 
 #[tokio::test]
 async fn after_a_restart_a_prompt_is_repeated_when_the_server_has_the_tools_again() {
-    let [both, events, calls, none] = [(true, true), (true, false), (false, true), (false, false)]
-        .map(|(events, calls)| tokio::spawn(said_after_restart(Cut { events, calls })));
-    for said in [both, events, calls, none] {
-        let (connection, tools) = end(said).await;
+    let cuts = [(true, true), (true, false), (false, true), (false, false)];
+    let said = cuts.map(|(events, calls)| said_after_restart(Cut { events, calls }));
+    for (connection, tools) in join_all(said).await {
         assert!(connection.is_some());
         assert_eq!(tools, 1, "it was said before the tools were there");
     }
@@ -56,12 +57,12 @@ async fn a_prompt_names_the_connection_that_the_tools_are_called_on() {
     assert_eq!(tools.connection(), Some(name.clone()));
     for connection in [None, Some("another".to_owned())] {
         let prompt = Prompt { connection, .."hello".into() };
-        let turn = tokio::spawn(tools.turn("ses_1", prompt).finish());
+        let turn = TaskTracker::new().spawn(tools.turn("ses_1", prompt).finish());
         let _listener = server.listener().await;
         server.request().await;
         turn.abort();
     }
-    let turn = tokio::spawn(server.api.turn("ses_1", "hello").finish());
+    let turn = TaskTracker::new().spawn(server.api.turn("ses_1", "hello").finish());
     let _listener = server.listener().await;
     server.request().await;
     turn.abort();
