@@ -57,7 +57,7 @@ async function openPage(test, heading, config) {
 test("guide: all TypeScript is type-checked", async (test) => {
   const pages = blocksOf("tsx");
   const others = blocksOf("ts");
-  assert.deepEqual([pages.length, others.length], [4, 1], "the blocks were not found");
+  assert.deepEqual([pages.length, others.length], [5, 1], "the blocks were not found");
   const folder = join(OUTPUT, "guide");
   await mkdir(folder, { recursive: true });
   test.after(() => rm(folder, { recursive: true, force: true }));
@@ -103,6 +103,24 @@ test("guide: a page with a tool of its own", async (test) => {
   const { page } = await openPage(test, "A tool of the page");
   await page.click("text=Ask");
   await page.waitForSelector(`button:has-text("${await page.evaluate(() => navigator.language)}")`);
+});
+
+test("guide: two tabs of a page that is a client, and each runs what is asked in it", async (test) => {
+  const { context, page } = await openPage(test, "A tool of a client");
+  const other = await context.newPage();
+  await other.goto(page.url());
+  const tabs = { "the first": page, "the second": other };
+  for (const [title, tab] of Object.entries(tabs)) await tab.evaluate((title) => (document.title = title), title);
+  for (let round = 0; round < 3; round += 1) {
+    for (const [title, tab] of Object.entries(tabs)) {
+      await tab.click("button");
+      await tab.waitForSelector(`button:has-text("answered: ${title}")`);
+      // The question of the next round takes its place.
+      await tab.reload();
+      await tab.waitForSelector("text=Ask");
+      await tab.evaluate((title) => (document.title = title), title);
+    }
+  }
 });
 
 test("guide: a page that comes back", async (test) => {

@@ -11,7 +11,7 @@ import { isPlayground, newClientID } from "./identity";
 import { OPEN_URL } from "./offer";
 import { takeUp, watch } from "./opening";
 import { followAddress, goTo, sessionID } from "./place";
-import { offeredAs, offerTools, whenOffered } from "./tools";
+import { connectionName, offeredAs, offerTools, whenOffered } from "./tools";
 import { MOST_MESSAGES, Transcript, type Turn } from "./transcript";
 
 /** How long a prompt waits for the tools of this page, in ms. */
@@ -85,7 +85,8 @@ export class Conversation {
       const id = this.id ?? (await this.#create());
       await whenOffered(TOOLS_PATIENCE, sending.signal);
       if (sending.signal.aborted) return false;
-      const body = { parts: [{ type: "text", text }], clientID: this.#clientID, tools: { [OPEN_URL]: true } };
+      const who = { clientID: this.#clientID, connection: connectionName() };
+      const body = { parts: [{ type: "text", text }], ...who, tools: { [OPEN_URL]: true } };
       await request("POST", ["session", id, "prompt_async"], { body });
       // The turn could not be stopped before the server had it.
       if (sending.signal.aborted) await this.#abort(id);

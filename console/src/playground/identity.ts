@@ -6,8 +6,8 @@ const kept = new Kept(() => localStorage, "handback.playground");
 const PREFIX = "playground";
 
 /**
- * A client for one conversation. The server gives a call to any connection of its client: were all tabs one client, a
- * question of one conversation would be asked in the tab that shows another. The first part is this browser's, for people
+ * A client for one conversation. A call that no tab has asked for goes to any connection of its client: were all tabs one
+ * client, a question of one conversation would be asked in the tab that shows another. The first part is this browser's, for people
  * to tell their clients from those of others.
  */
 export function newClientID(): string {

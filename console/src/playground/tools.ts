@@ -18,6 +18,13 @@ export const offerTrouble = signal<string | undefined>(undefined);
 /** Whether the tools can be called. */
 const isOffered = signal(false);
 
+let manager: ClientToolsManager | undefined;
+
+/** The name of this tab's connection: a prompt that says it has its calls run here, and not in another tab of the conversation. */
+export function connectionName(): string | undefined {
+  return manager?.connection;
+}
+
 /** Offers the tools from now on, as whoever this page is at the time, once the server has let it in. */
 export function offerTools(): void {
   const isLetIn = signal(false);
@@ -27,16 +34,18 @@ export function offerTools(): void {
   effect(() => {
     const clientID = offeredAs.value;
     if (clientID === undefined || !isLetIn.value) return;
-    const manager = new ClientToolsManager(clientID, baseUrl, { token: key.value });
-    const stopListening = manager.on("state", ({ state, error }) => {
+    const offering = new ClientToolsManager(clientID, baseUrl, { token: key.value });
+    manager = offering;
+    const stopListening = offering.on("state", ({ state, error }) => {
       isOffered.value = state === "open";
       offerTrouble.value = error && messageOf(error);
     });
-    void connect(manager);
+    void connect(offering);
     return () => {
       stopListening();
       isOffered.value = false;
-      void manager.disconnect();
+      manager = undefined;
+      void offering.disconnect();
     };
   });
 }

@@ -53,6 +53,30 @@ test("every suggestion is answered by the tool that it is there for", async (tes
   }
 });
 
+test("of two tabs of a conversation, the one in which something is said does what it takes", async (test) => {
+  const server = await Server.start(test);
+  const first = await openPlayground(test, server);
+  await say(first, "Draw a red circle");
+  await see(log(first).getByText("answered: Drew a red circle"));
+  const second = await first.context().newPage();
+  await second.goto(first.url());
+  await see(log(second).getByText("answered: Drew a red circle"));
+  await until("both offer their tools", async () => {
+    const [client] = await server.get<{ connections: number }[]>("clients");
+    return client?.connections === 2;
+  });
+  const tabs = { first, second };
+  // The time that each tab tells is the name of the tab.
+  for (const [name, tab] of Object.entries(tabs)) await tab.evaluate((name) => (Date.prototype.toISOString = () => name), name);
+  for (let round = 0; round < 4; round += 1) {
+    for (const [name, tab] of Object.entries(tabs)) {
+      await until("the turn before is over", async () => (await tab.getByRole("button", { name: "Send" }).count()) === 1);
+      await say(tab, "What time is it here?");
+      await see(log(tab).getByText(new RegExp(`local_time answered: It is .+\\(${name}\\)`)).nth(round));
+    }
+  }
+});
+
 test("a reload shows the same conversation, and so does another tab", async (test) => {
   const server = await Server.start(test);
   const page = await openPlayground(test, server);

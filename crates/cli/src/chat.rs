@@ -29,7 +29,7 @@ use std::pin::pin;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use handback_client::{Api, CancellationToken};
+use handback_client::{Api, CancellationToken, ClientTools};
 use handback_wire::session::{Model, Session};
 use tokio::sync::watch;
 
@@ -154,7 +154,11 @@ pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<()> {
     let resumed = find_session(&api, &args).await?;
     let client = find_client(&args, resumed.as_ref())?;
     let chat = Chat { args, api, client, resumed, message };
-    if chat.args.attach.is_empty() { chat.talk(&mut signals, None).await } else { chat.with_tools(&mut signals).await }
+    if chat.args.attach.is_empty() {
+        chat.talk(&mut signals, None, None).await
+    } else {
+        chat.with_tools(&mut signals).await
+    }
 }
 
 /// A chat that is about to begin.
@@ -179,7 +183,7 @@ impl Chat {
                 ready = attached::ready(&mut link) => ready?,
                 _ = signals.next() => return Err(Interrupted("stopped before it began").into()),
             }
-            self.talk(signals, Some(link)).await
+            self.talk(signals, Some(tools.clone()), Some(link)).await
         };
         let ended = tokio::select! {
             ended = chat => ended,
@@ -193,12 +197,17 @@ impl Chat {
         }
     }
 
-    async fn talk(self, signals: &mut Signals, link: Option<watch::Receiver<Link>>) -> anyhow::Result<()> {
+    async fn talk(
+        self,
+        signals: &mut Signals,
+        tools: Option<ClientTools>,
+        link: Option<watch::Receiver<Link>>,
+    ) -> anyhow::Result<()> {
         let args = self.args;
         let approval = args.approval();
         let screen = Screen::new(io::stderr().is_terminal() && !args.no_color, !args.json);
         let setting = Setting { client: self.client, model: args.model, agent: args.agent };
-        let mut conversation = Conversation::start(self.api, setting, self.resumed, screen, approval).await?;
+        let mut conversation = Conversation::start(self.api, tools, setting, self.resumed, screen, approval).await?;
         let Some(message) = self.message else {
             return interactive::run(&mut conversation, signals, link).await;
         };

@@ -85,7 +85,10 @@ impl Client {
         loop {
             // One that was made although the answer was lost is empty, and does no harm.
             let error = match self.api.create_session(&request).await {
-                Ok(session) => return Ok(SessionHandle::new(self.api.clone(), session, lease)),
+                Ok(session) => {
+                    let tools = (!without_tools).then(|| self.tools.clone());
+                    return Ok(SessionHandle::new(self.api.clone(), session, tools, lease));
+                }
                 Err(error) => error,
             };
             if let Err(error) = patience.after(error).await {

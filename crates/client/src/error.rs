@@ -69,8 +69,8 @@ pub enum Error {
         /// What happened, and what it said on standard error.
         reason: String,
     },
-    /// A turn ended early: its last message, whose `info.error` says why.
-    #[error("{}", .0.info.error.as_ref().map_or("the turn ended early", |error| error.reason()))]
+    /// A turn ended with an error, or stopped before its end: its last message, whose `info.error` says why if it is known.
+    #[error("{}", .0.info.error.as_ref().map_or("the turn has stopped before its end", |error| error.reason()))]
     TurnFailed(Box<MessageWithParts>),
     /// A turn is over, and nothing answers what was said.
     #[error("{reason}")]

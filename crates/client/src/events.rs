@@ -72,7 +72,12 @@ impl Listener {
     async fn next(mut self) -> (Result<Notice, Error>, Option<Self>) {
         loop {
             match self.advance().await {
-                Ok(Some(event)) => return (Ok(Notice::Event(Box::new(event))), Some(self)),
+                Ok(Some(event)) => {
+                    if matches!(event, Event::Connected {}) {
+                        self.reconnect.connected();
+                    }
+                    return (Ok(Notice::Event(Box::new(event))), Some(self));
+                }
                 Ok(None) => {}
                 Err(error) => {
                     self.reader = None;
@@ -90,7 +95,6 @@ impl Listener {
         let Some(reader) = &mut self.reader else {
             sleep(self.delay).await;
             let response = self.api.open_events().await?;
-            self.reconnect.connected();
             self.reader = Some(EventReader::new(response.bytes_stream(), SILENCE));
             return Ok(None);
         };

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::backoff::Backoff;
 use crate::error::Error;
 
-/// A connection that held for this long was a good one, and the delays start over.
-const STEADY: Duration = Duration::from_secs(10);
 /// At most this long a server that asks for patience is left alone.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -16,7 +12,6 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Reconnect {
     backoff: Backoff,
-    connected_at: Option<Instant>,
     ever_connected: bool,
     /// How many tries may fail in a row.
     most: Option<u32>,
@@ -26,12 +21,12 @@ pub(crate) struct Reconnect {
 impl Reconnect {
     /// `most`: how many tries may fail in a row; without it, any number.
     pub(crate) fn new(backoff: Backoff, most: Option<u32>) -> Self {
-        Self { backoff, connected_at: None, ever_connected: false, most, failed: 0 }
+        Self { backoff, ever_connected: false, most, failed: 0 }
     }
 
-    /// The connection is open.
+    /// The connection is open, and the server has said so on it: the delays and the count of failures start over.
     pub(crate) fn connected(&mut self) {
-        self.connected_at = Some(Instant::now());
+        self.backoff.reset();
         self.ever_connected = true;
         self.failed = 0;
     }
@@ -39,9 +34,6 @@ impl Reconnect {
     /// The delay before the next try; `None` if no try mends it (the server does not accept the credentials, has refused
     /// the very first connection, or has closed for good), or too many have failed.
     pub(crate) fn delay_after(&mut self, error: &Error) -> Option<Duration> {
-        if self.connected_at.take().is_some_and(|connected_at| connected_at.elapsed() >= STEADY) {
-            self.backoff.reset();
-        }
         let is_final = error.is_denied() || matches!(error, Error::Closed { .. });
         if is_final || !(error.is_transient() || self.ever_connected) || self.most == Some(self.failed) {
             return None;
@@ -49,5 +41,29 @@ impl Reconnect {
         self.failed += 1;
         let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
         Some(self.backoff.next(fastrand::f64()).max(patience))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost() -> Error {
+        Error::Interrupted { url: "http://127.0.0.1:1".to_owned(), reason: "lost".to_owned() }
+    }
+
+    #[test]
+    fn delays_start_over_after_a_connection_that_was_open_however_briefly() {
+        let mut reconnect = Reconnect::new(Backoff::new(Duration::from_secs(8), Duration::from_secs(64)), Some(3));
+        let mut delays =
+            |count: usize| -> Vec<_> { (0..count).map(|_| reconnect.delay_after(&lost()).unwrap()).collect() };
+        let is_about = |delay: Duration, full: u64| (full / 2..=full).contains(&delay.as_secs());
+        assert!(delays(3).into_iter().zip([8, 16, 32]).all(|(delay, full)| is_about(delay, full)));
+        assert!(reconnect.delay_after(&lost()).is_none(), "too many have failed");
+        for _ in 0..10 {
+            reconnect.connected();
+            // A server that takes a connection and closes it at once is not asked without a pause.
+            assert!(is_about(reconnect.delay_after(&lost()).unwrap(), 8));
+        }
     }
 }

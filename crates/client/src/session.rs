@@ -15,6 +15,7 @@ use handback_wire::session::{MessageWithParts, Prompt, Session};
 use crate::api::Api;
 use crate::client::ToolsLease;
 use crate::error::Error;
+use crate::tools::ClientTools;
 
 pub use self::ask::Ask;
 pub use self::turn::{Turn, TurnEvent};
@@ -23,7 +24,15 @@ impl Api {
     /// Says something in a session, and tells what comes of it. [`SessionHandle::stream`] does the same; this is for
     /// whoever has nothing but a session's id.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
-        Turn::new(self, session, prompt.into())
+        Turn::new(self, session, prompt.into(), None)
+    }
+}
+
+impl ClientTools {
+    /// Says something in a session of this client, and tells what comes of it: as [`Api::turn`], but it is said when the
+    /// server has the tools, and their calls run here rather than by another process that is the same client.
+    pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
+        Turn::new(self.api(), session, prompt.into(), Some(self.clone()))
     }
 }
 
@@ -32,13 +41,15 @@ impl Api {
 pub struct SessionHandle {
     api: Api,
     session: Session,
-    /// The tools, if they were connected for sessions.
-    tools: Option<ToolsLease>,
+    /// The tools that the model may call.
+    tools: Option<ClientTools>,
+    /// If the tools were connected for sessions.
+    lease: Option<ToolsLease>,
 }
 
 impl SessionHandle {
-    pub(crate) fn new(api: Api, session: Session, tools: Option<ToolsLease>) -> Self {
-        Self { api, session, tools }
+    pub(crate) fn new(api: Api, session: Session, tools: Option<ClientTools>, lease: Option<ToolsLease>) -> Self {
+        Self { api, session, tools, lease }
     }
 
     /// The session as it was when it was started.
@@ -60,7 +71,10 @@ impl SessionHandle {
 
     /// Says something, and tells what comes of it as it comes.
     pub fn stream(&self, prompt: impl Into<Prompt>) -> Turn {
-        self.api.turn(&self.session.id, prompt)
+        match &self.tools {
+            Some(tools) => tools.turn(&self.session.id, prompt),
+            None => self.api.turn(&self.session.id, prompt),
+        }
     }
 
     /// Stops the turn that is under way, if there is one, and returns when it is over.
@@ -74,8 +88,8 @@ impl SessionHandle {
     /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
     /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
     pub async fn close(self) {
-        if let Some(tools) = self.tools {
-            tools.end().await;
+        if let Some(lease) = self.lease {
+            lease.end().await;
         }
     }
 }

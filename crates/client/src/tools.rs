@@ -120,6 +120,8 @@ struct Shared {
     offered: Mutex<Offered>,
     runs: Mutex<Runs>,
     state: watch::Sender<State>,
+    /// The name of the connection. A newer one of the same name takes over from an older that the server still believes in.
+    connection: Mutex<String>,
 }
 
 /// What is offered, and where.
@@ -178,6 +180,7 @@ impl ClientTools {
             offered: Mutex::default(),
             runs: Mutex::default(),
             state: watch::Sender::new(State::Closed(None)),
+            connection: Mutex::default(),
         };
         let inner = Inner { shared: Arc::new(shared), running: Mutex::new(None), tasks: TaskTracker::new() };
         Self { inner: Arc::new(inner) }
@@ -188,9 +191,21 @@ impl ClientTools {
         &self.inner.shared.client_id
     }
 
+    pub(crate) fn api(&self) -> &Api {
+        &self.inner.shared.api
+    }
+
     /// How the connection stands, and whenever that changes.
     pub fn state(&self) -> watch::Receiver<State> {
         self.inner.shared.state.subscribe()
+    }
+
+    /// The name of the connection, from [`connect`](Self::connect) to [`disconnect`](Self::disconnect). A prompt that says
+    /// it has its calls run here as long as this connection is there, and not by another process that is the same client.
+    /// It may change when a connection is lost.
+    pub fn connection(&self) -> Option<String> {
+        let running = self.inner.running();
+        running.as_ref().and_then(Running::commands).map(|_| self.inner.shared.connection_name())
     }
 
     /// Offers a tool, in place of an earlier one of the same name. Returns when the server has confirmed it; before
@@ -251,6 +266,19 @@ impl ClientTools {
             Ok(State::Open) => Ok(()),
             Ok(state) => Err(self.inner.shared.why_closed(state)),
             Err(_) => Err(self.inner.shared.disconnected()),
+        }
+    }
+
+    /// Registers all tools once more: the server may have been restarted, and the connection not know of it yet. Returns
+    /// when the server has confirmed them; at once, if there is to be no connection.
+    ///
+    /// # Errors
+    /// What the server has against them; [`Error::Closed`] when the client is disconnected meanwhile.
+    pub async fn confirm(&self) -> Result<(), Error> {
+        let commands = self.inner.running().as_ref().and_then(Running::commands);
+        match commands {
+            Some(commands) => self.change(commands, Change::Confirm).await,
+            None => Ok(()),
         }
     }
 
@@ -384,6 +412,16 @@ impl Shared {
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connection_name(&self) -> String {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on the connection has a name that no other had.
+    fn rename_connection(&self) {
+        let name = format!("{:032x}", fastrand::u128(..));
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     fn full_id(&self, name: &str) -> String {

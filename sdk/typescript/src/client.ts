@@ -5,11 +5,11 @@ import { HandbackError } from "./error.js";
 import { EventFeed } from "./feed.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
-import type { ConnectionState } from "./tools/events.js";
 import type { ClientToolsManager } from "./tools/manager.js";
 import type { ClientToolsOptions } from "./tools/options.js";
-import { pause } from "./tools/time.js";
-import type { Readiness } from "./turn.js";
+import { after, follow } from "./tools/time.js";
+import type { TurnTools } from "./turn.js";
+import { unlessAborted } from "./waiting.js";
 import type { CreateSession, Session } from "./wire.js";
 
 /** Where the server is, who this is, and how its tools are connected. */
@@ -86,8 +86,8 @@ export class HandbackClient {
       this.#sessions.delete(handle);
       if (usesTools) await this.#releaseTools();
     };
-    const ready: Readiness = usesTools ? (signal, patience) => this.#toolsReady(signal, patience) : async () => undefined;
-    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, ready, onClosed });
+    const tools: TurnTools = { connection: () => this.clientTools.connection, ready: (wait) => this.#toolsReady(wait) };
+    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, tools, onClosed });
     this.#sessions.add(handle);
     return handle;
   };
@@ -117,18 +117,23 @@ export class HandbackClient {
   }
 
   /** After a restart of the server, say, a model must not be asked before it can be offered the tools again. */
-  async #toolsReady(signal: AbortSignal, patience: number): Promise<void> {
-    const isSettled = (state: ConnectionState) => state === "open" || state === "closed";
-    if (isSettled(this.clientTools.state)) return;
-    const settled = new AbortController();
-    const stopListening = this.clientTools.on("state", ({ state }) => isSettled(state) && settled.abort());
-    await pause(patience, settled.signal, signal);
-    stopListening();
-    signal.throwIfAborted();
-    if (settled.signal.aborted) return;
-    const cause = this.clientTools.error;
-    const reason = cause?.message ?? "there is no connection";
-    throw new HandbackError("interrupted", `nothing was said, as the tools cannot be called: ${reason}`, { cause });
+  async #toolsReady({ signal, patience, isServerInDoubt }: Parameters<TurnTools["ready"]>[0]): Promise<void> {
+    const tools = this.clientTools;
+    if (tools.state === "open" && !isServerInDoubt) return;
+    const { controller, release } = follow(signal);
+    const callOff = after(patience, () => controller.abort());
+    try {
+      await unlessAborted(tools.confirm(), controller.signal);
+    } catch (cause) {
+      signal.throwIfAborted();
+      // It was disconnected, or refused for good: whoever prompts all the same does without the tools.
+      if (tools.state === "closed") return;
+      const reason = (controller.signal.aborted ? tools.error?.message : String(cause)) ?? "there is no connection";
+      throw new HandbackError("interrupted", `the tools cannot be called: ${reason}`, { cause: tools.error ?? cause });
+    } finally {
+      callOff();
+      release();
+    }
   }
 
   async #releaseTools(): Promise<void> {

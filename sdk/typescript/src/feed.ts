@@ -10,8 +10,6 @@ import type { Event } from "./wire.js";
 
 /** The delays between tries to connect, in ms: they double from the first to the longest. */
 const DELAYS = { first: 500, longest: 15_000 };
-/** A connection that held for this long was a good one: the delays start over. */
-const STEADY = 10_000;
 /** A connection that is silent for this long is dead: the server says something every 30 s. */
 const SILENCE = 90_000;
 
@@ -25,11 +23,18 @@ export type Notice =
 
 export type Listener = (notice: Notice) => void;
 
+interface Connection {
+  readonly stop: AbortController;
+  /** Starts over whenever the server says that it listens. */
+  readonly backoff: Backoff;
+  isOpen: boolean;
+}
+
 /** The stream of events. It is open while somebody listens. */
 export class EventFeed {
   readonly #http: Http;
   readonly #listeners = new Set<Listener>();
-  #connection: { stop: AbortController; isOpen: boolean } | undefined;
+  #connection: Connection | undefined;
 
   constructor(http: Http) {
     this.#http = http;
@@ -41,7 +46,8 @@ export class EventFeed {
     const told: Listener = (notice) => listener(notice);
     this.#listeners.add(told);
     if (!this.#connection) {
-      this.#connection = { stop: new AbortController(), isOpen: false };
+      const backoff = new Backoff(DELAYS.first, DELAYS.longest);
+      this.#connection = { stop: new AbortController(), backoff, isOpen: false };
       void this.#run(this.#connection);
     } else if (this.#connection.isOpen) {
       told({ type: "connected" });
@@ -61,11 +67,9 @@ export class EventFeed {
     for (const listener of [...this.#listeners]) listener(notice);
   }
 
-  async #run(connection: { stop: AbortController; isOpen: boolean }): Promise<void> {
+  async #run(connection: Connection): Promise<void> {
     const { signal } = connection.stop;
-    const backoff = new Backoff(DELAYS.first, DELAYS.longest);
     while (!signal.aborted) {
-      const began = performance.now();
       try {
         await this.#read(connection);
       } catch (error) {
@@ -77,14 +81,13 @@ export class EventFeed {
           return;
         }
         this.#tell({ type: "lost", error });
-        if (performance.now() - began >= STEADY) backoff.reset();
-        await pause(delayAfter(error, backoff), signal);
+        await pause(delayAfter(error, connection.backoff), signal);
       }
     }
   }
 
   /** Reads one connection to its end, which is always an error. */
-  async #read(connection: { stop: AbortController; isOpen: boolean }): Promise<never> {
+  async #read(connection: Connection): Promise<never> {
     // A signal of its own: an open stream listens to it as long as it exists.
     const { controller, release } = follow(connection.stop.signal);
     const { signal } = controller;
@@ -95,6 +98,7 @@ export class EventFeed {
         const event = decode(data);
         if (event?.type === "server.connected") {
           connection.isOpen = true;
+          connection.backoff.reset();
           this.#tell({ type: "connected" });
         } else if (event) {
           this.#tell({ type: "event", event });

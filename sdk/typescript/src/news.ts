@@ -33,7 +33,7 @@ export interface Ask {
 /** What a turn tells while it goes on. */
 export type TurnNews = Piece | ({ type: "permission" } & Ask);
 
-/** The turn ended with an error: the provider failed, somebody aborted it, the server was stopped, … */
+/** The turn ended with an error: the provider failed, somebody aborted it, the server was stopped, … Or it has no end. */
 export class TurnFailed extends HandbackError {
   override readonly name = "TurnFailed";
   /** The last message, as far as it came. */
@@ -41,7 +41,8 @@ export class TurnFailed extends HandbackError {
 
   constructor(answer: Answer) {
     const { error } = answer.info;
-    super("failed", error?.data.message || error?.name || "the turn failed", { code: error?.name, details: error?.data });
+    const reason = error?.data.message || error?.name || "the turn has stopped before its end";
+    super("failed", reason, { code: error?.name, details: error?.data });
     this.answer = answer;
   }
 }

@@ -5,7 +5,7 @@ import { HandbackError } from "./error.js";
 import type { EventFeed } from "./feed.js";
 import type { Http } from "./http.js";
 import type { Answer, Ask, ReplyOptions, TurnNews } from "./news.js";
-import { type Readiness, Turn } from "./turn.js";
+import { Turn, type TurnTools } from "./turn.js";
 import { TurnQueue } from "./turn-queue.js";
 import { LinkedSignal, unlessAborted } from "./waiting.js";
 import type { Model, Permission, PromptPart, Reply, Session } from "./wire.js";
@@ -54,8 +54,8 @@ export interface SessionSettings {
   feed: EventFeed;
   clientID: string;
   session: Session;
-  /** Waits until the tools that it needs can be called. */
-  ready: Readiness;
+  /** The tools that its turns may call. */
+  tools: TurnTools;
   /** Called once, when it is closed and its turns are over. */
   onClosed: () => Promise<void>;
 }
@@ -159,7 +159,7 @@ export class SessionHandle {
   }
 
   #newTurn(input: PromptInput, options: TurnOptions, tell: (news: TurnNews) => void): Turn {
-    const { http, feed, clientID, ready } = this.#settings;
+    const { http, feed, clientID } = this.#settings;
     const { agent, system, tools, patience = PATIENCE } = options;
     const parts: PromptPart[] = typeof input === "string" ? [{ type: "text", text: input }] : input;
     const prompt = {
@@ -170,7 +170,8 @@ export class SessionHandle {
       ...(system !== undefined && { system }),
       ...(tools !== undefined && { tools }),
     };
-    return new Turn({ http, feed, clientID, sessionID: this.session.id, prompt, patience, ready, tell });
+    const settings = { http, feed, clientID, sessionID: this.session.id, prompt, patience, tell };
+    return new Turn({ ...settings, tools: this.#settings.tools });
   }
 }
 

@@ -18,10 +18,21 @@ const QUIET = 15_000;
 const LOOK_AGAIN = 1_000;
 /** How long an abort waits for the server before it leaves the turn to itself; in ms. */
 const STOP_TIMEOUT = 5_000;
+/** How long a turn may stand still without an end in a session that is idle: somebody else may take it up; in ms. */
+const STOPPED = 5_000;
 /** So many of the newest messages are read: more than a turn has. */
 const NEWEST_MESSAGES = "256";
 
-export type Readiness = (signal: AbortSignal, patience: number) => Promise<void>;
+/** The tools of the client that prompts, as far as a turn is concerned. */
+export interface TurnTools {
+  /** The connection over which they are called; the calls of the turn come there. */
+  connection(): string | undefined;
+  /**
+   * Resolves when they can be called, once the server has confirmed them anew if it may be another one than before;
+   * rejects when the patience is over.
+   */
+  ready(wait: { signal: AbortSignal; patience: number; isServerInDoubt: boolean }): Promise<void>;
+}
 
 export interface TurnSettings {
   http: Http;
@@ -32,8 +43,7 @@ export interface TurnSettings {
   prompt: Prompt & { messageID: string };
   /** How long a lost server is waited for; in ms. */
   patience: number;
-  /** Resolves when the tools can be called that the session needs; rejects when the patience is over. */
-  ready: Readiness;
+  tools: TurnTools;
   tell: (news: TurnNews) => void;
 }
 
@@ -45,9 +55,15 @@ export class Turn {
   /** The asks that were told: each comes in more than one event. */
   readonly #asks = new Set<string>();
   #saying: Promise<void> | undefined;
+  /** Whether a try to say it was made: it may have been heard. */
+  #mayBeSaid = false;
+  /** Whether the server was lost since the turn began: another process may be in its place, which knows no tools. */
+  #isServerInDoubt = false;
   #isConnected = false;
   #missedEvents = false;
   #mustLook = false;
+  /** Since when the session is idle although the turn has not ended. */
+  #stoppedAt: number | undefined;
   #lost: { since: number; error: HandbackError } | undefined;
   #failure: { error: unknown } | undefined;
 
@@ -80,7 +96,6 @@ export class Turn {
       this.#ended.signal.throwIfAborted();
       if (this.#failure) throw this.#failure.error;
       if (this.#isConnected && !this.#saying) {
-        await this.#settings.ready(this.#ended.signal, this.#settings.patience);
         // Only now: whatever comes of it will be heard.
         this.#saying = this.#say();
         await this.#saying;
@@ -109,6 +124,7 @@ export class Turn {
         break;
       case "lost":
         this.#isConnected = false;
+        this.#isServerInDoubt = true;
         this.#transcript.loseTrack();
         this.#lost ??= { since: performance.now(), error: notice.error };
         break;
@@ -154,19 +170,24 @@ export class Turn {
     }
   }
 
-  /** Says it, once: the server refuses an id that it has, so that a try whose answer was lost does no harm. */
+  /**
+   * Says it, once: the server refuses an id that it has, so that a try whose answer was lost does no harm. Each try waits
+   * for the tools: a server that was restarted in between would ask the model without them.
+   */
   async #say(): Promise<void> {
-    const { http, sessionID, prompt } = this.#settings;
-    let mayBeSaid = false;
+    const { http, sessionID, prompt, patience, tools } = this.#settings;
     await this.#persist(async () => {
+      await tools.ready({ signal: this.#ended.signal, patience, isServerInDoubt: this.#isServerInDoubt });
+      const isRepeated = this.#mayBeSaid;
+      this.#mayBeSaid = true;
+      const connection = tools.connection();
+      const body = { ...prompt, ...(connection !== undefined && { connection }) };
       try {
-        await http.request("POST", ["session", sessionID, "prompt_async"], { body: prompt });
+        await http.request("POST", ["session", sessionID, "prompt_async"], { body });
       } catch (error) {
+        this.#isServerInDoubt = true;
         if (!(error instanceof HandbackError)) throw error;
-        if (!mayBeSaid || error.status !== 409) {
-          mayBeSaid = true;
-          throw error;
-        }
+        if (!isRepeated || error.status !== 409) throw error;
         if (await this.#isSaid()) return;
         // An earlier try is being taken just now, or too many prompts wait.
         throw new HandbackError("interrupted", error.message, { cause: error });
@@ -195,10 +216,18 @@ export class Turn {
     this.#transcript.read(messages).forEach(tell);
     asks.forEach((ask) => this.#ask(ask));
     const last = messages.filter(({ info }) => this.#transcript.isAnswer(info)).at(-1);
-    const isBusy = status[sessionID]?.type === "busy";
-    if (isBusy && !(last && isLast(last))) return undefined;
+    if (last && isLast(last)) return toAnswer(last);
+    if (status[sessionID]?.type === "busy") {
+      this.#stoppedAt = undefined;
+      return undefined;
+    }
+    this.#stoppedAt ??= performance.now();
+    if (performance.now() - this.#stoppedAt < Math.min(STOPPED, this.#settings.patience)) {
+      this.#mustLook = true;
+      return undefined;
+    }
     if (!last) throw new HandbackError("unexpected", "nothing has answered, and the session is idle");
-    return { ...last, text: last.parts.map((part) => (part.type === "text" ? part.text : "")).join("") };
+    throw new TurnFailed(toAnswer(last));
   }
 
   #messages(): Promise<MessageWithParts[]> {
@@ -239,7 +268,7 @@ export class Turn {
 
   /** Stops the turn on the server. One that cannot be reached is left alone: its turn goes on without this client. */
   async #stop(): Promise<void> {
-    if (!this.#saying) return;
+    if (!this.#saying || !this.#mayBeSaid) return;
     const { http, sessionID } = this.#settings;
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(), STOP_TIMEOUT);
@@ -253,6 +282,10 @@ export class Turn {
       clearTimeout(timer);
     }
   }
+}
+
+function toAnswer(message: MessageWithParts): Answer {
+  return { ...message, text: message.parts.map((part) => (part.type === "text" ? part.text : "")).join("") };
 }
 
 /** Whether no other message of the turn follows: one with calls in it has another after it, unless it failed. */

@@ -964,6 +964,11 @@ export interface components {
             agent?: string | null;
             /** @description The client that says it. The header `x-handback-client` does the same. */
             clientID?: string | null;
+            /**
+             * @description The client's connection that it comes from: calls of the turn are offered there first. The header
+             *     `x-handback-connection` does the same.
+             */
+            connection?: string | null;
             /** @description The id of the user's message; made when absent. */
             messageID?: string | null;
             model?: components["schemas"]["Model"] | null;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use handback_client::Api;
+use handback_client::{Api, ClientTools};
 use handback_wire::session::{CreateSession, MessageWithParts, Model, Prompt, Session, Tokens};
 
 use super::layout::{Ink, usage};
@@ -33,6 +33,8 @@ pub(super) enum Said {
 /// A session, and those who talk in it.
 pub(super) struct Conversation {
     pub(super) api: Api,
+    /// The tools that are offered here.
+    tools: Option<ClientTools>,
     pub(super) setting: Setting,
     pub(super) session: Session,
     /// Whether something is in the session, or was before.
@@ -46,6 +48,7 @@ impl Conversation {
     /// A conversation in a session, or in a new one.
     pub(super) async fn start(
         api: Api,
+        tools: Option<ClientTools>,
         setting: Setting,
         resumed: Option<Session>,
         screen: Screen,
@@ -56,7 +59,7 @@ impl Conversation {
             Some(session) => session,
             None => create(&api, &setting).await?,
         };
-        Ok(Self { api, setting, session, is_used, screen, lines: Lines::of_terminal(), approval })
+        Ok(Self { api, tools, setting, session, is_used, screen, lines: Lines::of_terminal(), approval })
     }
 
     /// Goes on in a new session.
@@ -86,6 +89,10 @@ impl Conversation {
             ..Prompt::from(text)
         };
         self.is_used = true;
+        let events = match &self.tools {
+            Some(tools) => tools.turn(&self.session.id, prompt),
+            None => self.api.turn(&self.session.id, prompt),
+        };
         let client = self.session.client_id.as_deref().or(self.setting.client.as_deref());
         let mut turn = Turn {
             api: &self.api,
@@ -94,7 +101,7 @@ impl Conversation {
             lines: &mut self.lines,
             approval: self.approval,
             pieces: Pieces::new(client),
-            events: self.api.turn(&self.session.id, prompt),
+            events,
             questions: VecDeque::new(),
             tokens: Tokens::default(),
         };

@@ -83,9 +83,9 @@ impl Transcript {
         self.answers.iter().any(|answer| answer.id == message)
     }
 
-    /// The last message that answers, as it was last told.
-    pub(super) fn last(&self) -> Option<&Message> {
-        self.answers.last()
+    /// Whether a message is the last of those that answer.
+    pub(super) fn is_last(&self, message: &str) -> bool {
+        self.answers.last().is_some_and(|answer| answer.id == message)
     }
 
     /// What all the answers cost together. The numbers are what a provider claims: they saturate.

@@ -7,19 +7,19 @@ mod driver;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
 use handback_wire::session::{MessageWithParts, Part, Prompt, Tokens};
+use tokio_util::sync::CancellationToken;
 
 use self::driver::Driver;
 use super::ask::Ask;
 use crate::api::Api;
 use crate::error::Error;
 use crate::patience::Patience;
+use crate::tools::ClientTools;
 
 /// What happens in a turn.
 #[derive(Debug, Clone)]
@@ -77,13 +77,13 @@ pub struct Turn {
     events: BoxStream<'static, Result<TurnEvent, Error>>,
     api: Api,
     session: String,
-    aborted: Arc<AtomicBool>,
+    aborted: CancellationToken,
 }
 
 impl Turn {
-    pub(super) fn new(api: &Api, session: &str, prompt: Prompt) -> Self {
-        let aborted = Arc::new(AtomicBool::new(false));
-        let driver = Driver::new(api.clone(), session.to_owned(), prompt, Arc::clone(&aborted));
+    pub(super) fn new(api: &Api, session: &str, prompt: Prompt, tools: Option<ClientTools>) -> Self {
+        let aborted = CancellationToken::new();
+        let driver = Driver::new(api.clone(), session.to_owned(), prompt, tools, aborted.clone());
         let events = stream::try_unfold(Some(driver), async |driver| match driver {
             Some(driver) => driver.next().await,
             None => Ok(None),
@@ -95,7 +95,8 @@ impl Turn {
     ///
     /// # Errors
     /// [`Error::Refused`] if it could not be said or the session is gone, [`Error::NoAnswer`] if the turn is over and
-    /// nothing answers, [`Error::GivenUp`] after a minute without the server. It is the last item then.
+    /// nothing answers, [`Error::TurnFailed`] if it has stopped before its end and nobody says why, [`Error::GivenUp`]
+    /// after a minute without the server. It is the last item then.
     pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         self.events.next().await
     }
@@ -103,7 +104,7 @@ impl Turn {
     /// Waits for the last message, and passes over all that comes before it: asks are left to others.
     ///
     /// # Errors
-    /// As [`Turn::next`], and [`Error::TurnFailed`], with that message, if the turn ended early.
+    /// As [`Turn::next`], and [`Error::TurnFailed`], with that message, if the turn ended with an error.
     pub async fn finish(mut self) -> Result<MessageWithParts, Error> {
         while let Some(event) = self.next().await {
             if let TurnEvent::Done { message, .. } = event? {
@@ -119,7 +120,7 @@ impl Turn {
     /// # Errors
     /// [`Error::Refused`] if the session is gone, [`Error::GivenUp`] after a minute without the server.
     pub async fn abort(&mut self) -> Result<(), Error> {
-        self.aborted.store(true, Ordering::Relaxed);
+        self.aborted.cancel();
         abort(&self.api, &self.session).await
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Change {
     Unregister(String),
     /// Offer all tools in this session as well.
     Join(Option<String>),
+    /// Register all tools once more.
+    Confirm,
 }
 
 /// A change, and where to say that the server has confirmed or refused it.
@@ -52,7 +54,6 @@ pub(super) struct Link {
     speaker: watch::Sender<Option<Speaker>>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    name: String,
     last_event_id: Option<String>,
     reconnect: Reconnect,
 }
@@ -66,11 +67,11 @@ impl Link {
     ) -> Self {
         let speaker = watch::Sender::new(Speaker::without_connection(&shared));
         let (first, longest) = shared.options.reconnect;
+        shared.rename_connection();
         Self {
             calls: Calls::new(Arc::clone(&shared), speaker.subscribe()),
             reconnect: Reconnect::new(Backoff::new(first, longest), shared.options.max_reconnect_attempts),
             command: None,
-            name: random_name(),
             last_event_id: None,
             shared,
             commands,
@@ -90,7 +91,7 @@ impl Link {
             if matches!(lost, Error::Superseded { .. }) {
                 // Nobody else has this name: it was an older try of ours, which the network delivered late. Under
                 // another name that cannot happen again, and whoever took over does no harm.
-                self.name = random_name();
+                self.shared.rename_connection();
             }
             let Some(retry_in) = self.reconnect.delay_after(&lost) else {
                 self.calls.stop().await;
@@ -109,8 +110,9 @@ impl Link {
     /// Opens a connection and runs the calls that come on it, until it is lost (an error) or this client stops.
     async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
+        let name = shared.connection_name();
         let opened = {
-            let opening = Connection::open(&shared, &self.name, self.last_event_id.as_deref(), &self.tasks);
+            let opening = Connection::open(&shared, &name, self.last_event_id.as_deref(), &self.tasks);
             let mut opening = pin!(opening);
             tokio::select! {
                 opened = &mut opening => Ok(opened?),
@@ -181,6 +183,7 @@ impl Link {
                 // Two may have asked for the same one.
                 Change::Join(session) if offered.sessions.contains(&session) => {}
                 Change::Join(session) => offered.sessions.push(session),
+                Change::Confirm => {}
             }
         }
         // Whoever asked may have gone.
@@ -191,7 +194,8 @@ impl Link {
     /// Ends the calls, and tells the server that this connection will not return.
     async fn leave(&mut self) -> Result<(), Error> {
         self.calls.stop().await;
-        let request = DisconnectRequest { client_id: self.shared.client_id.clone(), connection: self.name.clone() };
+        let (client_id, connection) = (self.shared.client_id.clone(), self.shared.connection_name());
+        let request = DisconnectRequest { client_id, connection };
         match timeout(GOODBYE, self.shared.api.disconnect(&request)).await {
             Ok(Ok(_done)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the goodbye failed; the server keeps the tools for the grace"),
@@ -215,7 +219,7 @@ async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
     }
 }
 
-/// Registers everything that is offered, after a connection is opened.
+/// Registers everything that is offered.
 fn register_all(shared: &Shared, speaker: &Speaker) -> Asking {
     let (tools, sessions) = {
         let offered = shared.offered();
@@ -241,17 +245,18 @@ fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions
 
 /// Asks the server for a change.
 fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
-    let mut offered = shared.offered();
     match change {
         Change::Register(tool) => {
+            let mut offered = shared.offered();
             // A call of it may come before the answer does.
             offered.proposed = Some(tool.clone());
             register(shared, speaker, vec![shared.definition(tool)], offered.sessions.clone())
         }
         Change::Join(session) => {
-            let tools = offered.tools.iter().map(|tool| shared.definition(tool)).collect();
+            let tools = shared.offered().tools.iter().map(|tool| shared.definition(tool)).collect();
             register(shared, speaker, tools, vec![session.clone()])
         }
+        Change::Confirm => register_all(shared, speaker),
         Change::Unregister(name) => {
             let (client_id, tool_ids) = (shared.client_id.clone(), Some(vec![shared.full_id(name)]));
             let speaker = speaker.clone();
@@ -259,9 +264,4 @@ fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
             async move { speaker.unregister(&request).await }.boxed()
         }
     }
-}
-
-/// A newer connection of the same name takes over from an older that the server still believes in.
-fn random_name() -> String {
-    format!("{:032x}", fastrand::u128(..))
 }

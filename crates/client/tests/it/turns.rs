@@ -1,6 +1,8 @@
 //! Turns: what is said is said once, and what comes of it is told once, whatever happens to the connection.
 
+mod ends;
 mod server;
+mod tools;
 
 use handback_client::{Api, Error, Turn, TurnEvent};
 use serde_json::{Value, json};
@@ -349,14 +351,6 @@ async fn a_session_that_is_gone_answers_nothing() {
                       "time": {"created": 1, "updated": 2}});
     said.tell("session.deleted", &json!({"sessionID": "ses_1", "info": info}));
     assert_eq!(rest(&mut said.turn).await, ["error: the session was deleted", "end"]);
-}
-
-#[tokio::test]
-async fn a_turn_that_nothing_answers_is_an_error() {
-    let mut said = Said::begin().await;
-    said.server.world().is_busy = false;
-    said.tell("session.idle", &json!({"sessionID": "ses_1"}));
-    assert_eq!(rest(&mut said.turn).await, ["error: nothing has answered", "end"]);
 }
 
 #[tokio::test(start_paused = true)]

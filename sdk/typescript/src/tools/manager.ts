@@ -65,6 +65,23 @@ export class ClientToolsManager {
     return this.#state.error;
   }
 
+  /**
+   * The name of the connection, from `connect` to `disconnect`. A prompt that says it has its calls run here as long as
+   * this connection is there, and not in another tab of the same client. It may change when a connection is lost.
+   */
+  get connection(): string | undefined {
+    return this.#stay?.leaving ? undefined : this.#stay?.connection;
+  }
+
+  /**
+   * What a request of another library sends with a prompt, so that it has the tools of this client and its calls run here:
+   * `new DefaultChatTransport({ api, headers: () => manager.headers() })`. Ask for them each time.
+   */
+  headers(): Record<string, string> {
+    const { clientID, connection } = this;
+    return { "x-handback-client": clientID, ...(connection !== undefined && { "x-handback-connection": connection }) };
+  }
+
   /** Calls `listener` with what happens to the connection (`state`) or to calls (`call`). Gives a way to stop that. */
   on<Name extends keyof ManagerEvents>(name: Name, listener: (event: ManagerEvents[Name]) => void): () => void {
     return this.#listeners.add(name, listener);
@@ -108,6 +125,14 @@ export class ClientToolsManager {
     const offered = this.#registrations.offerIn(sessionID);
     stay?.begin();
     await offered;
+  }
+
+  /**
+   * Registers all tools once more: the server may have been restarted, and the connection not know of it yet. Resolves
+   * when the server has confirmed them, at once if there is to be no connection.
+   */
+  async confirm(): Promise<void> {
+    if (this.#stay && !this.#stay.leaving) await this.#registrations.confirm();
   }
 
   /**

@@ -5,9 +5,6 @@ import { HandbackError } from "../error.js";
 import type { Credentials } from "./credentials.js";
 import { delayAfter } from "./retry.js";
 
-/** A connection that held for so long was a good one, and the delays start over; in ms. */
-const STEADY = 10_000;
-
 /** The connections of a client, one after the other. */
 export class Reconnect {
   readonly #backoff: Backoff;
@@ -15,7 +12,6 @@ export class Reconnect {
   readonly #credentials: Credentials;
   /** How many tries in a row have failed. */
   #failures = 0;
-  #openedAt: number | undefined;
   #wasOpen = false;
 
   constructor(delays: { first: number; longest: number }, maxAttempts: number, credentials: Credentials) {
@@ -24,25 +20,21 @@ export class Reconnect {
     this.#credentials = credentials;
   }
 
-  /** Whether this failure is the first one after a good connection. */
+  /** Whether this failure is the first one after a connection that was open. */
   get isFirstFailure(): boolean {
     return this.#failures === 1;
   }
 
-  /** The connection is open. */
+  /** The connection is open and the server has confirmed the tools: the delays and the count of failures start over. */
   opened(): void {
-    this.#openedAt = performance.now();
+    this.#backoff.reset();
+    this.#failures = 0;
     this.#wasOpen = true;
     this.#credentials.accepted();
   }
 
   /** The delay before the next try, in ms; `undefined` if no try mends it. */
   delayAfter(error: Error): number | undefined {
-    if (this.#openedAt !== undefined && performance.now() - this.#openedAt >= STEADY) {
-      this.#backoff.reset();
-      this.#failures = 0;
-    }
-    this.#openedAt = undefined;
     this.#failures += 1;
     if (this.#failures > this.#maxAttempts || !this.#mayPass(error)) return undefined;
     return delayAfter(error, this.#backoff);

@@ -84,6 +84,13 @@ export class Registrations {
     });
   }
 
+  /** Registers all tools again, in its turn; resolves when the server has confirmed them. */
+  confirm(): Promise<void> {
+    return this.#queue(async (signal) => {
+      for (const scope of this.#scopes) await this.#post([...this.#tools.values()], scope, signal);
+    });
+  }
+
   /** Registers all tools again, on a new connection. What fails is the connection's to try again. */
   async restore(signal: AbortSignal): Promise<void> {
     for (const scope of this.#scopes) await this.#register([...this.#tools.values()], scope, signal);

@@ -52,6 +52,11 @@ export class Stay {
     });
   }
 
+  /** The name of its connection. */
+  get connection(): string {
+    return this.#parts.address.connection;
+  }
+
   begin(): void {
     const stopListening = listenToPage({
       awake: () => {

@@ -3,3 +3,4 @@
 import "./example.js";
 import "./connection.js";
 import "./delivery.js";
+import "./prompting.js";

@@ -1,15 +1,40 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
+import type { TestContext } from "node:test";
 
 import { EventFeed, type Notice } from "../../src/feed.js";
 import { Http } from "../../src/http.js";
 import { FakeTime } from "../support/fake-time.js";
 import { test } from "../support/patience.js";
 
+const CONNECTED = 'data: {"type":"server.connected","properties":{}}\n\n';
+
+/** When a stream is opened that a server ends at once, after it has sent this; in ms. */
+async function openings(context: TestContext, sent: string, count: number): Promise<number[]> {
+  const time = new FakeTime(context);
+  context.mock.method(Math, "random", () => 1);
+  const opened: number[] = [];
+  const fetch = async () => {
+    opened.push(performance.now());
+    return new Response(sent, { headers: { "content-type": "text/event-stream" } });
+  };
+  const unsubscribe = new EventFeed(new Http({ baseUrl: "http://127.0.0.1:1", fetch })).subscribe(() => undefined);
+  while (opened.length < count) await time.pass(500);
+  unsubscribe();
+  return opened;
+}
+
+test("a stream on which the server spoke is opened again after the first delay", async (context) => {
+  assert.deepEqual(await openings(context, CONNECTED, 5), [0, 500, 1000, 1500, 2000]);
+});
+
+test("a stream that ends before the server has spoken is opened again later and later", async (context) => {
+  assert.deepEqual(await openings(context, "", 5), [0, 500, 1500, 3500, 7500]);
+});
+
 test("a stream that is opened again and again leaves nothing behind", async (context) => {
   const time = new FakeTime(context);
-  const connected = 'data: {"type":"server.connected","properties":{}}\n\n';
-  const fetch = async () => new Response(connected, { headers: { "content-type": "text/event-stream" } });
+  const fetch = async () => new Response(CONNECTED, { headers: { "content-type": "text/event-stream" } });
   const http = new Http({ baseUrl: "http://127.0.0.1:1", fetch });
   const open = context.mock.method(http, "open");
   const told: Notice["type"][] = [];

@@ -118,14 +118,20 @@ for (const [code, reason] of [
   });
 }
 
-test("a superseded socket comes back under another name", async (context) => {
+test("a superseded socket comes back under another name, which is what prompts say from then on", async (context) => {
   const { server, manager } = await setUp(context);
+  const client = { "x-handback-client": "laptop" };
+  assert.deepEqual([manager.connection, manager.headers()], [undefined, client]);
   await manager.connect();
+  const first = manager.connection;
   server.sockets.all[0]?.close(4009, "superseded");
   await server.sockets.count("another socket", 2);
   const names = server.asked.all.filter(({ what }) => what === "UPGRADE").map(({ query }) => query.get("connection"));
   assert.equal(new Set(names).size, 2, String(names));
+  assert.deepEqual([first, manager.connection], names);
+  assert.deepEqual(manager.headers(), { ...client, "x-handback-connection": names[1] });
   await manager.disconnect();
+  assert.deepEqual([manager.connection, manager.headers()], [undefined, client]);
   const goodbye = await server.asked.until("the goodbye", ({ what }) => what === "POST disconnect");
   assert.deepEqual(goodbye.body, { clientID: manager.clientID, connection: names[1] });
 });

@@ -1,14 +1,13 @@
 //! What makes a turn go on: says what is to be said, listens, and reads from the server what listening does not tell.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use handback_wire::event::Event;
 use handback_wire::session::{Message, MessageWithParts, Permission, Prompt, Status};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{TurnEvent, abort};
 use crate::api::Api;
@@ -17,11 +16,14 @@ use crate::events::{Events, Notice};
 use crate::patience::PATIENCE;
 use crate::session::ask::Ask;
 use crate::session::transcript::Transcript;
+use crate::tools::{ClientTools, State};
 
 /// When nothing was heard for this long, the server is asked whether the turn is still under way.
 const QUIET: Duration = Duration::from_secs(15);
 /// A request that failed is made again after this long, or when the server asks for it.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a turn may stand still without an end in a session that is idle: somebody else may take it up.
+const STOPPED: Duration = Duration::from_secs(5);
 /// So many of the newest messages are read: more than a turn has, and the older ones were told as they came.
 const NEWEST_MESSAGES: usize = 256;
 
@@ -29,7 +31,9 @@ pub(super) struct Driver {
     api: Api,
     session: String,
     prompt: Prompt,
-    aborted: Arc<AtomicBool>,
+    /// The tools of the client that says it.
+    tools: Option<ClientTools>,
+    aborted: CancellationToken,
     events: Events,
     is_connected: bool,
     is_said: bool,
@@ -42,6 +46,8 @@ pub(super) struct Driver {
     /// When the server is asked, unless something happens before.
     ask_at: Instant,
     lost_since: Option<Instant>,
+    /// Since when the session is idle although the turn has not ended.
+    stopped_since: Option<Instant>,
     transcript: Transcript,
     /// The asks that were told and are open: each comes in more than one event.
     asks: HashSet<String>,
@@ -51,7 +57,13 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(api: Api, session: String, mut prompt: Prompt, aborted: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(
+        api: Api,
+        session: String,
+        mut prompt: Prompt,
+        tools: Option<ClientTools>,
+        aborted: CancellationToken,
+    ) -> Self {
         // Known beforehand: by it a prompt that is repeated is not said twice, and its answers are found.
         let id = prompt.message_id.get_or_insert_with(|| format!("msg_{:032x}", fastrand::u128(..))).clone();
         Self {
@@ -59,6 +71,7 @@ impl Driver {
             api,
             session,
             prompt,
+            tools,
             aborted,
             is_connected: false,
             is_said: false,
@@ -67,6 +80,7 @@ impl Driver {
             has_missed: false,
             ask_at: Instant::now(),
             lost_since: None,
+            stopped_since: None,
             transcript: Transcript::new(id),
             asks: HashSet::new(),
             ready: VecDeque::new(),
@@ -165,18 +179,25 @@ impl Driver {
 
     /// Says it, once, however often it is tried.
     async fn say(&mut self) -> Result<(), Error> {
-        if self.aborted.load(Ordering::Relaxed) {
-            self.is_over = true;
-            return Ok(());
+        tokio::select! {
+            biased;
+            () = self.aborted.cancelled() => {
+                self.is_over = true;
+                return Ok(());
+            }
+            ready = tools_ready(self.tools.clone(), self.lost_since) => ready?,
         }
-        let said = match self.api.prompt_async(&self.session, &self.prompt).await {
-            // The id is taken, or too many prompts wait: the messages tell which.
-            Err(error) if self.may_be_said && error.status() == Some(409) => match self.is_kept().await {
+        let connection = self.prompt.connection.clone().or_else(|| self.tools.as_ref()?.connection());
+        let prompt = Prompt { connection, ..self.prompt.clone() };
+        let said = match self.api.prompt_async(&self.session, &prompt).await {
+            // The id is taken, by this prompt or one of the same id before it; or too many wait. The messages tell which.
+            Err(error) if error.status() == Some(409) => match self.is_kept().await {
                 Ok(true) => {
                     self.is_behind = true;
                     Ok(())
                 }
-                Ok(false) => return self.lost(error.to_string(), RETRY),
+                Ok(false) if self.may_be_said => return self.lost(error.to_string(), RETRY),
+                Ok(false) => Err(error),
                 Err(error) => Err(error),
             },
             said => said,
@@ -185,7 +206,7 @@ impl Driver {
         self.is_said = self.unless_lost(said)?.is_some();
         if self.is_said {
             self.ask_at = Instant::now() + QUIET;
-            if self.aborted.load(Ordering::Relaxed) {
+            if self.aborted.is_cancelled() {
                 // It came too early for the server to stop anything.
                 abort(&self.api, &self.session).await?;
             }
@@ -207,24 +228,39 @@ impl Driver {
         let Some(messages) = self.unless_lost(messages)? else { return Ok(()) };
         self.found();
         self.ready.extend(self.transcript.read(&messages));
-        let is_busy = status.get(&self.session) == Some(&Status::Busy);
-        let last = self.transcript.last().map(|last| last.id.clone());
-        let answer = messages.into_iter().find(|message| Some(&message.info.id) == last.as_ref());
+        let answer = messages.into_iter().rfind(|message| self.transcript.is_answer(&message.info.id)).map(Box::new);
         match answer {
             // Other prompts may wait, so that the session stays busy.
-            Some(message) if !is_busy || is_last(&message) => {
+            Some(message) if is_last(&message) => {
                 let tokens = self.transcript.tokens();
-                self.ready.push_back(TurnEvent::Done { message: Box::new(message), tokens });
+                self.ready.push_back(TurnEvent::Done { message, tokens });
                 self.is_over = true;
                 Ok(())
             }
-            Some(message) => {
-                self.has_missed &= message.info.time.completed.is_none();
+            answer if status.get(&self.session) == Some(&Status::Busy) => {
+                self.stopped_since = None;
+                // A message that is being written may not be kept yet.
+                let is_written = |message: &MessageWithParts| {
+                    message.info.time.completed.is_none() || !self.transcript.is_last(&message.info.id)
+                };
+                self.has_missed &= answer.is_none_or(|message| is_written(&message));
                 Ok(())
             }
-            None if is_busy => Ok(()),
-            None => Err(Error::NoAnswer { reason: "nothing has answered".to_owned() }),
+            answer => self.stopped(answer),
         }
+    }
+
+    /// The session is idle, and the turn has not ended: it is given up if that stays so.
+    fn stopped(&mut self, answer: Option<Box<MessageWithParts>>) -> Result<(), Error> {
+        if self.stopped_since.get_or_insert_with(Instant::now).elapsed() < STOPPED {
+            self.is_behind = true;
+            self.ask_at = Instant::now() + RETRY;
+            return Ok(());
+        }
+        Err(match answer {
+            Some(message) => Error::TurnFailed(message),
+            None => Error::NoAnswer { reason: "nothing has answered".to_owned() },
+        })
     }
 
     /// A call asks to be allowed, maybe one of another turn.
@@ -278,4 +314,20 @@ impl Driver {
 fn is_last(message: &MessageWithParts) -> bool {
     let info = &message.info;
     info.time.completed.is_some() && (info.error.is_some() || !message.parts.iter().any(|part| part.kind == "tool"))
+}
+
+/// Waits until the tools can be called. If the server was lost, it may be another process, which knows no tools: then it
+/// has to confirm them anew.
+async fn tools_ready(tools: Option<ClientTools>, lost_since: Option<Instant>) -> Result<(), Error> {
+    let Some(tools) = tools else { return Ok(()) };
+    if lost_since.is_none() && tools.state().borrow().is_open() {
+        return Ok(());
+    }
+    match timeout(PATIENCE, tools.confirm()).await {
+        Ok(Ok(())) => Ok(()),
+        // It was disconnected, or refused for good: whoever prompts all the same does without the tools.
+        Ok(Err(_)) if matches!(*tools.state().borrow(), State::Closed(_)) => Ok(()),
+        Ok(Err(error)) => Err(error),
+        Err(_elapsed) => Err(Error::GivenUp { reason: "the tools cannot be called".to_owned(), after: PATIENCE }),
+    }
 }

@@ -1,11 +1,11 @@
 //! A server whose sessions do what the test says: it takes prompts as the real one does, and the test tells the events.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -25,6 +25,15 @@ pub(super) enum Taking {
     Refused(u16),
     /// It is kept, and whoever sent it learns nothing of that.
     Unanswered,
+    /// It is not kept: the server is restarted just then. It knows no tools any more, and these streams are cut.
+    Restarted(Cut),
+}
+
+/// Which streams are cut: those of events, and those of calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) events: bool,
+    pub(super) calls: bool,
 }
 
 /// What the server has, as requests show it.
@@ -37,6 +46,24 @@ pub(super) struct World {
     pub(super) taking: VecDeque<Taking>,
     /// So many times nobody learns whether the session is busy.
     pub(super) unavailable: u32,
+    /// So many registrations fail.
+    pub(super) unregistered: u32,
+    tools: usize,
+    /// Of each prompt that was taken: its connection, and how many tools there were.
+    pub(super) taken: Vec<(Option<String>, usize)>,
+    event_streams: Vec<UnboundedSender<io::Result<Bytes>>>,
+    call_streams: Vec<UnboundedSender<io::Result<Bytes>>>,
+}
+
+impl World {
+    fn restart(&mut self, cut: Cut) {
+        self.tools = 0;
+        let events = if cut.events { std::mem::take(&mut self.event_streams) } else { Vec::new() };
+        let calls = if cut.calls { std::mem::take(&mut self.call_streams) } else { Vec::new() };
+        for stream in events.into_iter().chain(calls) {
+            stream.send(Err(io::Error::other("cut"))).ok();
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -44,6 +71,8 @@ struct Shared {
     world: Arc<Mutex<World>>,
     listeners: UnboundedSender<Listener>,
     requests: UnboundedSender<String>,
+    looks: UnboundedSender<()>,
+    connections: UnboundedSender<String>,
 }
 
 /// A listener to all events.
@@ -71,6 +100,10 @@ pub(super) struct Server {
     listeners: UnboundedReceiver<Listener>,
     /// All that is asked to be done: prompts with their ids, answers to asks, aborts.
     requests: UnboundedReceiver<String>,
+    /// Each time that the messages are read.
+    pub(super) looks: UnboundedReceiver<()>,
+    /// The names of the connections that clients open for their tools.
+    pub(super) connections: UnboundedReceiver<String>,
     _server: JoinSet<io::Result<()>>,
 }
 
@@ -78,10 +111,21 @@ impl Server {
     pub(super) async fn start() -> Self {
         let (listeners_sender, listeners) = unbounded_channel();
         let (requests_sender, requests) = unbounded_channel();
+        let (looks_sender, looks) = unbounded_channel();
+        let (connections_sender, connections) = unbounded_channel();
         let world: Arc<Mutex<World>> = Arc::default();
-        let shared = Shared { world: Arc::clone(&world), listeners: listeners_sender, requests: requests_sender };
+        let shared = Shared {
+            world: Arc::clone(&world),
+            listeners: listeners_sender,
+            requests: requests_sender,
+            looks: looks_sender,
+            connections: connections_sender,
+        };
         let app = axum::Router::new()
             .route("/event", get(event))
+            .route("/client-tools/pending/{client}", get(pending))
+            .route("/client-tools/register", post(register))
+            .route("/client-tools/disconnect", post(async || r#"{"success":true}"#))
             .route("/session/{id}/prompt_async", post(prompt))
             .route("/session/status", get(status))
             .route("/session/{id}/message", get(messages))
@@ -93,7 +137,7 @@ impl Server {
         let api = Api::new(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await });
-        Self { api, world, listeners, requests, _server: server }
+        Self { api, world, listeners, requests, looks, connections, _server: server }
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
@@ -111,6 +155,19 @@ impl Server {
         next(&mut self.requests).await
     }
 
+    /// The next request, while whoever listens meanwhile is told that it does.
+    pub(super) async fn request_of(&mut self, listeners: &mut Vec<Listener>) -> String {
+        loop {
+            tokio::select! {
+                request = next(&mut self.requests) => return request,
+                listener = next(&mut self.listeners) => {
+                    listener.tell("server.connected", &json!({}));
+                    listeners.push(listener);
+                }
+            }
+        }
+    }
+
     /// What was asked for and not seen by the test yet.
     pub(super) fn unseen_requests(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.requests.try_recv().ok()).collect()
@@ -119,7 +176,30 @@ impl Server {
 
 async fn event(State(shared): State<Shared>) -> Response {
     let (sender, receiver) = unbounded_channel();
+    shared.world.lock().unwrap().event_streams.push(sender.clone());
     shared.listeners.send(Listener(sender)).ok();
+    events(receiver)
+}
+
+async fn pending(State(shared): State<Shared>, Query(query): Query<HashMap<String, String>>) -> Response {
+    let (sender, receiver) = unbounded_channel();
+    shared.world.lock().unwrap().call_streams.push(sender);
+    shared.connections.send(query["connection"].clone()).ok();
+    events(receiver)
+}
+
+async fn register(State(shared): State<Shared>, body: String) -> Response {
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let mut world = shared.world.lock().unwrap();
+    if world.unregistered > 0 {
+        world.unregistered -= 1;
+        return refusal(503, "not now");
+    }
+    world.tools = body["tools"].as_array().unwrap().len();
+    json!({"registered": []}).to_string().into_response()
+}
+
+fn events(receiver: UnboundedReceiver<io::Result<Bytes>>) -> Response {
     let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
 }
@@ -132,17 +212,25 @@ fn refusal(status: u16, message: &str) -> Response {
 async fn prompt(State(shared): State<Shared>, Path(session): Path<String>, body: String) -> Response {
     let body: Value = serde_json::from_str(&body).unwrap();
     let (id, text) = (body["messageID"].as_str().unwrap().to_owned(), &body["parts"][0]["text"]);
-    shared.requests.send(format!("{session} prompt {id} {text}")).ok();
     let mut world = shared.world.lock().unwrap();
+    // Whoever hears of it sees the world after it.
+    shared.requests.send(format!("{session} prompt {id} {text}")).ok();
     let taking = world.taking.pop_front();
-    if let Some(Taking::Refused(status)) = taking {
-        return refusal(status, "not now");
+    match taking {
+        Some(Taking::Refused(status)) => return refusal(status, "not now"),
+        Some(Taking::Restarted(cut)) => {
+            world.restart(cut);
+            return refusal(503, "not now");
+        }
+        Some(Taking::Unanswered) | None => {}
     }
     if world.messages.iter().any(|message| message["info"]["id"] == *id) {
         return refusal(409, "there is such a message");
     }
     let info = json!({"id": id, "sessionID": session, "role": "user", "time": {"created": 1}, "agent": "default"});
     world.messages.push(json!({"info": info, "parts": []}));
+    let said = (body["connection"].as_str().map(str::to_owned), world.tools);
+    world.taken.push(said);
     world.is_busy = true;
     match taking {
         Some(_) => refusal(503, "not now"),
@@ -161,6 +249,7 @@ async fn status(State(shared): State<Shared>) -> Response {
 }
 
 async fn messages(State(shared): State<Shared>) -> String {
+    shared.looks.send(()).ok();
     json!(shared.world.lock().unwrap().messages).to_string()
 }
 

@@ -1,0 +1,159 @@
+// What a prompt comes to, however the answer stands on the server and whatever is lost on the way.
+
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+
+import { HandbackError, TurnFailed } from "../../src/node.js";
+import { test, within } from "../support/patience.js";
+import { type Step, World } from "./world.js";
+
+/** A message of an answer can stand so. The first three are an end of the turn. */
+const STEPS: Record<string, Step> = {
+  said: { isComplete: true, text: "said" },
+  silent: { isComplete: true },
+  failed: { isComplete: true, text: "half", error: "the provider is gone" },
+  called: { isComplete: true, calls: true },
+  "called and said": { isComplete: true, text: "let me see", calls: true },
+  begun: { isComplete: false },
+  "half said": { isComplete: false, text: "half" },
+  calling: { isComplete: false, calls: true },
+};
+const ENDS = ["said", "silent", "failed"];
+const GOES_ON = ["called", "called and said"];
+
+/** All answers of up to three messages of which each but the last has calls, so that another follows; and none at all. */
+const SHAPES: string[][] = [
+  [],
+  ...Object.keys(STEPS).flatMap((last) => [
+    [last],
+    ...GOES_ON.map((first) => [first, last]),
+    ...GOES_ON.map((first) => [first, "called", last]),
+  ]),
+];
+
+const stepsOf = (shape: string[]) => shape.map((name) => STEPS[name] ?? assert.fail(name));
+
+/** What a prompt comes to: its text, or the error. */
+async function promptIn(world: World, test: TestContext): Promise<string> {
+  const session = await world.client(test).startSession({ tools: false });
+  // Nobody waits for long for a turn that nobody takes up.
+  const end = session.prompt("hello", { patience: 1 }).then(
+    ({ text }) => `text: ${text}`,
+    (error: unknown) => {
+      if (error instanceof TurnFailed) return `failed: ${error.message}: ${error.answer.text}`;
+      return `${error instanceof HandbackError ? error.kind : "bug"}: ${String(error)}`;
+    },
+  );
+  return end;
+}
+
+function expected(shape: string[]): string {
+  const last = shape.at(-1);
+  if (last === undefined) return "unexpected: HandbackError: nothing has answered, and the session is idle";
+  if (last === "failed") return "failed: the provider is gone: half";
+  const text = STEPS[last]?.text ?? "";
+  return ENDS.includes(last) ? `text: ${text}` : `failed: the turn has stopped before its end: ${text}`;
+}
+
+test("in a session that is idle, only an answer that ended resolves", async (test) => {
+  const came = SHAPES.map(async (shape) => {
+    const world = new World();
+    Object.assign(world, { isBusy: false, steps: stepsOf(shape) });
+    const end = promptIn(world, test);
+    await world.taken.count("it is said", 1);
+    world.tell("session.idle", { sessionID: "ses_1" });
+    return [shape, await within(shape.join(", "), end)];
+  });
+  assert.deepEqual(await Promise.all(came), SHAPES.map((shape) => [shape, expected(shape)]));
+});
+
+test("in a session that is busy, an answer that has not ended is waited for", async (test) => {
+  const unended = SHAPES.filter((shape) => !ENDS.includes(shape.at(-1) ?? ""));
+  const came = unended.map(async (shape) => {
+    const world = new World();
+    world.steps = stepsOf(shape);
+    const end = promptIn(world, test);
+    await world.taken.count("it is said", 1);
+    // Of the turn before this one, say: it is a reason to look, and no more.
+    world.tell("session.idle", { sessionID: "ses_1" });
+    await world.asked.until("it is looked at", ({ what }) => what === "message");
+    world.steps = [...stepsOf(shape).map((step) => ({ ...step, isComplete: true, calls: true })), { isComplete: true, text: "the end" }];
+    world.tell("session.idle", { sessionID: "ses_1" });
+    return within(shape.join(", "), end);
+  });
+  assert.deepEqual(await Promise.all(came), unended.map(() => "text: the end"));
+});
+
+test("a turn that stands still in an idle session is waited for, as somebody may take it up", async (test) => {
+  const world = new World();
+  Object.assign(world, { isBusy: false, steps: stepsOf(["called", "half said"]) });
+  const session = await world.client(test).startSession({ tools: false });
+  const answering = session.prompt("hello");
+  await world.taken.count("it is said", 1);
+  world.tell("session.idle", { sessionID: "ses_1" });
+  await world.asked.until("it is looked at again", () => world.asked.all.filter(({ what }) => what === "message").length >= 2);
+  world.steps = stepsOf(["called", "said"]);
+  assert.equal((await within("the answer", answering)).text, "said");
+});
+
+/** Of which connections the client hears that they are lost. */
+const LOSSES = {
+  "of which nothing is heard": /^$/,
+  "of which the events alone tell": /event/,
+  "of which the tools' connection alone tells": /pending/,
+  "of which all connections tell": /./,
+};
+
+for (const [name, cut] of Object.entries(LOSSES)) {
+  test(`after a restart ${name}, a prompt is repeated when the server has the tools again`, async (test) => {
+    const world = new World();
+    const client = world.client(test);
+    await client.clientTools.register("greet", { description: "Greets" }, () => "Hello!");
+    const session = await client.startSession();
+    world.fail("prompt_async", () => world.restart(cut));
+    // The server is not quite there yet when it is asked first.
+    world.fail("register");
+    world.steps = stepsOf(["said"]);
+    world.isBusy = false;
+    const answering = session.prompt("hello");
+    const { tools } = await world.taken.until("it is said", () => true);
+    assert.equal(tools, 1, "it was said before the tools were there");
+    world.tell("session.idle", { sessionID: "ses_1" });
+    assert.equal((await within("the answer", answering)).text, "said");
+  });
+}
+
+test("a prompt names the connection that the tools are called on, and tools that are not connected have none", async (test) => {
+  const world = new World();
+  Object.assign(world, { isBusy: false, steps: stepsOf(["said"]) });
+  const client = world.client(test);
+  const said = async (tools: boolean) => {
+    const session = await client.startSession({ tools });
+    const answering = session.prompt("hello");
+    await world.taken.count("it is said", world.taken.all.length + 1);
+    world.tell("session.idle", { sessionID: "ses_1" });
+    await within("the answer", answering);
+    return world.asked.all.filter(({ what }) => what === "prompt_async").at(-1)?.body?.["connection"];
+  };
+  assert.equal(await said(false), undefined);
+  const named = await said(true);
+  const opened = world.asked.all.find(({ what }) => what === "pending");
+  assert.deepEqual([named, client.clientTools.connection], [opened?.query.get("connection"), named]);
+  assert.match(String(named), /^[0-9a-f]{32}$/);
+});
+
+test("a prompt that is given up while it waits for the tools stops nobody else's turn", async (test) => {
+  const world = new World();
+  const client = world.client(test);
+  await client.clientTools.register("greet", { description: "Greets" }, () => "Hello!");
+  const session = await client.startSession();
+  for (let count = 0; count < 1000; count += 1) world.fail("pending");
+  world.restart(/pending/);
+  const stop = new AbortController();
+  const answering = session.prompt("hello", { signal: stop.signal });
+  await world.asked.until("it listens", ({ what }) => what === "event");
+  stop.abort(new Error("not any more"));
+  await assert.rejects(answering, new Error("not any more"));
+  const asked = world.asked.all.map(({ what }) => what);
+  assert.deepEqual([asked.includes("prompt_async"), asked.includes("abort")], [false, false]);
+});
