@@ -119,7 +119,7 @@ fn weight_of(event: &Event) -> usize {
         // It follows `Requested` at once, and holds on to the same.
         Event::Executing(_) => 0,
         Event::Finished(call) => weight::of_call(call),
-        Event::Registered(_, tools) | Event::Unregistered(_, tools) => {
+        Event::Registered(_, _, tools) | Event::Unregistered(_, _, tools) => {
             tools.iter().map(|tool| 64 + tool.as_str().len()).sum()
         }
         Event::Asked(ask) | Event::Answered(ask, _) => weight::of_head(&ask.call),
