@@ -159,13 +159,14 @@ impl Maker {
             _ => json!(text),
         };
         for _ in 0..self.below(60) {
+            // Moved, not copied as `json!` would.
             input = match self.below(3) {
-                0 => json!({ "a": input, "b": 1 }),
-                1 => json!({ "a": input }),
-                _ => json!([input, 2]),
+                0 => Value::from_iter([("a", input), ("b", json!(1))]),
+                1 => Value::from_iter([("a", input)]),
+                _ => Value::Array(vec![input, json!(2)]),
             };
         }
-        json!({ "a": input })
+        Value::from_iter([("a", input)])
     }
 }
 
