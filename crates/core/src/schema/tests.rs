@@ -153,7 +153,7 @@ fn work_is_counted_wherever_it_hides() {
         (names, json!({ "x": 1 })),
         (embedded, json!({ "a": 1 })),
         (r#"{"properties":{"t":{"pattern":"[ab]*a[ab]{900}c"}}}"#.to_owned(), json!({ "t": text })),
-        (r#"{"properties":{"t":{"pattern":"^(?=(a|b)*c)\1"}}}"#.to_owned(), json!({ "t": text })),
+        (r#"{"properties":{"t":{"pattern":"^(?=(a|b)*c)\\1"}}}"#.to_owned(), json!({ "t": text })),
         (
             json!({ "properties": { "t": { "items": { "enum": (0..9_000).collect::<Vec<_>>() } } } }).to_string(),
             json!({ "t": many }),
