@@ -128,6 +128,9 @@ fn defaults() {
         "limits.replay = 256",
         "limits.schemaBytes = 65536",
         "limits.schemaDepth = 32",
+        "limits.sessionBytes = 34359738368",
+        "limits.sessionBytesPerClient = 4294967296",
+        "limits.sessionsPerClient = 100000",
         "limits.sessionsPerTool = 10000",
         "limits.stallTimeout = 10000",
         "limits.steps = 50",
@@ -268,7 +271,8 @@ fn unknown_keys() {
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
              clients, connectionsPerClient, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, headerTimeout, bodyTimeout, stallTimeout, \
-             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, steps, \
+             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, \
+             sessionsPerClient, sessionBytesPerClient, sessionBytes, steps, \
              queuedPrompts, repeatedCalls, toolOutput",
         ),
     ];
@@ -347,6 +351,9 @@ fn zero_is_taken_only_where_it_means_something() {
         "limits.executePerMinute",
         "limits.largestGrace",
         "limits.queuedPrompts",
+        "limits.sessionBytes",
+        "limits.sessionBytesPerClient",
+        "limits.sessionsPerClient",
     ];
     for row in Place::new().load().rows().iter().filter(|row| row.value.parse::<u64>().is_ok()) {
         let place = Place::new().toml(&format!("{} = 0", row.key));
