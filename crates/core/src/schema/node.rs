@@ -39,6 +39,9 @@ impl Node {
 /// Subschemas by name, in order.
 pub(super) type Named = Box<[(Box<str>, NodeId)]>;
 
+/// Names of properties.
+pub(super) type Names = Box<[Box<str>]>;
+
 /// What a keyword says, or several that belong together.
 #[derive(Debug)]
 pub(super) enum Keyword {
@@ -70,8 +73,8 @@ pub(super) enum Keyword {
     },
     MinProperties(u64),
     MaxProperties(u64),
-    Required(Box<[Box<str>]>),
-    DependentRequired(Box<[(Box<str>, Box<[Box<str>]>)]>),
+    Required(Names),
+    DependentRequired(Box<[(Box<str>, Names)]>),
     DependentSchemas(Named),
     PropertyNames(NodeId),
     /// `properties`, `patternProperties` and `additionalProperties`.

@@ -72,7 +72,7 @@ impl Divisor {
         let (digits, divisor) = (u128::from(number.digits), u128::from(self.digits));
         let shift = number.exponent - self.exponent;
         match u32::try_from(shift) {
-            Ok(shift) => digits % divisor * ten_to(shift, divisor) % divisor == 0,
+            Ok(shift) => (digits % divisor * ten_to(shift, divisor)).is_multiple_of(divisor),
             // More zeros than the number has digits.
             Err(_) if shift < -19 => digits == 0,
             Err(_) => digits.is_multiple_of(divisor * 10u128.pow(shift.unsigned_abs())),
