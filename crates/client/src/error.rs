@@ -138,7 +138,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Superseded { .. } => true,
-            Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..),
+            Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..=506 | 508..),
             Self::InvalidUrl { .. }
             | Self::InvalidToken
             | Self::Closed { .. }

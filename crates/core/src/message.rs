@@ -119,6 +119,9 @@ impl Message {
     }
 }
 
+/// What the result of a call begins with whose turn broke off before it was over.
+pub(crate) const UNFINISHED: &str = "Not finished: ";
+
 /// Who speaks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Role {
@@ -257,6 +260,12 @@ impl Part {
     /// Whether it is a tool call.
     pub fn is_call(&self) -> bool {
         matches!(self.body, PartBody::Tool(_))
+    }
+
+    /// Whether it is a call that came to an end before its turn did, well or badly.
+    pub fn is_completed_call(&self) -> bool {
+        let PartBody::Tool(ToolPart { state: ToolState::Done { result, .. }, .. }) = &self.body else { return false };
+        !matches!(result, ToolResult::Failed(reason) if reason.starts_with(UNFINISHED))
     }
 
     /// Whether it is a call that is the page's to run.

@@ -44,7 +44,9 @@ export class HandbackError extends Error {
 
   /** Whether the same request may succeed later. */
   get transient(): boolean {
-    if (this.kind === "refused") return [408, 425, 429].includes(this.status ?? 0) || (this.status ?? 0) >= 500;
+    const status = this.status ?? 0;
+    // 507: a quota is used up, and stays so until something is deleted.
+    if (this.kind === "refused") return [408, 425, 429].includes(status) || (status >= 500 && status !== 507);
     return this.kind === "unreachable" || this.kind === "interrupted";
   }
 

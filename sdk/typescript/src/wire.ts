@@ -196,6 +196,12 @@ export interface components {
              */
             clientID: string | null;
             /**
+             * @description The client's connection that it comes from: calls of the turn are offered there first. The header
+             *     `x-handback-connection` does the same.
+             * @default null
+             */
+            connection: string | null;
+            /**
              * @description The chat, which is a session.
              * @default
              */
@@ -267,6 +273,8 @@ export interface components {
         };
         /** @description `POST /auth/client-token`. */
         ClientTokenRequest: {
+            /** @description Agents that the token may name besides those that are open to all clients. */
+            agents?: string[];
             /** @description The client that the token speaks for. */
             clientID: string;
             /** @description The one session that the token is good for; all of the client's when absent. */

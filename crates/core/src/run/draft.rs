@@ -12,7 +12,8 @@ use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
 use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
-    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
+    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, UNFINISHED,
+    Usage,
 };
 use crate::model::ModelEvent;
 use crate::sessions::Sessions;
@@ -320,7 +321,7 @@ impl Draft {
                 ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
             let reason = error.as_ref().map_or("The turn ended", TurnError::message);
-            let result = ToolResult::Failed(format!("Not finished: {reason}"));
+            let result = ToolResult::Failed(format!("{UNFINISHED}{reason}"));
             self.over(Over { place, input, start, result });
         }
         if error.is_none() {

@@ -81,12 +81,12 @@ pub(super) enum Again {
     Followed(Vec<Arc<Message>>, Feed),
     /// Its turn ended by itself, with these answers; none if nobody has answered it.
     Ended(Vec<Arc<Message>>),
-    /// Its turn broke off before it made any calls.
+    /// Its turn broke off before any call of it was completed.
     Failed,
 }
 
-/// A user's message comes again. If its turn broke off after it had made calls, it goes on from there: nothing that was
-/// done is done again.
+/// A user's message comes again. If its turn broke off after a call of it was completed, it goes on from there: nothing
+/// that was done is done again.
 pub(super) async fn again(
     sessions: &Sessions,
     session: &Arc<Session>,
@@ -104,7 +104,9 @@ pub(super) async fn again(
     let feed = match sessions.feed_of(&session.id, id) {
         Some(feed) => feed,
         None if !broke_off => return Ok(Again::Ended(told)),
-        None if told.iter().all(|answer| answer.failed_without_calls()) => return Ok(Again::Failed),
+        None if !told.iter().flat_map(|answer| &answer.parts).any(|part| part.is_completed_call()) => {
+            return Ok(Again::Failed);
+        }
         None => {
             let prompted = match sessions.try_again(session, &user, audience.clone()) {
                 // Somebody else was quicker.

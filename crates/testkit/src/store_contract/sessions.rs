@@ -164,7 +164,7 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
 /// Nothing is skipped or repeated, whatever the size of a page, and although sessions come and go.
 pub async fn sessions_are_paged_through_while_others_are_made(store: Arc<dyn Store>) {
     let of = |number: u64, updated| {
-        let client = (number % 2 == 0).then(|| client_id("desk"));
+        let client = number.is_multiple_of(2).then(|| client_id("desk"));
         Session { client, updated: Time(updated), agent: Some("chef".into()), ..session(&format!("ses_{number:02}")) }
     };
     for number in 0..20 {

@@ -106,6 +106,7 @@ const STATUSES: Record<string, number> = {
   RATE_LIMITED: 429,
   INTERNAL_ERROR: 500,
   UNAVAILABLE: 503,
+  INSUFFICIENT_STORAGE: 507,
 };
 
 function refusal(requestID: string, answer: Record<string, unknown>): HandbackError {

@@ -223,8 +223,12 @@ async fn execute(
         (Some(Seen::Event(seen)), Some(_)) => seen.saturating_add(1),
         (Some(Seen::Event(_)), None) => return Err(Problem::invalid(format!("run {id} was not started yet"))),
         (Some(Seen::Nothing), Some(_)) => 0,
-        (Some(Seen::Nothing) | None, _) => {
-            start(&app, &principal, &headers, &session, &id, &payload).await?;
+        (seen, _) => {
+            let started = start(&app, &principal, &headers, &session, &id, &payload).await;
+            // Whoever comes back to it does not mind that it was started just now.
+            if seen.is_none() || !app.threads().run(&session.id, &id).await?.is_some_and(|run| run.started.is_some()) {
+                started?;
+            }
             0
         }
     };

@@ -84,20 +84,29 @@ async fn a_continuation_stops_when_the_last_who_follows_it_has_left() {
     world.server.until_idle("t").await;
 }
 
+/// A thread whose first message is answered: what asks for that once more, and what says a second one.
+async fn answered(world: &World) -> (Value, Value) {
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    let first = page.clone().input();
+    world.model.will_say("Hi.");
+    page.run(&world.server).await;
+    page.say("u2", "and?");
+    (first, page.input())
+}
+
 #[tokio::test]
 async fn a_reader_of_an_answer_that_is_given_anew_does_not_stop_the_new_one() {
     let world = World::start().await;
-    let mut page = Page::new("t");
-    page.say("u1", "hi");
-    let input = page.input();
-    let stalled = Reader::slow(&world.server, &input).await;
+    let (input, second) = answered(&world).await;
+    let stalled = Reader::slow(&world.server, &second).await;
     let asked = world.model.asked().await;
     // More than fits between the server and a reader that does not read.
     let (piece, count) = ("x".repeat(16_384), 1_000);
     for _ in 0..count {
         asked.say(ModelEvent::Text(piece.clone()));
     }
-    let (thread, message) = (SessionId::parse("t").unwrap(), MessageId::parse("u1").unwrap());
+    let (thread, message) = (SessionId::parse("t").unwrap(), MessageId::parse("u2").unwrap());
     let old = world.server.app.sessions().feed_of(&thread, &message).unwrap();
     until("all of it is told", async || told(&old) == piece.len() * count).await;
     let mut anew = world.server.agui(&input).await;
@@ -188,16 +197,14 @@ async fn a_reader_that_leaves_while_its_turn_goes_on_with_its_results_stops_it()
 #[tokio::test]
 async fn whoever_reads_a_turn_that_is_answered_anew_is_told_that_it_is_over() {
     let world = World::start().await;
-    let mut page = Page::new("t");
-    page.say("u1", "hi");
-    let input = page.input();
-    let mut first = world.server.agui(&input).await;
+    let (input, second) = answered(&world).await;
+    let mut first = world.server.agui(&second).await;
     let asked = world.model.asked().await;
     asked.say(ModelEvent::Text("Well".to_owned()));
     first.until("TEXT_MESSAGE_CONTENT").await;
     let mut anew = world.server.agui(&input).await;
     world.model.asked().await.answer("Hello.");
-    let cancelled = failed_run(1, &[&text("msg_1", "Well")], "cancelled", "The turn was aborted");
+    let cancelled = failed_run(2, &[&text("msg_1", "Well")], "cancelled", "The turn was aborted");
     assert_eq!(first.lines().await, cancelled);
     assert_eq!(anew.lines().await, run(1, &[&text("msg_1", "Hello.")]));
 }

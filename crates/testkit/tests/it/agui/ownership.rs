@@ -114,7 +114,7 @@ async fn a_token_for_one_thread_uses_that_alone() {
 async fn a_token_for_anothers_thread_makes_no_run_in_it() {
     let world = World::with(|config| {
         keys::protect(config);
-        config.agents.insert("cook".to_owned(), Agent::default());
+        config.agents.insert("cook".to_owned(), Agent { open: Some(true), ..Agent::default() });
     })
     .await;
     world.model.will_say("Mine.");
