@@ -226,7 +226,7 @@ async fn execute(
         (seen, _) => {
             let started = start(&app, &principal, &headers, &session, &id, &payload).await;
             // Whoever comes back to it does not mind that it was started just now.
-            if seen.is_none() || !app.threads().run(&session.id, &id).await?.is_some_and(|run| run.started.is_some()) {
+            if seen.is_none() || app.threads().run(&session.id, &id).await?.is_none_or(|run| run.started.is_none()) {
                 started?;
             }
             0

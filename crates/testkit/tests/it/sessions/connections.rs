@@ -78,11 +78,15 @@ async fn calls_go_where_the_prompt_came_from_whichever_api_it_came_by() {
         for (what, request) in world.prompts(number, body, header) {
             world.model.will_call(&[("client_tab_t", json!({}))]);
             world.model.will_say("Done.");
-            let sending = tokio::spawn(async { request.send().await.unwrap().text().await.unwrap() });
-            let call = world.tabs[expected].next_call().await;
-            assert_eq!(call["tool"], "client_tab_t", "{what} {body:?} {header:?}");
-            world.server.answer(call["requestID"].as_str().unwrap(), "done").await;
-            sending.await.unwrap();
+            let Tabs { server, tabs, .. } = &mut world;
+            let running = async {
+                let call = tabs[expected].next_call().await;
+                assert_eq!(call["tool"], "client_tab_t", "{what} {body:?} {header:?}");
+                server.answer(call["requestID"].as_str().unwrap(), "done").await;
+                call
+            };
+            let sending = async { request.send().await.unwrap().text().await.unwrap() };
+            let (_, call) = tokio::join!(sending, running);
             world.server.until_idle(call["sessionID"].as_str().unwrap()).await;
         }
     }
