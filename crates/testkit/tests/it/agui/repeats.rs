@@ -184,6 +184,28 @@ async fn the_same_message_after_a_turn_that_broke_off_goes_on_and_runs_nothing_a
 }
 
 #[tokio::test]
+async fn the_same_message_after_a_restart_goes_on_and_runs_nothing_again() {
+    let scratch = Scratch::new();
+    let start = || {
+        World::with(|config| {
+            config.data = Some(scratch.path().to_owned());
+            config.limits.drain_timeout = std::time::Duration::ZERO;
+        })
+    };
+    let world = start().await;
+    let (mut page, mut stream) = with_a_call_done(&world).await;
+    world.model.asked().await.say(ModelEvent::Text("Half".to_owned()));
+    stream.until("TEXT_MESSAGE_CONTENT").await;
+    world.server.stop().await;
+    let world = start().await;
+    world.model.will_say("Done.");
+    let done = [call("cal_1", "client_tab_t", "{}"), result("prt_1", "cal_1", "done")].concat();
+    assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&done, &text("msg_2", "Done.")]));
+    assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
+    assert_eq!(world.server.get("/client-tools/calls").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn the_same_message_while_its_turn_runs_follows_it() {
     let world = World::start().await;
     let (page, mut stream) = with_a_call_done(&world).await;
