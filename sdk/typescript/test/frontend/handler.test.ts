@@ -85,7 +85,7 @@ test("a handler that still runs at the deadline is told, and the ack is a timeou
     return late.promise;
   });
   const toolCallId = await backend.call();
-  const state = await executor.execute({ toolCallId, toolName: "tool", input: {}, deadline: soon(100) });
+  const state = await executor.execute({ toolCallId, toolName: "tool", input: {}, deadline: soon(1_000) });
   assert.equal(((await told.promise) as DOMException).name, "TimeoutError");
   assert.deepEqual([state?.phase, state?.outcome, state?.counted], ["done", "timeout", true]);
   const { requestedAt, ...outcome } = (await backend.outcome(toolCallId)) as Record<string, unknown>;
