@@ -65,8 +65,8 @@ export async function newContext(test: TestContext, expected?: RegExp): Promise<
   return context;
 }
 
-/** What Chromium itself says about a server that is not there. */
-export const UNREACHABLE = /net::ERR_|WebSocket connection to .* failed|not connected, trying again/;
+/** What Chromium itself says about a server that is not there, or is back when a page asks why its socket failed: 426. */
+export const UNREACHABLE = /net::ERR_|WebSocket connection to .* failed|status of 426|not connected, trying again/;
 
 async function serve(): Promise<{ url: string; close: () => Promise<void> }> {
   const child = spawn(process.execPath, ["examples/browser/serve.mjs"], {

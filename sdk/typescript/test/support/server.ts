@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { TestContext } from "node:test";
@@ -86,6 +87,9 @@ export class Server {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child = child;
+    // A hook that fails keeps the later ones from running: the file ends all the same.
+    child.unref();
+    for (const output of [child.stdout, child.stderr]) (output as Socket).unref();
     this.#exited = new Promise((exited) => child.once("close", exited).once("error", exited));
     let said = "";
     const listens = new Promise<string>((resolve, reject) => {
