@@ -22,8 +22,9 @@ test: lint
 	$(MAKE) sdk
 	$(MAKE) console-test
 
-## The storms of the tests, ten times as long, in both languages.
+## The storms of the tests, ten times as long, in both languages; and 10,000 schemas as nasty as they can be.
 soak: need sdk/typescript/node_modules/.installed
+	SOAK=1 $(CARGO) test --release -p handback-core --lib schema::tests::nasty -- --nocapture
 	$(CARGO) build --workspace --locked
 	STORM_CALLS=10000 $(CARGO) test --workspace --test it storm:: -- --nocapture --test-threads=1
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \

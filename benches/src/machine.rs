@@ -41,7 +41,7 @@ impl Machine {
 }
 
 /// The value of the first line `name : value` of a file.
-fn field(path: &str, name: &str) -> Option<String> {
+pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,11 +1,13 @@
 //! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
 //!
 //! - `process`: starts the servers and runs the load generator against them.
+//! - `hostile`: what one client can do to the others.
 //! - `figures`: medians, ratios and goals. `machine`: where it was measured.
 //! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them.
 
 mod chart;
 mod figures;
+mod hostile;
 mod machine;
 mod page;
 mod process;
@@ -42,6 +44,9 @@ struct Arguments {
     /// Where `benchmarks.md` and `benchmarks.svg` go.
     #[arg(long, value_name = "FOLDER", default_value = "docs")]
     out: PathBuf,
+    /// Measure only what a hostile client can do, and write nothing.
+    #[arg(long)]
+    hostile: bool,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -52,6 +57,11 @@ fn main() -> anyhow::Result<()> {
     let limit = rlimit::increase_nofile_limit(OPEN_FILES).context("cannot read the limit of open files")?;
     ensure!(limit >= OPEN_FILES, "{OPEN_FILES} open files are needed and {limit} are allowed; see `ulimit -n`");
     let binaries = Binaries::beside_this()?;
+    let attacks = hostile::measure(&binaries)?;
+    println!("{}", page::attacks(&attacks));
+    if arguments.hostile {
+        return Ok(());
+    }
     let machine = Machine::describe();
 
     let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
@@ -83,7 +93,7 @@ fn main() -> anyhow::Result<()> {
         let path = arguments.out.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    write("benchmarks.md", page::markdown(&rows, &comparison, &machine)?)?;
+    write("benchmarks.md", page::markdown(&rows, &comparison, &attacks, &machine)?)?;
     write("benchmarks.svg", chart::draw(&comparison)?)?;
     println!("Written to {}.", arguments.out.join("benchmarks.md").display());
     Ok(())

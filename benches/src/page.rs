@@ -1,6 +1,7 @@
 //! The tables of the comparison, for the terminal and for the documentation.
 
 use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, WAITING, median};
+use crate::hostile::{self, Outcome};
 use crate::machine::{Machine, QUIET};
 
 const HEADINGS: [&str; 6] = ["", "Handback", "floor", "ratio", "goal", ""];
@@ -33,7 +34,12 @@ pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
 }
 
 /// The page for the documentation.
-pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
+pub(crate) fn markdown(
+    rows: &[Row],
+    comparison: &Comparison,
+    attacks: &[Outcome],
+    machine: &Machine,
+) -> anyhow::Result<String> {
     let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
     let mut table = String::from("| | Handback | floor | ratio | goal | |\n| --- | ---: | ---: | ---: | --- | --- |\n");
     for row in rows {
@@ -44,7 +50,8 @@ pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine)
         lines => format!("These went wrong:\n\n- {}", lines.join("\n- ")),
     };
     let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
-    let (noise, spread) = (noise(comparison), spread(comparison)?);
+    let (noise, spread, attacks) = (noise(comparison), spread(comparison)?, self::attacks(attacks));
+    let (longest, most) = (hostile::LONGEST.as_millis(), hostile::MEMORY >> 20);
     let [crowd, waiting] = [CROWD, WAITING].map(|count| thousands(f64::from(count)));
     Ok(format!(
         "\
@@ -86,6 +93,14 @@ The floor runs on tokio's default of one thread for each core, Handback on its o
 ## Every scenario
 
 {spread}
+## What one client can do to the others
+
+Whatever a client sends, a thread that serves others spends at most {longest} ms on it, and all of it together takes at most
+{most} MiB. Here one client sends what is made to be expensive, and somebody else asks for `/healthz` all the time: on two
+cores Handback serves everybody on one thread, so that what stops the thread stops them. The wait is the longest of theirs, the median of
+{rounds} rounds; the memory is the most that the server had, less what it began with.
+
+{attacks}
 ## The machine
 
 {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. {noise}
@@ -99,8 +114,30 @@ That builds everything and takes some minutes; it writes this page anew. `cargo 
 has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`; for `--turns` and
 `--waiting` it must not limit the calls of models: start it with `HANDBACK_LIMITS_CALLS_PER_MINUTE=0`.
 ",
+        rounds = hostile::ROUNDS,
         sizes = list(&SIZES.map(|size| thousands(f64::from(size)))),
     ))
+}
+
+/// What came of the attacks.
+pub(crate) fn attacks(outcomes: &[Outcome]) -> String {
+    let mut table = String::from(
+        "| one client sends | answers | others wait, ms | memory, MiB | |\n| --- | --- | ---: | ---: | --- |\n",
+    );
+    for outcome in outcomes {
+        let statuses: Vec<String> = outcome.statuses.iter().map(u16::to_string).collect();
+        let (wait, memory) = (outcome.wait(), outcome.memory);
+        let is_met = wait <= hostile::LONGEST && memory <= hostile::MEMORY;
+        table.push_str(&format!(
+            "| {} | {} | {:.1} | {:.0} | {} |\n",
+            outcome.what,
+            statuses.join(", "),
+            wait.as_secs_f64() * 1e3,
+            memory as f64 / f64::from(1 << 20),
+            if is_met { "met" } else { "short" },
+        ));
+    }
+    table
 }
 
 impl Row {

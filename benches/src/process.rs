@@ -100,13 +100,7 @@ impl Binaries {
 
     /// Starts a server, drives it through a scenario and stops it.
     pub(crate) fn measure(&self, peer: Peer, scenario: Scenario, seconds: u32) -> anyhow::Result<Sample> {
-        let mut command = match peer {
-            Peer::Handback => self.command("handback", ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]),
-            Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
-        };
-        // The calls of models are limited by default, and those of a bench are more.
-        command.env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
-        let server = Server::start(&mut command, &self.folder.join("bench-server.log"))?;
+        let server = self.start(peer)?;
         let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
         bench.args(scenario.arguments()).args(["--duration", &seconds.to_string(), "--warmup", "1"]);
         let output = bench.output().context("cannot start the load generator")?;
@@ -119,6 +113,17 @@ impl Binaries {
         serde_json::from_slice(&output.stdout).with_context(|| {
             format!("cannot read the report of a run: {}", String::from_utf8_lossy(&output.stdout).trim())
         })
+    }
+
+    /// Starts a server.
+    pub(crate) fn start(&self, peer: Peer) -> anyhow::Result<Server> {
+        let mut command = match peer {
+            Peer::Handback => self.command("handback", ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]),
+            Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
+        };
+        // The calls of models are limited by default, and those of a bench are more.
+        command.env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
+        Server::start(&mut command, &self.folder.join("bench-server.log"))
     }
 
     /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
@@ -137,9 +142,9 @@ fn is_setting(key: &OsStr) -> bool {
 }
 
 /// A running server; it is stopped when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
@@ -162,6 +167,18 @@ impl Server {
             .recv_timeout(STARTING)
             .with_context(|| format!("a server did not start; see {}", log.display()))?;
         Ok(server)
+    }
+
+    /// Its resident memory in bytes: `VmRSS` is that of now, `VmHWM` the most since it was last forgotten.
+    pub(crate) fn memory(&self, field: &str) -> anyhow::Result<u64> {
+        let text = crate::machine::field(&format!("/proc/{}/status", self.child.id()), field);
+        let kilobytes = text.as_deref().and_then(|text| text.strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kilobytes.context("the server has ended")? << 10)
+    }
+
+    /// Forgets the most memory that it had.
+    pub(crate) fn forget_peak(&self) -> anyhow::Result<()> {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").context("the server has ended")
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use crate::aside::Aside;
 use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phases};
 use crate::clock::Clock;
 use crate::delegate::Ended;
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) schemas: Schemas,
+    aside: Aside,
     pub(crate) model_rate: Rate,
     pub(crate) execute_rate: Rate,
     pub(crate) epoch: Arc<str>,
@@ -104,7 +106,7 @@ impl Hub {
     /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
     pub fn new(limits: Limits, clock: Clock, store: Arc<dyn Store>, tasks: TaskTracker) -> Self {
         let limits = Arc::new(limits);
-        let events = Events::new(&limits);
+        let (events, aside) = (Events::new(&limits), Aside::default());
         let hub = Self(Arc::new(Shared {
             table: Mutex::new(Table::new(limits.clone(), events.clone())),
             model_rate: Rate::per_minute(limits.model_calls_per_minute),
@@ -113,7 +115,8 @@ impl Hub {
             limits,
             clock,
             store,
-            schemas: Schemas::default(),
+            schemas: Schemas::new(aside.clone()),
+            aside,
             tasks,
             runtime: Handle::current(),
             metrics: Metrics::default(),
@@ -170,6 +173,11 @@ impl Hub {
     /// The counters.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Where work is done that takes long.
+    pub fn aside(&self) -> &Aside {
+        &self.0.aside
     }
 
     /// Compiled schemas, shared between tools.

@@ -27,11 +27,13 @@
 //! | [`event`] | what happened, for whoever listens |
 //! | [`metrics`] | what happened, counted |
 //! | [`rate`] | how many calls a client may be asked for |
+//! | [`aside`] | work that takes long, outside of the threads that serve |
 //! | [`limits`] | every bound and default, in one struct |
 //! | [`clock`] | wall time and new ids |
 //! | [`id`] | names of things; parsing validates |
 
 pub mod agent;
+pub mod aside;
 pub mod call;
 pub mod clock;
 pub mod connection;

@@ -28,11 +28,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use ahash::HashMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::Semaphore;
 
 use self::bounds::{BOUNDS, Steps, Stop};
 use self::check::Unfit;
 use self::node::Nodes;
+use crate::aside::Aside;
 use crate::limits::Limits;
 
 /// A schema that cannot be used.
@@ -137,8 +137,8 @@ impl Schema {
             return refused("the input must be a JSON object".into());
         }
         let Check::Compiled(nodes) = &self.check else { return Ok(()) };
-        if scan.values > BOUNDS.values {
-            return refused(format!("the input has more than {} values", BOUNDS.values));
+        if scan.values > MOST_VALUES {
+            return refused(format!("the input has more than {MOST_VALUES} values"));
         }
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -159,16 +159,15 @@ impl Schema {
 pub struct Schemas {
     // std's mutex: a lookup is all that happens inside.
     known: Mutex<HashMap<Box<str>, Weak<Schema>>>,
-    at_work: Arc<Semaphore>,
-}
-
-impl Default for Schemas {
-    fn default() -> Self {
-        Self { known: Mutex::default(), at_work: Arc::new(Semaphore::new(BOUNDS.at_work)) }
-    }
+    aside: Aside,
 }
 
 impl Schemas {
+    /// None are known yet.
+    pub fn new(aside: Aside) -> Self {
+        Self { known: Mutex::default(), aside }
+    }
+
     /// The compiled schema of a source, made once for as long as a tool uses it.
     pub async fn compile(&self, source: Option<&RawValue>, limits: &Limits) -> Result<Arc<Schema>, SchemaError> {
         let Some(source) = source else { return Ok(Arc::new(Schema::any_object())) };
@@ -179,7 +178,7 @@ impl Schemas {
             return Schema::compile(source, limits).map(Arc::new);
         }
         let (text, limits) = (source.to_owned(), limits.clone());
-        let compiled = self.elsewhere(move || Schema::compile(&text, &limits)).await;
+        let compiled = self.aside.run(move || Schema::compile(&text, &limits)).await;
         let schema = Arc::new(compiled.unwrap_or_else(|| Err(SchemaError::Invalid(NOBODY.into())))?);
         let mut known = self.lock();
         // Swept when it would grow, so that it holds no more than twice what is in use.
@@ -200,19 +199,8 @@ impl Schemas {
             }
         }
         let (schema, input, limits) = (schema.clone(), input.to_owned(), limits.clone());
-        let checked = self.elsewhere(move || schema.check(&input, &limits)).await;
+        let checked = self.aside.run(move || schema.check(&input, &limits)).await;
         checked.unwrap_or_else(|| Err(InputError(NOBODY.into())))
-    }
-
-    /// Does some work on a thread that serves nobody. `None` when the server ends meanwhile.
-    async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let place = self.at_work.clone().acquire_owned().await.ok()?;
-        let work = move || {
-            // Whoever waits may go; the work does not.
-            let _place = place;
-            work()
-        };
-        tokio::task::spawn_blocking(work).await.ok()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Weak<Schema>>> {
@@ -220,12 +208,21 @@ impl Schemas {
     }
 }
 
+/// JSON values in a text that is parsed into values, each of which takes far more memory than text. A text with more is
+/// refused.
+pub const MOST_VALUES: usize = 64 << 10;
+
 /// What is said when work was not done.
 const NOBODY: &str = "the server is shutting down";
 
 /// How deep a JSON text is nested.
 pub fn depth(text: &str) -> usize {
     scan(text).depth
+}
+
+/// How many values a JSON text has at most.
+pub fn values(text: &str) -> usize {
+    scan(text).values
 }
 
 /// What can be told of a JSON text without parsing it.

@@ -29,17 +29,17 @@ const MOST_TOLD: usize = 500;
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let payload = Payload::from_request(request, app).await?;
-        parse(payload.text()?).map(Self)
+        payload.read(app, parse).await.map(Self)
     }
 }
 
-/// A body as it came.
-#[derive(Debug)]
+/// A body as it came. A cheap clone.
+#[derive(Debug, Clone)]
 pub struct Payload(Bytes);
 
 impl Payload {
@@ -48,6 +48,17 @@ impl Payload {
         std::str::from_utf8(&self.0).map_err(|error| {
             Problem::invalid(format!("the body is not UTF-8: a bad byte at offset {}", error.valid_up_to()))
         })
+    }
+
+    /// Reads the body; a large one where nobody else waits.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        app: &App,
+        read: impl FnOnce(&str) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let body = self.clone();
+        let read = app.hub().aside().run_for(body.0.len(), move || read(body.text()?)).await;
+        read.unwrap_or_else(|| Err(Problem::interrupted()))
     }
 }
 

@@ -12,8 +12,6 @@ pub(super) struct Bounds {
     pub(super) steps_at_once: u64,
     /// Bytes of an input that is checked on a serving thread. A larger one is checked on another thread.
     pub(super) bytes_at_once: usize,
-    /// JSON values in an input that has to be parsed. An input with more is refused.
-    pub(super) values: usize,
     /// Subschemas under evaluation inside each other. An input that takes more is refused, and so is a schema that
     /// takes more for any input.
     pub(super) nested: usize,
@@ -27,22 +25,18 @@ pub(super) struct Bounds {
     pub(super) groups: usize,
     /// Bits that a match remembers. With a longer text it remembers nothing, and takes more steps.
     pub(super) remembered: usize,
-    /// Schemas compiled and inputs checked at the same time outside of the serving threads. Others wait for their turn.
-    pub(super) at_work: usize,
 }
 
 pub(super) const BOUNDS: Bounds = Bounds {
     steps: 500_000,
     steps_at_once: 20_000,
     bytes_at_once: 32 << 10,
-    values: 64 << 10,
     nested: 512,
     patterns: 64,
     pattern: 4_096,
     all_patterns: 16_384,
     groups: 32,
     remembered: 8 << 20,
-    at_work: 2,
 };
 
 /// Why a check came to no verdict.

@@ -171,7 +171,7 @@ fn work_is_counted_wherever_it_hides() {
 
 #[tokio::test]
 async fn a_check_that_takes_long_is_done_elsewhere_with_the_same_verdict() {
-    let (schemas, limits) = (Schemas::default(), Limits::default());
+    let (schemas, limits) = (Schemas::new(Aside::default()), Limits::default());
     let schema = schemas.compile(Some(&raw(&doubling(12, "allOf"))), &limits).await.unwrap();
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
     for (input, fits) in [(r#"{"a":1}"#, true), (long.as_str(), true), (r#"{"b":1}"#, false)] {
@@ -201,7 +201,7 @@ fn an_input_that_is_too_deep_is_refused() {
 
 #[tokio::test]
 async fn one_schema_is_compiled_once_and_forgotten_with_its_last_tool() {
-    let (schemas, limits) = (Schemas::default(), Limits::default());
+    let (schemas, limits) = (Schemas::new(Aside::default()), Limits::default());
     let source = raw(r#"{"required":["a"]}"#);
     let one = schemas.compile(Some(&source), &limits).await.unwrap();
     let other = schemas.compile(Some(&source), &limits).await.unwrap();

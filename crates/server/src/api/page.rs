@@ -42,6 +42,18 @@ pub(super) async fn tools(hub: &Hub, tools: Vec<PageTool>) -> Result<Vec<Arc<Too
     Ok(specs)
 }
 
+/// Reads the messages of a history, each at its place; many of them where nobody else waits.
+pub(super) async fn read_all<T: Send + 'static>(
+    hub: &Hub,
+    messages: &Arc<[Box<RawValue>]>,
+    read: impl Fn(&RawValue, usize) -> Result<T, Problem> + Send + 'static,
+) -> Result<Vec<T>, Problem> {
+    let bytes: usize = messages.iter().map(|message| message.get().len()).sum();
+    let messages = messages.clone();
+    let read = move || messages.iter().enumerate().map(|(place, json)| read(json, place)).collect();
+    hub.aside().run_for(bytes, read).await.unwrap_or_else(|| Err(Problem::interrupted()))
+}
+
 /// Refuses a page whose tools have the names of others: nobody could tell them apart.
 pub(super) fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Result<(), Problem> {
     for (place, tool) in page.iter().enumerate() {

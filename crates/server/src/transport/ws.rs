@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use handback_wire::socket::close;
@@ -65,7 +65,7 @@ pub trait Speaker: Send {
     /// What to write next. Safe to drop while it waits.
     fn next(&mut self) -> impl Future<Output = Outgoing> + Send;
     /// The answer to a message; `None` is one that is not text.
-    fn answer(&mut self, message: Option<&str>) -> impl Future<Output = String> + Send;
+    fn answer(&mut self, message: Option<Utf8Bytes>) -> impl Future<Output = String> + Send;
 }
 
 /// Talks until the peer goes or has to go. The speaker is dropped, and with it what it holds, before the goodbye is said.
@@ -110,7 +110,7 @@ async fn talk(
                 Err(error) => return verdict(error),
             },
             read = stream.next(), if answers.waiting() < WAITING => match read {
-                Some(Ok(Message::Text(text))) => answers.add(speaker.answer(Some(text.as_str())).await),
+                Some(Ok(Message::Text(text))) => answers.add(speaker.answer(Some(text)).await),
                 Some(Ok(Message::Binary(_))) => answers.add(speaker.answer(None).await),
                 // A pong is on its way, and is written with what is flushed next.
                 Some(Ok(Message::Ping(_))) => {

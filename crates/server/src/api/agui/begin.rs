@@ -112,7 +112,7 @@ async fn must_be_possible(
         None => {
             let draft = sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?;
             // It will be taken up.
-            let said = earlier::read(&input.history, input.history.messages.len())?;
+            let said = earlier::read(app.hub(), &input.history).await?;
             let earlier = earlier::messages(app.hub(), &draft, &sessions.setup().default_model, said)?;
             let earlier: Vec<Arc<Message>> = earlier.into_iter().map(Arc::new).collect();
             must_be_users(&earlier, &input.said)?;
@@ -247,7 +247,7 @@ impl Beginning<'_> {
         let most = if self.input.said.is_empty() { history.messages.len() } else { history.known };
         let model = self.input.model.as_ref().or(self.session.model.as_ref());
         let model = model.unwrap_or(&self.sessions().setup().default_model);
-        let said = earlier::read(history, history.messages.len())?;
+        let said = earlier::read(self.app.hub(), history).await?;
         let is_result =
             |message: &&handback_wire::agui::Message| matches!(message, handback_wire::agui::Message::Tool { .. });
         let results = said.iter().skip(most).filter(is_result);

@@ -8,14 +8,18 @@ use handback_core::call::Attachment;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
 use handback_core::permission::{Answer, Reply};
+use handback_core::schema::{MOST_VALUES, values};
 use handback_core::tool::ToolSpec;
 use handback_wire::agui::{Content, Context, Message, Part, Resume, ResumeStatus, RunAgentInput, Source, speaks_1_0};
+use handback_wire::error::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::api::must_fit;
 use crate::api::page::{self, PageTool};
+use crate::app::App;
+use crate::body::{self, Payload};
 use crate::problem::Problem;
 
 /// Messages of a conversation that a front end may send along.
@@ -61,7 +65,7 @@ pub(super) struct Said {
 
 /// The conversation, as far as one looks at it each time.
 pub(super) struct History {
-    pub(super) messages: Vec<Box<RawValue>>,
+    pub(super) messages: Arc<[Box<RawValue>]>,
     /// How many of them come before what is new.
     pub(super) known: usize,
     /// The first message of a user or an assistant that is not new.
@@ -89,14 +93,22 @@ struct Forwarded {
 }
 
 /// Takes an input apart; an error says what is wrong with it.
-pub(super) async fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Result<Input, Problem> {
+pub(super) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
+    let hub = app.hub().clone();
+    let (input, tools) = payload.read(app, move |text| taken_apart(&hub, text)).await?;
+    Ok(Input { page_tools: page_tools(app.hub(), tools).await?, ..input })
+}
+
+/// All but the tools.
+fn taken_apart(hub: &Hub, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
+    let input = parse(text)?;
     if input.thread_id.is_empty() {
         return Err(Problem::invalid("`threadId` is empty: it names the conversation"));
     }
     if input.run_id.is_empty() || input.run_id.len() > LONGEST_RUN_ID {
         return Err(Problem::invalid(format!("`runId` must have 1 to {LONGEST_RUN_ID} bytes")));
     }
-    let resume = input.resume.unwrap_or_default();
+    let (resume, tools) = (input.resume.unwrap_or_default(), input.tools);
     if resume.len() > ANSWERS {
         return Err(Problem::invalid(format!("`resume` has {} entries; at most {ANSWERS} are allowed", resume.len())));
     }
@@ -130,7 +142,7 @@ pub(super) async fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Res
     instructions
         .extend(input.context.into_iter().map(|Context { description, value }| format!("{description}: {value}")));
     let forwarded = forwarded(input.forwarded_props)?;
-    Ok(Input {
+    let input = Input {
         thread: SessionId::parse(&input.thread_id)?,
         run: input.run_id,
         parent: input.parent_run_id,
@@ -139,14 +151,38 @@ pub(super) async fn input(hub: &Hub, input: RunAgentInput<Box<RawValue>>) -> Res
         connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
-        page_tools: page_tools(hub, input.tools).await?,
+        page_tools: Vec::new(),
         instructions,
-        history: History { messages: input.messages, known, first },
+        history: History { messages: input.messages.into(), known, first },
         results,
         has_new_results,
         said: once(said),
         resume,
-    })
+    };
+    Ok((input, tools))
+}
+
+/// Reads the JSON. What is not a message is parsed as a whole, and so must not have too many values.
+fn parse(text: &str) -> Result<RunAgentInput<Box<RawValue>>, Problem> {
+    #[derive(Deserialize)]
+    struct Messages<'a> {
+        #[serde(borrow)]
+        messages: &'a RawValue,
+    }
+    let all = values(text);
+    if all > MOST_VALUES {
+        // Whoever has no messages is told so below.
+        let messages = serde_json::from_str(text).map_or(0, |Messages { messages }| values(messages.get()));
+        must_be_few(all.saturating_sub(messages), "what comes with the `messages`, such as `state`,")?;
+    }
+    body::parse(text)
+}
+
+fn must_be_few(values: usize, what: &str) -> Result<(), Problem> {
+    if values <= MOST_VALUES {
+        return Ok(());
+    }
+    Err(Problem::new(ErrorCode::TooLarge, format!("{what} must not have more than {MOST_VALUES} JSON values")))
 }
 
 fn heads(messages: &[Box<RawValue>]) -> Result<Vec<Head>, Problem> {
@@ -167,6 +203,7 @@ fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T
 
 /// The message at a place; one that is not known or not as it should be is [`Message::Other`].
 pub(super) fn message(json: &RawValue, place: usize) -> Result<Message, Problem> {
+    must_be_few(values(json.get()), &format!("`messages[{place}]`"))?;
     read(json, place)
 }
 

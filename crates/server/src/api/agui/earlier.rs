@@ -15,12 +15,12 @@ use handback_wire::agui;
 use serde_json::value::RawValue;
 
 use super::decode::{self, History};
-use crate::api::must_fit;
+use crate::api::{must_fit, page};
 use crate::problem::Problem;
 
-/// Reads so many messages of a history; an error says which is wrong.
-pub(super) fn read(history: &History, most: usize) -> Result<Vec<agui::Message>, Problem> {
-    history.messages.iter().take(most).enumerate().map(|(place, json)| decode::message(json, place)).collect()
+/// Reads the messages of a history; an error says which is wrong.
+pub(super) async fn read(hub: &Hub, history: &History) -> Result<Vec<agui::Message>, Problem> {
+    page::read_all(hub, &history.messages, decode::message).await
 }
 
 /// The messages of an earlier conversation, as those of a session.

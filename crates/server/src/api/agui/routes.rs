@@ -10,7 +10,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -23,7 +22,7 @@ use crate::api::session::{client_header, connection};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::Json;
+use crate::body::Payload;
 use crate::config::OnDisconnect;
 use crate::problem::Problem;
 use crate::transport::sse::{self, Next};
@@ -54,9 +53,9 @@ async fn run(
     State(app): State<App>,
     principal: Principal,
     headers: HeaderMap,
-    Json(input): Json<RunAgentInput<Box<RawValue>>>,
+    payload: Payload,
 ) -> Result<Response, Problem> {
-    start(&app, &principal, &headers, None, input).await
+    start(&app, &principal, &headers, None, &payload).await
 }
 
 /// Run an agent
@@ -71,9 +70,9 @@ async fn run_agent(
     principal: Principal,
     headers: HeaderMap,
     PathValue(agent): PathValue,
-    Json(input): Json<RunAgentInput<Box<RawValue>>>,
+    payload: Payload,
 ) -> Result<Response, Problem> {
-    start(&app, &principal, &headers, Some(&agent), input).await
+    start(&app, &principal, &headers, Some(&agent), &payload).await
 }
 
 async fn start(
@@ -81,9 +80,9 @@ async fn start(
     principal: &Principal,
     headers: &HeaderMap,
     agent: Option<&str>,
-    input: RunAgentInput<Box<RawValue>>,
+    payload: &Payload,
 ) -> Result<Response, Problem> {
-    let mut input = decode::input(app.hub(), input).await?;
+    let mut input = decode::input(app, payload).await?;
     input.client = client_header(headers, input.client)?;
     input.connection = input.connection.or_else(|| connection(None, headers));
     let lifetime = principal.lifetime(app.hub().clock().now());

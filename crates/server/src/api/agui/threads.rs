@@ -271,19 +271,17 @@ async fn start(
     id: &RunId,
     payload: &Payload,
 ) -> Result<(), Problem> {
-    let text = payload.text()?;
-    let input: RunAgentInput<Box<RawValue>> = parse(text)?;
+    let mut input = decode::input(app, payload).await?;
     for (name, said, meant) in
-        [("threadId", &input.thread_id, session.id.as_str()), ("runId", &input.run_id, id.as_str())]
+        [("threadId", input.thread.as_str(), session.id.as_str()), ("runId", input.run.as_str(), id.as_str())]
     {
         if said != meant {
             return Err(Problem::invalid(format!("`{name}` must be {meant}, as in the path")));
         }
     }
-    let mut input = decode::input(app.hub(), input).await?;
     input.client = client_header(headers, input.client)?;
     input.connection = input.connection.or_else(|| connection(None, headers));
-    let raw: Box<RawValue> = parse(text)?;
+    let raw: Box<RawValue> = payload.read(app, parse).await?;
     let (begun, is_begun) = oneshot::channel();
     let starting = execute_once(app.clone(), principal.clone(), session.id.clone(), id.clone(), raw, input, begun);
     app.tasks().spawn(starting);

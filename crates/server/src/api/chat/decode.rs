@@ -20,6 +20,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::api::must_fit;
 use crate::api::page::{self, PageTool};
+use crate::app::App;
+use crate::body::{Payload, parse};
 use crate::problem::Problem;
 
 /// Messages of a conversation that a page may send along.
@@ -31,6 +33,8 @@ pub(super) struct Chat {
     pub(super) client: Option<ClientId>,
     pub(super) model: Option<ModelRef>,
     pub(super) agent: Option<String>,
+    /// The client's connection that it comes from.
+    pub(super) connection: Option<String>,
     pub(super) page_tools: Vec<Arc<ToolSpec>>,
     pub(super) yields_asks: bool,
     /// The conversation before what is new.
@@ -40,7 +44,7 @@ pub(super) struct Chat {
 
 /// An earlier conversation, as far as one looks at it each time.
 pub(super) struct History {
-    messages: Vec<Box<RawValue>>,
+    messages: Arc<[Box<RawValue>]>,
     /// Its first message.
     pub(super) first: Option<MessageId>,
     /// Whether a user has said anything.
@@ -66,7 +70,15 @@ pub(super) enum New {
 }
 
 /// Takes a request apart; an error says what is wrong with it.
-pub(super) async fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, Problem> {
+pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> {
+    let hub = app.hub().clone();
+    let (chat, tools) = payload.read(app, move |text| taken_apart(&hub, text)).await?;
+    Ok(Chat { page_tools: page_tools(app.hub(), tools).await?, ..chat })
+}
+
+/// All but the tools.
+fn taken_apart(hub: &Hub, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
+    let request: wire::ChatRequest = parse(text)?;
     if request.id.is_empty() {
         return Err(Problem::invalid("`id` is missing: it names the chat"));
     }
@@ -91,16 +103,18 @@ pub(super) async fn chat(hub: &Hub, request: wire::ChatRequest) -> Result<Chat, 
         "assistant" => go_on(last)?,
         _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
     };
-    Ok(Chat {
+    let chat = Chat {
         session: SessionId::parse(&request.id)?,
         client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
         model: request.model.as_deref().map(ModelRef::parse).transpose()?,
         agent: request.agent,
-        page_tools: page_tools(hub, request.tools.unwrap_or_default()).await?,
+        connection: request.connection,
+        page_tools: Vec::new(),
         yields_asks: request.approvals == Some(wire::Approvals::Yield),
         history: history(messages)?,
         new,
-    })
+    };
+    Ok((chat, request.tools.unwrap_or_default()))
 }
 
 /// Reads the message at a place, if it has not too many parts, nor calls whose input or output is nested too deep.
@@ -144,7 +158,7 @@ fn history(messages: Vec<Box<RawValue>>) -> Result<History, Problem> {
         first.get_or_insert(id);
         has_user |= role == "user";
     }
-    Ok(History { messages, first, has_user })
+    Ok(History { messages: messages.into(), first, has_user })
 }
 
 fn prompt(message: wire::UiMessage, now: Time, anew: bool) -> Result<New, Problem> {
@@ -216,8 +230,9 @@ async fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<Too
 
 impl History {
     /// All of it; an error says which message is wrong.
-    pub(super) fn read(&self, hub: &Hub) -> Result<Vec<wire::UiMessage>, Problem> {
-        self.messages.iter().enumerate().map(|(place, json)| message(hub, json, place)).collect()
+    pub(super) async fn read(&self, hub: &Hub) -> Result<Vec<wire::UiMessage>, Problem> {
+        let reader = hub.clone();
+        page::read_all(hub, &self.messages, move |json, place| message(&reader, json, place)).await
     }
 }
 

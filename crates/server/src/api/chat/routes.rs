@@ -26,7 +26,7 @@ use crate::api::session::{client_header, connection, must_own};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::Json;
+use crate::body::Payload;
 use crate::problem::Problem;
 
 /// The routes of this API.
@@ -49,10 +49,10 @@ async fn chat(
     State(app): State<App>,
     principal: Principal,
     headers: HeaderMap,
-    Json(request): Json<wire::ChatRequest>,
+    payload: Payload,
 ) -> Result<Response, Problem> {
-    let connection = connection(request.connection.as_deref(), &headers);
-    let mut chat = decode::chat(app.hub(), request).await?;
+    let mut chat = decode::chat(&app, &payload).await?;
+    let connection = connection(chat.connection.as_deref(), &headers);
     chat.client = client_header(&headers, chat.client)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(chat.client.get_or_insert_with(|| own.client.clone()))?;
@@ -83,7 +83,7 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
             return Err(nothing_new());
         }
         // It will be imported.
-        chat.history.read(app.hub())?;
+        chat.history.read(app.hub()).await?;
     }
     // The session as it is once the page shows it.
     let mut shown = match known {
@@ -121,7 +121,7 @@ impl Turn<'_> {
         if sessions.knows(&self.session.id, first).await? {
             return Ok(());
         }
-        let mut said = self.chat.history.read(self.app.hub())?;
+        let mut said = self.chat.history.read(self.app.hub()).await?;
         if let New::GoOn { message, .. } = &self.chat.new {
             said.push(message.clone());
         }

@@ -149,7 +149,8 @@ async fn execute(
         (status = 410, description = "The call had expired, was cancelled or ended as disconnected", body = ErrorBody),
     ))]
 async fn result(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
-    let (request, outcome) = decode::result(payload.text()?, app.hub())?;
+    let hub = app.hub().clone();
+    let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.caller(), outcome).await?;
     let ignored = (taken == handback_core::delegate::Taken::Again).then_some(true);
     Ok(Answer(wire::Done { success: true, ignored }))

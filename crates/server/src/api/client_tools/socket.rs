@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::{Utf8Bytes, WebSocketUpgrade};
 use axum::response::Response;
+use handback_core::Hub;
+use handback_core::call::Outcome;
 use handback_core::connection::{Connection, Delivery};
 use handback_core::delegate::Taken;
 use handback_core::id::{RequestId, SessionId};
@@ -51,15 +53,17 @@ impl Speaker for Conversation {
     }
 
     /// A bad message is answered with an error, and the connection stays.
-    async fn answer(&mut self, message: Option<&str>) -> String {
+    async fn answer(&mut self, message: Option<Utf8Bytes>) -> String {
         let Some(text) = message else {
             let error = "messages must be text frames with one JSON object each".to_owned();
             return json(&ServerMessage::Error { error, code: ErrorCode::InvalidRequest });
         };
-        let head: Result<Head, Problem> = parse(text);
-        let (message, reference) = match head {
-            Ok(Head { kind, reference }) => (self.take(&kind, text).await, reference),
-            Err(problem) => (Err(problem), None),
+        let hub = self.app.hub().clone();
+        let read = self.app.hub().aside().run_for(text.len(), move || read(&hub, &text)).await;
+        let (said, reference) = read.unwrap_or_else(|| (Err(Problem::interrupted()), None));
+        let message = match said {
+            Ok(said) => self.take(said).await,
+            Err(problem) => Err(problem),
         };
         let message =
             message.unwrap_or_else(|problem| ServerMessage::Error { error: problem.message, code: problem.code });
@@ -101,28 +105,49 @@ struct Unregister {
     session_id: Option<String>,
 }
 
+/// What a client says.
+enum Said {
+    Register(Register),
+    Unregister(Unregister),
+    Result(RequestId, Outcome),
+    Ping,
+}
+
+/// Reads a message, and what its answer is to refer to.
+fn read(hub: &Hub, text: &str) -> (Result<Said, Problem>, Option<Box<RawValue>>) {
+    let Head { kind, reference } = match parse(text) {
+        Ok(head) => head,
+        Err(problem) => return (Err(problem), None),
+    };
+    let said = match kind.as_str() {
+        "register" => parse(text).map(Said::Register),
+        "unregister" => parse(text).map(Said::Unregister),
+        "result" => decode::result(text, hub).map(|(request, outcome)| Said::Result(request, outcome)),
+        "ping" => Ok(Said::Ping),
+        _ => Err(Problem::invalid("`type` must be \"register\", \"unregister\", \"result\" or \"ping\"")),
+    };
+    (said, reference)
+}
+
 impl Conversation {
-    async fn take(&self, kind: &str, text: &str) -> Result<ServerMessage, Problem> {
+    async fn take(&self, said: Said) -> Result<ServerMessage, Problem> {
         let Self { app, principal, connection } = self;
         let client = connection.client();
         let session_of = |said: Option<String>| principal.session(said.as_deref().map(SessionId::parse).transpose()?);
-        match kind {
-            "register" => {
-                let Register { tools, session_id } = parse(text)?;
+        match said {
+            Said::Register(Register { tools, session_id }) => {
                 let session = session_of(session_id)?;
                 let specs = decode::tools(app.hub(), tools).await?;
                 let placement = app.sessions().placement(&principal.caller(), client, session).await?;
                 let ids = app.hub().register(client, &placement, specs)?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
-            "unregister" => {
-                let Unregister { tool_ids, session_id } = parse(text)?;
+            Said::Unregister(Unregister { tool_ids, session_id }) => {
                 let session = session_of(session_id)?;
                 let ids = app.hub().unregister(client, session.as_ref(), tool_ids.as_deref());
                 Ok(ServerMessage::Unregistered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
-            "result" => {
-                let (request, outcome) = decode::result(text, app.hub())?;
+            Said::Result(request, outcome) => {
                 let caller = handback_core::delegate::Caller::Client {
                     client: client.clone(),
                     session: principal.session(None)?,
@@ -130,8 +155,7 @@ impl Conversation {
                 let taken = app.hub().complete(&request, &caller, outcome).await;
                 taken_message(&request, taken.map_err(Problem::from))
             }
-            "ping" => Ok(ServerMessage::Pong),
-            _ => Err(Problem::invalid("`type` must be \"register\", \"unregister\", \"result\" or \"ping\"")),
+            Said::Ping => Ok(ServerMessage::Pong),
         }
     }
 }

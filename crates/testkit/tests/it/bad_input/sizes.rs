@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use futures_util::future::join_all;
 use handback_testkit::{Answer, RawSocket, TestServer};
 use reqwest::Method;
 use serde_json::json;
@@ -158,4 +159,95 @@ async fn long_names_in_paths_and_queries_are_refused() {
         assert_eq!(complaint(&answer), None, "{path:.80}");
     }
     assert_eq!(server.counts().clients, 0);
+}
+
+#[tokio::test]
+async fn what_is_large_is_read_where_nobody_else_waits() {
+    let server = TestServer::start().await;
+    let mut socket = server.socket("tab").await;
+    let session = server.post("/session", json!({})).await.body["id"].as_str().unwrap().to_owned();
+    let pad = "x".repeat(200_000);
+    let said = json!({ "id": "m", "role": "user", "content": "hello" });
+    let run = json!({ "threadId": "t", "runId": "r", "messages": [said], "state": pad });
+    let chat = json!({ "id": "c", "messages": [{ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "hi" }] }],
+        "pad": pad });
+    let bodies = [
+        ("/client-tools/register", json!({ "clientID": "tab", "tools": [], "pad": pad })),
+        ("/client-tools/unregister", json!({ "clientID": "tab", "pad": pad })),
+        ("/client-tools/execute", json!({ "toolID": "client_tab_none", "input": { "pad": pad } })),
+        ("/client-tools/result", json!({ "requestID": "none", "status": "success", "output": pad })),
+        ("/client-tools/cancel", json!({ "requestID": "none", "reason": pad })),
+        ("/session", json!({ "title": pad })),
+        (&*format!("/session/{session}/message"), json!({ "parts": [{ "type": "text", "text": pad }] })),
+        ("/api/chat", chat),
+        ("/agui", run.clone()),
+        ("/agui/default", run.clone()),
+    ];
+    // All threads for such work are busy, and there is more of it.
+    let (hold, held): (Vec<_>, Vec<_>) = (0..256).map(|_| tokio::sync::oneshot::channel::<()>()).unzip();
+    let aside = server.app.hub().aside();
+    let busy = join_all(held.into_iter().map(|held| aside.run(move || _ = held.blocking_recv())));
+    let asking = async {
+        let requests = join_all(bodies.into_iter().map(async |(path, body)| {
+            let answer = server.post(path, body).await;
+            assert!(answer.status < 500, "{path}: {answer:?}");
+        }));
+        let talking = async {
+            socket
+                .send(
+                    json!({ "type": "result", "requestID": "none", "result": { "status": "success", "output": pad } }),
+                )
+                .await;
+            assert_eq!(socket.next().await["type"], "result");
+        };
+        let large = async { tokio::join!(requests, talking) };
+        tokio::pin!(large);
+        let others = async {
+            for _ in 0..50 {
+                assert_eq!(server.get("/healthz").await.status, 200);
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut large => panic!("they were read on a thread that serves others"),
+            () = others => {}
+        }
+        drop(hold);
+        large.await;
+    };
+    tokio::join!(busy, asking);
+}
+
+#[tokio::test]
+async fn what_becomes_a_tree_of_values_has_few_of_them() {
+    let server = TestServer::start().await;
+    let said = json!({ "id": "m", "role": "user", "content": "hello" });
+    let many = json!({ "a": vec![json!([]); 1 << 16] });
+    let run = |field: &str, value: &serde_json::Value| {
+        let mut run = json!({ "threadId": "t", "runId": "r", "messages": [said] });
+        run[field] = value.clone();
+        run
+    };
+    let with = |mut object: serde_json::Value| {
+        object["metadata"] = many.clone();
+        object
+    };
+    let answer = json!({ "interruptId": "i", "status": "cancelled" });
+    for (what, body) in [
+        ("`state`", run("state", &many)),
+        ("`state`", run("forwardedProps", &many)),
+        ("`state`", run("tools", &json!([with(json!({ "name": "t", "description": "" }))]))),
+        ("`state`", run("resume", &json!([with(answer)]))),
+        ("`messages[0]`", run("messages", &json!([with(said.clone())]))),
+    ] {
+        let answer = server.post("/agui", body).await;
+        assert!(answer.must_fail(413, "TOO_LARGE").contains(what), "{answer:?}");
+    }
+    // What is only passed on may have many.
+    let output =
+        json!({ "type": "tool-look", "toolCallId": "k", "state": "output-available", "input": {}, "output": many });
+    let messages = json!([{ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "hi" }] },
+        { "id": "n", "role": "assistant", "parts": [output] },
+        { "id": "o", "role": "user", "parts": [{ "type": "text", "text": "hi" }] }]);
+    assert_eq!(server.post("/api/chat", json!({ "id": "c", "messages": messages })).await.status, 200);
 }

@@ -1,0 +1,97 @@
+//! Work that takes long, outside of the threads that serve.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use tokio::sync::Semaphore;
+
+/// Bytes of JSON that a serving thread reads itself; more takes longer than others should wait.
+const AT_ONCE: usize = 128 << 10;
+
+/// The stack of each thread: what is nested as deep as it may be needs a fraction of it.
+const STACK: usize = 4 << 20;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A few threads that work for whoever is served, one piece after the other. They are always the same ones: what an
+/// allocator keeps for a thread is kept for these only.
+#[derive(Debug, Clone)]
+pub struct Aside {
+    /// One for each thread; whoever gets none waits for its turn.
+    places: Arc<Semaphore>,
+    give: mpsc::Sender<Work>,
+}
+
+impl Default for Aside {
+    /// Half of the cores are left to those who are served.
+    fn default() -> Self {
+        let threads = (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1);
+        let (give, take) = mpsc::channel::<Work>();
+        let take = Arc::new(Mutex::new(take));
+        for _ in 0..threads {
+            let take = take.clone();
+            let next = move || take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let thread = std::thread::Builder::new().name("handback-aside".into()).stack_size(STACK);
+            // Ends when nobody can give it work any more.
+            let started = thread.spawn(move || {
+                while let Ok(work) = next() {
+                    work()
+                }
+            });
+            if let Err(error) = started {
+                tracing::error!(%error, "a thread cannot be started");
+            }
+        }
+        Self { places: Arc::new(Semaphore::new(threads)), give }
+    }
+}
+
+impl Aside {
+    /// Does some work. `None` when it came to no end: the server ends, or the work is faulty.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let place = self.places.clone().acquire_owned().await.ok()?;
+        let (done, is_done) = mpsc::sync_channel(1);
+        let work = move || {
+            // Nobody may wait any more.
+            _ = done.send(catch_unwind(AssertUnwindSafe(work)).ok());
+            drop(place);
+        };
+        self.give.send(Box::new(work)).ok()?;
+        // A thread that only waits: a clock that stands still in a test stands still for it.
+        tokio::task::spawn_blocking(move || is_done.recv().ok().flatten()).await.ok().flatten()
+    }
+
+    /// Does what is to be done for so many bytes of JSON: at once if they are few.
+    pub async fn run_for<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if bytes <= AT_ONCE { Some(work()) } else { self.run(work).await }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_by_the_same_few_threads_and_a_fault_ends_none_of_them() {
+        let aside = Aside::default();
+        assert_eq!(aside.run(|| panic!("a fault, as the test wants it")).await, None::<()>);
+        let threads = join_all((0..100).map(|_| aside.run(|| std::thread::current().id()))).await;
+        let threads: ahash::HashSet<_> = threads.into_iter().map(|thread| thread.expect("it is done")).collect();
+        assert!(threads.len() <= aside.places.available_permits(), "{threads:?}");
+        assert!(!threads.contains(&std::thread::current().id()));
+    }
+
+    #[tokio::test]
+    async fn what_is_short_is_done_at_once() {
+        let here = std::thread::current().id();
+        let aside = Aside::default();
+        let at = async |bytes| aside.run_for(bytes, || std::thread::current().id()).await.expect("it is done");
+        assert_eq!((at(AT_ONCE).await == here, at(AT_ONCE + 1).await == here), (true, false));
+    }
+}
