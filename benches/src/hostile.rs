@@ -183,6 +183,16 @@ fn attacks() -> Vec<Attack> {
     let history = format!(
         r#"{{"id":"c","messages":[{{"id":"m","role":"user","parts":[{{"type":"text","text":"hello"}}]}},{{"id":"n","role":"assistant","parts":[{{"type":"tool-x","toolCallId":"k","state":"output-available","input":{{}},"output":{empties}}}]}}]}}"#
     );
+    let branches: Vec<Value> = (0..3_400).map(|_| json!({ "contains": false })).collect();
+    let branches = json!({ "properties": { "a": { "anyOf": branches } } });
+    let groups = json!({ "properties": { "a": { "items": {
+        "pattern": format!("\\1(?:{}){{0}}", "()".repeat(4_000)),
+    } } } });
+    let base = json!({ "$id": format!("http://h/{}/", "x".repeat(32_000)),
+        "allOf": (0..2_000).map(|n| json!({ "$id": format!("{n}") })).collect::<Vec<_>>() });
+    let objects_of_one = format!("[{}0]", r#"{"":0},"#.repeat(BODY / 7));
+    let metadata = format!(r#"{{"requestID":"none","status":"success","metadata":{{"a":{objects_of_one}}}}}"#);
+    let keys = format!(r#"{{{}"title":5}}"#, r#""a":0,"#.repeat(BODY / 6));
     vec![
         attack("`unevaluatedProperties` behind 721 references", vec![register("a", &chain), execute("a", &one)]),
         attack("a circle through `properties`, an input 127 deep", vec![register("b", &circle), execute("b", &deep)]),
@@ -204,6 +214,18 @@ fn attacks() -> Vec<Attack> {
             "20,000 different items, `uniqueItems`",
             vec![register("h", &unique), execute("h", &json!({ "a": objects }))],
         ),
+        attack(
+            "3,400 times `contains` on 30 kB",
+            vec![register("k", &branches), execute("k", &json!({ "a": ["x".repeat(30_000)] }))],
+        ),
+        attack(
+            "4,000 groups and a back-reference on 4,000 items",
+            vec![register("l", &groups), execute("l", &json!({ "a": vec![""; 4_000] }))],
+        ),
+        attack("60,000 braces that count nothing", vec![register("m", &pattern(&format!("{}}}", "{".repeat(60_000))))]),
+        attack("2,000 addresses below one of 32 kB", vec![register("n", &base)]),
+        attack("600,000 objects as metadata of a result", vec![("/client-tools/result", metadata)]),
+        attack("600,000 keys and a title of the wrong type", vec![("/session", keys)]),
         attack("4 MB of empty lists as an input", vec![("/client-tools/execute", flood)]),
         attack("4 MB of empty lists as a schema", vec![("/client-tools/register", schema)]),
         attack("4 MB of empty lists as AG-UI state", vec![("/agui", state)]),

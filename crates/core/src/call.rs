@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::permission::OpenAsk;
+use crate::schema::values;
 use crate::tool::Tool;
 
 /// What was asked. It may change once, when whoever allows the call changes its input; then its time starts as well.
@@ -221,6 +222,11 @@ impl Outcome {
         }
     }
 
+    /// Whether it is what a client or a frontend answered.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::Success(_) | Self::Error(_) | Self::Acknowledged(_))
+    }
+
     /// A hash of what a client answered, the same for answers that are equal as parsed; `None` if it was no client's answer.
     pub(crate) fn answer_hash(&self) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
@@ -229,24 +235,30 @@ impl Outcome {
                 (0u8, &success.title, &success.output).hash(&mut hasher);
                 success.attachments.as_deref().unwrap_or_default().hash(&mut hasher);
                 if let Some(metadata) = &success.metadata {
-                    match serde_json::from_str(metadata.get()) {
-                        Ok(value) => hash_value(&value, &mut hasher),
-                        // Not within serde's depth; the bytes themselves still tell one answer from another.
-                        Err(_) => metadata.get().hash(&mut hasher),
-                    }
+                    hash_json(metadata.get(), &mut hasher);
                 }
             }
             Self::Error(error) => (1u8, error).hash(&mut hasher),
             Self::Acknowledged(ack) => {
                 2u8.hash(&mut hasher);
-                match serde_json::from_str(ack.payload().get()) {
-                    Ok(value) => hash_value(&value, &mut hasher),
-                    Err(_) => ack.payload().get().hash(&mut hasher),
-                }
+                hash_json(ack.payload().get(), &mut hasher);
             }
             _ => return None,
         }
         Some(hasher.finish())
+    }
+}
+
+/// JSON values of an answer that is compared by what it means. One with more is compared by its bytes.
+const COMPARED_VALUES: usize = 10_000;
+
+/// Hashes JSON by what it means, unless that takes long: the bytes themselves still tell one answer from another.
+fn hash_json(json: &str, hasher: &mut DefaultHasher) {
+    let is_small = values(json) <= COMPARED_VALUES;
+    // It may also be deeper than serde reads.
+    match is_small.then(|| serde_json::from_str(json)) {
+        Some(Ok(value)) => hash_value(&value, hasher),
+        _ => json.hash(hasher),
     }
 }
 

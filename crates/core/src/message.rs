@@ -113,14 +113,17 @@ impl Message {
         }
     }
 
+    /// Whether the turn did not end here by itself: it failed, or nothing was said to the results of calls.
+    pub fn broke_off(&self) -> bool {
+        let has = |is_it: fn(&Part) -> bool| self.parts.iter().any(|part| is_it(part));
+        self.error().is_some() || (has(Part::is_call) && !has(Part::is_yielded))
+    }
+
     /// Whether the turn failed here, before any call was made.
     pub fn failed_without_calls(&self) -> bool {
         self.error().is_some() && !self.parts.iter().any(|part| part.is_call())
     }
 }
-
-/// What the result of a call begins with whose turn broke off before it was over.
-pub(crate) const UNFINISHED: &str = "Not finished: ";
 
 /// Who speaks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -264,8 +267,7 @@ impl Part {
 
     /// Whether it is a call that came to an end before its turn did, well or badly.
     pub fn is_completed_call(&self) -> bool {
-        let PartBody::Tool(ToolPart { state: ToolState::Done { result, .. }, .. }) = &self.body else { return false };
-        !matches!(result, ToolResult::Failed(reason) if reason.starts_with(UNFINISHED))
+        matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Done { .. }, is_cut: false, .. }))
     }
 
     /// Whether it is a call that is the page's to run.
@@ -276,6 +278,13 @@ impl Part {
     /// Whether it is one of these calls.
     pub(crate) fn is_call_of(&self, results: &[(CallId, ToolResult)]) -> bool {
         matches!(&self.body, PartBody::Tool(tool) if results.iter().any(|(call, _)| *call == tool.call))
+    }
+
+    /// What came of a call is known after all.
+    pub(crate) fn recall(&mut self, given: ToolResult) {
+        if let PartBody::Tool(ToolPart { state: ToolState::Done { result, .. }, is_cut, .. }) = &mut self.body {
+            (*result, *is_cut) = (given, false);
+        }
     }
 
     /// Ends a call that was the page's to run with what the page says of it; says whether this is one.
@@ -348,6 +357,9 @@ pub struct ToolPart {
     pub tool: SmolStr,
     /// The call that a client was given, if it came to that.
     pub request: Option<RequestId>,
+    /// Whether its turn broke off before it was over: what came of it was not known then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
     /// Where it stands.
     pub state: ToolState,
 }

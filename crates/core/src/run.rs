@@ -22,6 +22,7 @@ use ahash::HashMap;
 use futures_util::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::calls::told;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
 use self::feed::RunEvent;

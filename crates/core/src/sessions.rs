@@ -137,6 +137,14 @@ pub struct Audience {
     /// The connection of the session's client that it has: calls of the turn are offered there first. A new prompt keeps
     /// it; a turn that goes on has the one that its prompt kept, unless this is another.
     pub connection: Option<ConnectionName>,
+    /// The client whose tools a turn that goes on has in a session of nobody. A new prompt says it itself.
+    pub client: Option<ClientId>,
+}
+
+impl Audience {
+    fn prompter(&self) -> Option<Prompter> {
+        self.client.clone().map(|client| Prompter { client, adopts: false })
+    }
 }
 
 /// A prompt that was taken.

@@ -142,7 +142,8 @@ pub trait Store: Send + Sync + 'static {
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()>;
     /// A run of a session.
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>>;
-    /// The runs of a session, in the order in which they were first saved.
+    /// The runs of a session, in the order in which they were first saved, without what they were started with: that is
+    /// the whole conversation each time.
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>>;
     /// Keeps events that a run has told, one JSON text each, after those that are kept. `first` is the number of the
     /// first of them, counted from 0: what is kept already is not kept twice. Does nothing if the run is not kept; fails

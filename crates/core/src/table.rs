@@ -78,8 +78,25 @@ struct Client {
     open: Vec<(u64, RequestId)>,
     /// How long it is waited for those of each limit.
     absences: BTreeMap<Option<SessionId>, Absence>,
-    /// Named connections that were lost, and until when the calls that prefer one wait for its return.
-    lost: Vec<(ConnectionName, Instant)>,
+    /// Connections that were lost and may return.
+    lost: Vec<Lost>,
+}
+
+/// A connection that was lost and may return.
+#[derive(Debug)]
+struct Lost {
+    limit: Option<SessionId>,
+    name: Option<ConnectionName>,
+    /// Until when the calls that prefer it wait for it.
+    preferred_until: Instant,
+    /// Until when it asked for its client to be kept.
+    kept_until: Instant,
+}
+
+impl Lost {
+    fn is(&self, limit: Option<&SessionId>, name: Option<&ConnectionName>) -> bool {
+        self.limit.as_ref() == limit && self.name.as_ref() == name
+    }
 }
 
 /// How long it is waited for those of one limit to connect.
@@ -375,11 +392,12 @@ impl Table {
         let Some(call) = self.calls.get_mut(request) else { return };
         let Some(client) = self.clients.get_mut(call.head.client()) else { return };
         let preferred = call.preferred.as_ref();
-        if preferred.is_some_and(|name| client.waits_for(name, now)) {
+        let is_other = |link: &Link| preferred.is_some() && link.name.as_ref() != preferred;
+        let is_there = client.links.iter().any(|link| link.takes(&call.head) && !is_other(link));
+        if !is_there && preferred.is_some_and(|name| client.waits_for(name, &call.head, now)) {
             return;
         }
         let links = client.links.iter_mut().rev().filter(|link| link.takes(&call.head));
-        let is_other = |link: &Link| preferred.is_some() && link.name.as_ref() != preferred;
         let Some(link) = links.min_by_key(|link| (is_other(link), link.load)) else { return };
         call.assign(link.id, now);
         link.load += 1;
@@ -510,9 +528,16 @@ impl Client {
         self.links.iter().any(|link| link.takes(head)) || self.absences.iter().any(may_return)
     }
 
-    /// Whether a connection of that name was lost and may return.
-    fn waits_for(&self, name: &ConnectionName, now: Instant) -> bool {
-        self.lost.iter().any(|(lost, until)| lost == name && *until > now)
+    /// Whether a connection of that name that may be given a call was lost and may return.
+    fn waits_for(&self, name: &ConnectionName, head: &CallHead, now: Instant) -> bool {
+        let is_it = |lost: &Lost| lost.name.as_ref() == Some(name) && covers(lost.limit.as_ref(), head);
+        self.lost.iter().any(|lost| is_it(lost) && lost.preferred_until > now)
+    }
+
+    /// Until when those of a limit have asked to be waited for.
+    fn kept_until(&self, limit: Option<&SessionId>, now: Instant) -> Option<Instant> {
+        let lost = self.lost.iter().filter(|lost| lost.limit.as_ref() == limit);
+        lost.map(|lost| lost.kept_until).max().filter(|until| *until > now)
     }
 }
 

@@ -30,6 +30,22 @@ pub struct ThreadRun {
 }
 
 impl ThreadRun {
+    /// The same without what it was started with.
+    pub fn without_input(&self) -> Self {
+        let Self { id, session, parent, created, started, finished, label, input: _, usage } = self;
+        Self {
+            id: id.clone(),
+            session: session.clone(),
+            parent: parent.clone(),
+            created: *created,
+            started: *started,
+            finished: *finished,
+            label: label.clone(),
+            input: None,
+            usage: *usage,
+        }
+    }
+
     /// Whether it was started and is not over.
     pub fn is_unfinished(&self) -> bool {
         self.started.is_some() && self.finished.is_none()

@@ -175,7 +175,7 @@ impl Offered {
     }
 
     /// What its input looks like.
-    pub fn schema(&self) -> &Schema {
+    pub fn schema(&self) -> &Arc<Schema> {
         match &self.place {
             Place::Client(tool) => &tool.spec.schema,
             Place::Frontend(spec) | Place::Page(spec) => &spec.schema,

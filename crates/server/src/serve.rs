@@ -186,7 +186,7 @@ fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
 async fn serve(socket: TcpStream, grant: Grant, newcomer: Newcomer, app: App, router: Router) {
     let activity = Arc::new(Activity::default());
     let io = TokioIo::new(Patient::new(socket, grant, activity.clone()));
-    let activity = &*activity;
+    let activity = &activity;
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let has_to_go = activity.begin() == Begun::First && !newcomer.has_spoken();
         let answering = gate::handle(&app, router.clone(), request.map(Body::new));
@@ -196,8 +196,7 @@ async fn serve(socket: TcpStream, grant: Grant, newcomer: Newcomer, app: App, ro
                 std::future::pending::<()>().await;
             }
             let response = answering.await;
-            activity.end(&response);
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(activity.end(response))
         }
     });
     let connection = http1::Builder::new().max_buf_size(HEAD_AND_UNSENT).serve_connection(io, service).with_upgrades();

@@ -32,14 +32,15 @@ use crate::server::{PATIENCE, until_within};
 
 /// Calls under way at a time.
 const AT_A_TIME: usize = 32;
-/// What clients ask for, if nothing else is said.
-const GRACE: Duration = Duration::from_secs(30);
+/// How long those that crashed are waited for.
+const GRACE: Duration = Duration::from_secs(10);
 /// How many faults are told of.
 const TOLD: usize = 20;
 
 /// How the server of a storm is set up: what is lost is missed soon, and nothing is forgotten before it is looked at.
 pub fn configure(config: &mut Config) {
     config.client_tools.keepalive_interval = Duration::from_millis(60);
+    config.limits.largest_grace = GRACE;
     config.limits.event_buffer = 1_000_000;
     config.limits.event_bytes = 1 << 30;
     config.limits.stored_calls = 100_000;

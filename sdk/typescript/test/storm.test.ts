@@ -22,13 +22,9 @@ const TIMEOUT = 60_000 + 100 * CALLS;
 const RUNS_BETWEEN_CRASHES = 100;
 const CLIENT = resolve(import.meta.dirname, "support/storm-client.ts");
 
-async function begin(
-  context: TestContext,
-  useWebSocket: boolean,
-  ...more: "--crashes"[]
-): Promise<{ storm: Storm; path: string }> {
+async function begin(context: TestContext, useWebSocket: boolean): Promise<{ storm: Storm; path: string }> {
   const path = await mkdtemp(join(tmpdir(), "handback-storm-"));
-  const storm = new Storm(useWebSocket, CALLS, ...more);
+  const storm = new Storm(useWebSocket, CALLS);
   context.after(async () => {
     storm.stop();
     await rm(path, { recursive: true, force: true });
@@ -95,7 +91,7 @@ class Client {
 }
 
 async function rideOutCrashes(context: TestContext, useWebSocket: boolean): Promise<void> {
-  const { storm, path } = await begin(context, useWebSocket, "--crashes");
+  const { storm, path } = await begin(context, useWebSocket);
   const url = await storm.url();
   const start = () => new Client(url, useWebSocket, path, storm);
   let client = start();

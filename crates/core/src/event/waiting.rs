@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{Event, SessionEvent};
+use crate::message::Session;
 use crate::store::weight;
 
 /// About what an event takes itself.
@@ -123,18 +124,16 @@ fn weight_of(event: &Event) -> usize {
             tools.iter().map(|tool| 64 + tool.as_str().len()).sum()
         }
         Event::Asked(ask) | Event::Answered(ask, _) => weight::of_head(&ask.call),
-        Event::Session(session, event) => weight::of_session(session) + weight_of_session_event(event),
+        Event::Session(session, event) => weight_of_session_event(session, event),
     };
     EVENT + held
 }
 
-fn weight_of_session_event(event: &SessionEvent) -> usize {
+fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
     match event {
-        SessionEvent::Created
-        | SessionEvent::Updated
-        | SessionEvent::Deleted
-        | SessionEvent::Busy
-        | SessionEvent::Idle => 0,
+        // The others hold on to one that is there anyway.
+        SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
+        SessionEvent::Busy | SessionEvent::Idle => 0,
         SessionEvent::Failed(error) => error.message().len(),
         SessionEvent::Message(message) => weight::of_message(message),
         SessionEvent::Part { part, delta, .. } => weight::of_part(part) + delta.as_ref().map_or(0, |delta| delta.len()),

@@ -173,7 +173,8 @@ impl CallContext<'_> {
                 Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, reason),
             }
         }
-        if let Err(error) = tool.schema().check(&input, self.sessions.hub().limits()) {
+        let hub = self.sessions.hub();
+        if let Err(error) = hub.schemas().check(tool.schema(), &input, hub.limits()).await {
             return failed(input, format!("Invalid input: {error}"));
         }
         if matches!(tool.place, Place::Page(_)) && self.permission(tool) == Permission::Deny {
@@ -308,7 +309,7 @@ impl Call<'_> {
 }
 
 /// What a model is told of a call that is over.
-fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
+pub(crate) fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
         Outcome::Acknowledged(ack) => acknowledged(ack),

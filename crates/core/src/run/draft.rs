@@ -12,8 +12,7 @@ use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
 use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
-    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, UNFINISHED,
-    Usage,
+    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
 };
 use crate::model::ModelEvent;
 use crate::sessions::Sessions;
@@ -190,6 +189,7 @@ impl Draft {
             tool: self.id_of(&name),
             alias: name.into(),
             request: None,
+            is_cut: false,
             state: ToolState::Pending { raw: String::new() },
         }));
         Ok(())
@@ -321,7 +321,8 @@ impl Draft {
                 ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
             let reason = error.as_ref().map_or("The turn ended", TurnError::message);
-            let result = ToolResult::Failed(format!("{UNFINISHED}{reason}"));
+            let result = ToolResult::Failed(format!("Not finished: {reason}"));
+            self.change(place, |part| part.is_cut = true);
             self.over(Over { place, input, start, result });
         }
         if error.is_none() {

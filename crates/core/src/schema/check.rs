@@ -492,11 +492,8 @@ impl<'s> Checker<'s> {
             }
         }
         if found < least {
-            let message = match found {
-                0 => format!("None of {} are valid under the given schema", show(value)),
-                _ => format!("Too few items of {} are valid under the given schema", show(value)),
-            };
-            return self.violation(place, || message);
+            let few = if found == 0 { "None" } else { "Too few items" };
+            return self.violation(place, || format!("{few} of {} are valid under the given schema", show(value)));
         }
         if most.is_some_and(|most| found > most) {
             return self

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use super::node::NodeId;
 use super::uri::{decode, resolve, split_fragment};
 
+/// Bytes of a subschema's address. Each has its own, whole: a long one that all begin with would be kept for each.
+const LONGEST_URI: usize = 1 << 10;
+
 /// The drafts of JSON Schema, as far as they differ here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Draft {
@@ -180,6 +183,12 @@ impl<'a> Locations<'a> {
                 let (address, fragment) = split_fragment(named);
                 if !address.is_empty() {
                     let uri = resolve(&self.resources[resource].uri, address);
+                    if uri.len() > LONGEST_URI {
+                        return Err(format!(
+                            "{}: the address of an `$id` has more than {LONGEST_URI} bytes",
+                            self.path(id)
+                        ));
+                    }
                     own = self.resources.len();
                     // Of two with one name the first counts.
                     self.by_uri.entry(uri.clone()).or_insert(own);

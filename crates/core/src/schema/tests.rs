@@ -32,6 +32,14 @@ fn an_input_is_an_object_whatever_the_schema_says() {
 }
 
 #[test]
+fn the_addresses_of_subschemas_are_short() {
+    let inner: Vec<Value> = (0..1_000).map(|n| json!({ "$id": format!("{n}") })).collect();
+    let schema = |base: usize| json!({ "$id": format!("http://h/{}/", "x".repeat(base)), "allOf": inner });
+    assert!(compile::compile(&schema(500), &BOUNDS).is_ok());
+    assert!(compile::compile(&schema(2_000), &BOUNDS).is_err_and(|error| error.contains("1024 bytes")));
+}
+
+#[test]
 fn an_error_does_not_repeat_a_large_input() {
     let input = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
     let error = check(r#"{"properties":{"a":{"type":"integer"}}}"#, &input).unwrap_err();

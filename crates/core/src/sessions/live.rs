@@ -13,7 +13,7 @@ use crate::id::{ClientId, MessageId, SessionId};
 use crate::message::{Message, PartBody, Role, Session, TurnError};
 use crate::run;
 use crate::run::feed::{EndOfFeed, Feed};
-use crate::store::StoreFuture;
+use crate::store::{StoreError, StoreFuture};
 
 /// How a session is called until somebody says something in it.
 pub(super) const UNTITLED: &str = "New session";
@@ -59,6 +59,11 @@ impl Live {
     /// How many prompts wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether a message is answered by the turn under way, or by one that waits.
+    pub(super) fn is_answering(&self, user: &MessageId) -> bool {
+        self.running == *user || self.queue.iter().any(|queued| queued.user.id == *user)
     }
 
     /// What the turn that answers a message tells.
@@ -164,7 +169,7 @@ impl Sessions {
         };
         match known {
             Some(live) => {
-                if live.running == user.id || live.queue.iter().any(|queued| queued.user.id == user.id) {
+                if live.is_answering(&user.id) {
                     return Err(SessionError::DuplicateMessage(user.id.clone()));
                 }
                 let most = self.hub().limits().queued_prompts;
@@ -228,8 +233,16 @@ impl Sessions {
             let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
             live.session = Some(stored);
         }
+        let adopting = queued.prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
+        // Somebody may have said something before this since it was decided.
+        let adopting = match adopting {
+            Some(client) if self.is_first(id, &queued.user.id).await.map_err(|error| run::failed(&error))? => {
+                Some(client)
+            }
+            _ => None,
+        };
         let changed = self.change(id, |session| {
-            if let Some(Prompter { client, adopts: true }) = &queued.prompter {
+            if let Some(client) = adopting {
                 session.client.get_or_insert_with(|| client.clone());
             }
             session.has_frontend |= queued.audience.has_frontend;
@@ -248,6 +261,11 @@ impl Sessions {
             return Err(TurnError::Other(SessionError::Forbidden.to_string()));
         }
         Ok(Some(session))
+    }
+
+    async fn is_first(&self, id: &SessionId, message: &MessageId) -> Result<bool, StoreError> {
+        let before = self.store().newest_messages(id, Some(message), 1).await?;
+        Ok(before.is_none_or(|before| before.is_empty()))
     }
 
     /// Why turns end that are stopped now.

@@ -9,7 +9,8 @@ use super::live::{Enqueued, Live, Prompter};
 use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions};
 use crate::event::SessionEvent;
 use crate::id::{CallId, MessageId, SessionId};
-use crate::message::{Message, Part, Session, ToolResult};
+use crate::message::{Message, Part, PartBody, Session, ToolPart, ToolResult};
+use crate::run;
 use crate::store::{Beginning, StoreError};
 
 impl Sessions {
@@ -80,7 +81,7 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
+        let Enqueued { answer, feed } = self.enqueue(session, user, audience.prompter(), audience, kept)?;
         let keeping = self.clone().keep_results(session.clone(), user.id.clone(), Some(last.clone()), results);
         let told = feed.clone();
         let keeping = async move {
@@ -110,10 +111,42 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, None, audience, kept)?;
+        let Enqueued { answer, feed } = self.enqueue(session, user, audience.prompter(), audience, kept)?;
         // Nobody waits for it if the session was deleted meanwhile.
         _ = tell_kept.send(true);
         Ok(Prompted { user: user.clone(), answer, feed })
+    }
+
+    /// Messages of a turn that broke off, with what came of their calls meanwhile: a client may have answered one before
+    /// that was known here.
+    pub async fn recall(
+        &self,
+        session: &Arc<Session>,
+        mut messages: Vec<Arc<Message>>,
+    ) -> Result<Vec<Arc<Message>>, SessionError> {
+        for message in &mut messages {
+            for place in 0..message.parts.len() {
+                let PartBody::Tool(ToolPart { is_cut: true, request: Some(request), .. }) = &message.parts[place].body
+                else {
+                    continue;
+                };
+                let Some(finished) = self.store().finished(request).await? else { continue };
+                if !finished.outcome.is_answer() {
+                    continue;
+                }
+                let part = &mut Arc::make_mut(message).parts[place];
+                Arc::make_mut(part).recall(run::told(&finished, None));
+                let part = part.clone();
+                self.store().save_message(message).await?;
+                self.tell(session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Whether a message is being answered, or will be when its time comes.
+    pub fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
+        self.lock().get(id).is_some_and(|live| live.is_answering(user))
     }
 
     /// Stops the turn that tells this, whether it is under way or waits; others go on, also of the same message.

@@ -377,7 +377,7 @@ impl Store for MemoryStore {
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
         let sessions = self.sessions();
         let runs = sessions.kept.get(session).into_iter().flat_map(|kept| &kept.runs);
-        ready(runs.map(|known| known.run.clone()).collect())
+        ready(runs.map(|known| Arc::new(known.run.without_input())).collect())
     }
 
     fn append_run_events(

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Attach, Client, Ending, Lifecycle, Link, Next, PARKED, Table};
+use super::{Attach, Client, Ending, Lifecycle, Link, Lost, Next, PARKED, Table};
 use crate::call::{LinkId, Outcome, Stage, StreamId};
 use crate::id::{ClientId, ConnectionName, RequestId, SessionId};
 use crate::outbox::{Item, Outbox, Signal};
@@ -44,7 +44,10 @@ impl Table {
         let (stream, signal) = (outbox.stream, outbox.signal().clone());
         // Perhaps it is to be told something already; it looks once, and then waits.
         self.wakers.extend(signal.raise());
-        client.lost.retain(|(lost, _)| Some(lost) != name.as_ref());
+        client.lost.retain(|lost| !lost.is(limit.as_ref(), name.as_ref()));
+        // The client is there: what keeps it from now on is what those ask for that are open.
+        let alike = client.lost.iter_mut().filter(|lost| lost.limit == limit);
+        alike.for_each(|lost| lost.kept_until = lost.kept_until.min(now));
         client.links.push(Link { id, name, grace, outbox, load: 0 });
         let open = client.open_calls();
         self.set_expiry(&client_id, limit.as_ref(), None);
@@ -102,31 +105,34 @@ impl Table {
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
         let limit = removed.outbox.limit.clone();
         if removed.grace > Duration::ZERO {
-            let absence = client.absences.entry(limit.clone()).or_default();
-            absence.kept_until = absence.kept_until.max(Some(now + removed.grace));
             client.park(removed.outbox);
-            if let Some(name) = removed.name {
-                let until = now + removed.grace.min(self.limits.preferred_connection);
-                client.lose(name, until, self.limits.connections_per_client);
-                self.returns.insert((until, client_id.clone()));
-            }
+            let preferred_until = now + removed.grace.min(self.limits.preferred_connection);
+            let kept_until = now + removed.grace;
+            let lost = Lost { limit: limit.clone(), name: removed.name, preferred_until, kept_until };
+            client.lose(lost, self.limits.connections_per_client, now);
+            self.returns.insert((preferred_until, client_id.clone()));
         }
+        self.wait_for(client_id, limit.as_ref(), now)
+    }
+
+    /// A connection of a limit is gone: those that are left of it are given its calls or waited for, or all end.
+    fn wait_for(&mut self, client_id: &ClientId, limit: Option<&SessionId>, now: Instant) -> Vec<Ending> {
         self.assign_waiting(client_id, now);
-        let Some(client) = self.clients.get(client_id) else { return Vec::new() };
-        if client.has_links_of(limit.as_ref()) {
+        let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
+        if client.has_links_of(limit) {
             return Vec::new();
         }
-        match client.absences.get(&limit).and_then(|absence| absence.kept_until).filter(|until| *until > now) {
-            Some(until) => {
-                self.set_expiry(client_id, limit.as_ref(), Some(until));
-                Vec::new()
-            }
-            None => self.expire(client_id, limit.as_ref(), now),
+        let kept_until = client.kept_until(limit, now);
+        if kept_until.is_none() {
+            return self.expire(client_id, limit, now);
         }
+        client.absences.entry(limit.cloned()).or_default().kept_until = kept_until;
+        self.set_expiry(client_id, limit, kept_until);
+        Vec::new()
     }
 
     /// Closes a connection that says that it will not return: no grace is kept for it. One that is lost already takes
-    /// the grace of its limit back when no other of that limit is open.
+    /// its own grace back; of one that is not known there is nothing to take back.
     pub(crate) fn say_goodbye(
         &mut self,
         client_id: &ClientId,
@@ -135,15 +141,12 @@ impl Table {
         now: Instant,
     ) -> Vec<Ending> {
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
-        client.lost.retain(|(lost, _)| lost != name);
-        if !client.has_links_of(limit) {
-            return self.expire(client_id, limit, now);
-        }
+        let before = client.lost.len();
+        client.lost.retain(|lost| !lost.is(limit, Some(name)));
+        let was_lost = client.lost.len() < before;
         let leaves = |link: &&mut Link| link.name.as_ref() == Some(name) && link.is_of(limit);
         let Some(link) = client.links.iter_mut().find(leaves) else {
-            // It was lost before: calls need not wait for it.
-            self.assign_waiting(client_id, now);
-            return Vec::new();
+            return if was_lost { self.wait_for(client_id, limit, now) } else { Vec::new() };
         };
         link.grace = Duration::ZERO;
         self.wakers.extend(link.outbox.signal().raise());
@@ -156,6 +159,7 @@ impl Table {
         self.set_expiry(client_id, limit, None);
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
         client.parked.retain(|outbox| outbox.limit.as_ref() != limit);
+        client.lost.retain(|lost| lost.limit.as_ref() != limit);
         let is_left = |request: &RequestId| {
             let call = self.calls.get(request);
             call.is_some_and(|call| super::covers(limit, &call.head) && !client.has_taker(&call.head, now))
@@ -173,9 +177,6 @@ impl Table {
         self.finished.forget_old(now);
         while self.returns.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, client_id)) = self.returns.pop_first() else { break };
-            if let Some(client) = self.clients.get_mut(&client_id) {
-                client.lost.retain(|(_, until)| *until > now);
-            }
             self.assign_waiting(&client_id, now);
         }
         let mut endings = Vec::new();
@@ -261,13 +262,17 @@ impl Client {
         self.parked.push_back(outbox);
     }
 
-    /// Remembers a connection that may return; of too many the oldest are forgotten.
-    fn lose(&mut self, name: ConnectionName, until: Instant, most: usize) {
-        self.lost.retain(|(lost, _)| *lost != name);
-        if self.lost.len() >= most {
-            self.lost.remove(0);
+    /// Remembers a connection that may return; of too many of a limit the oldest are forgotten.
+    fn lose(&mut self, new: Lost, most: usize, now: Instant) {
+        let is_awaited = |lost: &Lost| lost.kept_until.max(lost.preferred_until) > now;
+        self.lost.retain(|lost| is_awaited(lost) && !lost.is(new.limit.as_ref(), new.name.as_ref()));
+        let is_alike = |lost: &Lost| lost.limit == new.limit;
+        if self.lost.iter().filter(|lost| is_alike(lost)).count() >= most
+            && let Some(oldest) = self.lost.iter().position(is_alike)
+        {
+            self.lost.remove(oldest);
         }
-        self.lost.push((name, until));
+        self.lost.push(new);
     }
 
     /// Whether tools that were registered for the whole client, and never had a connection of their own, are used by

@@ -36,7 +36,10 @@ impl Table {
                     let assigned = call.stage == Stage::Assigned(link.id);
                     assert!(!assigned || link.outbox.will_offer(request), "{request} is in nobody's outbox");
                 }
-                let awaited = client.lost.iter().any(|(lost, _)| Some(lost) == call.preferred.as_ref());
+                let is_awaited = |lost: &Lost| {
+                    lost.name.is_some() && lost.name == call.preferred && covers(lost.limit.as_ref(), &call.head)
+                };
+                let awaited = client.lost.iter().any(is_awaited);
                 if call.stage == Stage::Waiting && !awaited {
                     assert!(!client.links.iter().any(|link| link.takes(&call.head)), "{request} waits for nothing");
                 }

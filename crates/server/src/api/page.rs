@@ -105,6 +105,11 @@ pub(super) async fn again(
     id: &MessageId,
     audience: &Audience,
 ) -> Result<Again, Problem> {
+    // Before what is stored: a turn that ends meanwhile is found there.
+    let feed = sessions.feed_of(&session.id, id);
+    if feed.is_none() && sessions.is_answering(&session.id, id) {
+        return Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"));
+    }
     let stored = sessions.messages(&session.id).await?;
     let taken = || SessionError::DuplicateMessage(id.clone());
     let user = stored.iter().find(|message| message.id == *id).ok_or_else(taken)?.clone();
@@ -112,14 +117,14 @@ pub(super) async fn again(
         return Err(taken().into());
     }
     let mut told = answers(stored, id);
-    let broke_off = told.last().is_some_and(|last| last.error().is_some());
-    let feed = match sessions.feed_of(&session.id, id) {
+    let feed = match feed {
         Some(feed) => feed,
-        None if !broke_off => return Ok(Again::Ended(told)),
-        None if !told.iter().flat_map(|answer| &answer.parts).any(|part| part.is_completed_call()) => {
-            return Ok(Again::Failed);
-        }
+        None if !told.last().is_some_and(|last| last.broke_off()) => return Ok(Again::Ended(told)),
         None => {
+            told = sessions.recall(session, told).await?;
+            if !told.iter().flat_map(|answer| &answer.parts).any(|part| part.is_completed_call()) {
+                return Ok(Again::Failed);
+            }
             let prompted = match sessions.try_again(session, &user, audience.clone()) {
                 // Somebody else was quicker.
                 Err(SessionError::DuplicateMessage(_)) => sessions.feed_of(&session.id, id),

@@ -5,6 +5,6 @@ pub(crate) mod encode;
 mod history;
 mod routes;
 
-pub(super) use decode::{client_header, connection};
-pub(super) use routes::must_own;
+pub(super) use decode::{client_header, connection, named};
 pub use routes::routes;
+pub(super) use routes::{must_own, visible};

@@ -6,12 +6,14 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::response::Response;
-use http_body::Body;
+use bytes::Bytes;
+use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFuture;
@@ -48,11 +50,41 @@ impl Activity {
         resting && self.progress.load(Ordering::Relaxed) == seen
     }
 
-    /// It is answered. A body without a known end is a stream, and the connection stays busy with it.
-    pub(super) fn end(&self, response: &Response) {
+    /// It is answered. A body without a known end is a stream, and the connection stays busy until that is over.
+    pub(super) fn end(self: &Arc<Self>, response: Response) -> Response {
         if response.body().size_hint().exact().is_some() {
             self.busy.store(false, Ordering::Relaxed);
+            return response;
         }
+        response.map(|body| axum::body::Body::new(Streaming { body, activity: self.clone() }))
+    }
+}
+
+/// A body without a known end. When it is dropped, it has been told, or nobody listens any more.
+struct Streaming {
+    body: axum::body::Body,
+    activity: Arc<Activity>,
+}
+
+impl Body for Streaming {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.activity.busy.store(false, Ordering::Relaxed);
     }
 }
 

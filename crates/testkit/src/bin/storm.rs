@@ -21,9 +21,6 @@ struct Arguments {
     /// How many are made.
     #[arg(long, default_value_t = 1_000)]
     calls: usize,
-    /// The client crashes in between, and comes back.
-    #[arg(long)]
-    crashes: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -34,7 +31,7 @@ enum Carrier {
 
 #[tokio::main]
 async fn main() {
-    let Arguments { transport, calls, crashes } = Arguments::parse();
+    let Arguments { transport, calls } = Arguments::parse();
     let transport = match transport {
         Carrier::Sse => Transport::Sse,
         Carrier::Websocket => Transport::WebSocket,
@@ -47,7 +44,7 @@ async fn main() {
     let storm = ride.rage(calls).await;
     println!("calm");
     expect(&mut said, "gone").await;
-    if crashes { ride.end_after_crashes(storm, &runs).await } else { ride.end(storm, &runs).await }
+    ride.end(storm, &runs).await;
 }
 
 /// Reads what the client says; the runs go into the record, in their order with the rest.

@@ -67,7 +67,9 @@ pub async fn a_run_is_kept_as_it_was(store: Arc<dyn Store>) {
     for (run, expected) in runs.iter().zip(&expected) {
         assert_eq!(found(&store, "ses_1", run.id.as_str()).await.as_ref(), Some(expected));
     }
-    assert_eq!(kept(&store, "ses_1").await, expected);
+    // They are listed without what they were started with.
+    let listed: Vec<String> = runs.iter().map(|run| seen_run(&run.without_input())).collect();
+    assert_eq!(kept(&store, "ses_1").await, listed);
 }
 
 /// Neither ids nor times nor later saves matter, and what is saved again keeps its events.

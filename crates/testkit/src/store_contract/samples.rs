@@ -258,6 +258,7 @@ fn tool(state: ToolState) -> ToolPart {
         alias: "open_file_0a1b2c3d".into(),
         tool: "client_desk_open_file".into(),
         request: Some(request_id("r1")),
+        is_cut: false,
         state,
     }
 }

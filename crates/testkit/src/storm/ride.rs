@@ -2,11 +2,10 @@
 
 use handback_client::Transport;
 use handback_core::hub::Counts;
-use serde_json::json;
 
 use super::{Runs, Server, Storm, configure};
 use crate::faults::{self, Fault, Faults, Severity};
-use crate::server::{TestServer, until};
+use crate::server::TestServer;
 
 /// A storm in which some fault never occurred shows little, and goes on for so many calls, so often.
 const MORE: (usize, usize) = (50, 20);
@@ -52,23 +51,6 @@ impl Ride {
         storm.check(runs).await;
         Storm::until_nothing_is_left(&self.server.url).await;
         assert_eq!(self.server.counts(), Counts::default());
-    }
-
-    /// The same for a client that crashed in between. It could not say goodbye each time, and what it had sent may arrive
-    /// after its end: that is what the grace is for, which is not waited for here.
-    pub async fn end_after_crashes(self, storm: Storm, runs: &Runs) {
-        until("only those are left that crashed", async || {
-            let clients = self.server.get("/client-tools/clients").await.body;
-            clients.as_array().unwrap().iter().all(|client| client["connections"] == 0)
-        })
-        .await;
-        until("nothing is left of those that crashed", async || {
-            let goodbye = json!({ "clientID": "storm", "connection": "crashed" });
-            self.server.post("/client-tools/disconnect", goodbye).await;
-            self.server.get("/client-tools/clients").await.body == json!([])
-        })
-        .await;
-        self.end(storm, runs).await;
     }
 
     /// Whether each fault occurred that can befall this transport.

@@ -200,6 +200,23 @@ async fn a_request_whose_head_never_ends_is_closed() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_stream_is_over_is_watched_again() {
+    let server = TestServer::with(|config| config.limits.header_timeout = Duration::from_millis(200)).await;
+    let said = json!({ "id": "m", "role": "user", "content": "hello", "parts": [{ "type": "text", "text": "hello" }] });
+    for path in ["/api/chat", "/agui"] {
+        let body = json!({ "id": "c", "threadId": "t", "runId": "r", "messages": [said] }).to_string();
+        let mut socket = RawSocket::open(server.address).await;
+        let length = body.len();
+        socket
+            .send(format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"))
+            .await
+            .unwrap();
+        let told = tokio::time::timeout(SOON, socket.drain()).await;
+        assert!(told.is_ok(), "{path}: the connection stays open for ever");
+    }
+}
+
+#[tokio::test]
 async fn a_head_that_drips_is_closed_as_well() {
     let server = TestServer::with(|config| config.limits.header_timeout = Duration::from_millis(200)).await;
     let mut socket = RawSocket::open(server.address).await;

@@ -92,7 +92,7 @@ async fn ride_out_crashes(transport: Transport) {
         () = crashing => unreachable!("it goes on until the storm is over"),
     };
     tools.disconnect().await;
-    ride.end_after_crashes(storm, &runs).await;
+    ride.end(storm, &runs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

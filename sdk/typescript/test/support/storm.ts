@@ -19,8 +19,8 @@ export class Storm {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #exited: Promise<number | null>;
 
-  constructor(useWebSocket: boolean, calls: number, ...more: "--crashes"[]) {
-    const options = ["--transport", useWebSocket ? "websocket" : "sse", "--calls", String(calls), ...more];
+  constructor(useWebSocket: boolean, calls: number) {
+    const options = ["--transport", useWebSocket ? "websocket" : "sse", "--calls", String(calls)];
     this.#child = spawn(STORM, options, { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, RUST_BACKTRACE: "0" } });
     createInterface(this.#child.stdout).on("line", (line) => this.#said.add(line));
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#complaints += text));

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::io::{self, Write};
 
 use serde_json::{Number, Value};
 
@@ -45,31 +44,42 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A value as JSON, or the beginning of it.
+/// A value as JSON, or the beginning of it. No more of it is read than is shown.
 pub(super) fn show(value: &Value) -> String {
-    /// Takes so much and no more: a value may be large.
-    struct Beginning(Vec<u8>);
+    let mut shown = String::new();
+    show_in(&mut shown, value);
+    cut(shown)
+}
 
-    impl Write for Beginning {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let room = (SHOWN_BYTES + 1).saturating_sub(self.0.len());
-            if room == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+fn show_in(shown: &mut String, value: &Value) {
+    match value {
+        _ if shown.len() > SHOWN_BYTES => {}
+        Value::String(text) => show_text(shown, text),
+        Value::Array(items) => {
+            shown.push('[');
+            for (index, item) in items.iter().take(SHOWN_BYTES).enumerate() {
+                shown.push_str(if index == 0 { "" } else { "," });
+                show_in(shown, item);
             }
-            let taken = bytes.len().min(room);
-            self.0.extend_from_slice(&bytes[..taken]);
-            Ok(taken)
+            shown.push(']');
         }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+        Value::Object(fields) => {
+            shown.push('{');
+            for (index, (name, field)) in fields.iter().take(SHOWN_BYTES).enumerate() {
+                shown.push_str(if index == 0 { "" } else { "," });
+                show_text(shown, name);
+                shown.push(':');
+                show_in(shown, field);
+            }
+            shown.push('}');
         }
+        other => shown.push_str(&other.to_string()),
     }
+}
 
-    let mut beginning = Beginning(Vec::new());
-    // It fails where there is no more room.
-    _ = serde_json::to_writer(&mut beginning, value);
-    cut(String::from_utf8_lossy(&beginning.0).into_owned())
+fn show_text(shown: &mut String, text: &str) {
+    let beginning = &text[..text.floor_char_boundary(SHOWN_BYTES + 1)];
+    shown.push_str(&Value::from(beginning).to_string());
 }
 
 fn cut(text: String) -> String {

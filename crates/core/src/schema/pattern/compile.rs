@@ -3,7 +3,7 @@
 use super::super::bounds::Bounds;
 use super::Pattern;
 use super::parse::{Parsed, Reference, Tree, too_large};
-use super::set::{Ranges, Set};
+use super::set::Set;
 
 /// One instruction. Those that branch have a number, by which a match remembers that they were tried.
 #[derive(Debug, Clone, Copy)]
@@ -111,8 +111,8 @@ impl Compiler<'_> {
 
     fn tree(&mut self, tree: &Tree, direction: Direction) -> Result<(), String> {
         match tree {
-            Tree::Set(ranges) => {
-                let set = self.set(ranges);
+            Tree::Set(set) => {
+                let set = self.set(set);
                 self.push(Op::One { set }).map(|_| ())
             }
             Tree::Start => self.push(Op::Start).map(|_| ()),
@@ -172,8 +172,8 @@ impl Compiler<'_> {
     }
 
     fn repeat(&mut self, body: &Tree, least: u32, most: Option<u32>, direction: Direction) -> Result<(), String> {
-        if let Tree::Set(ranges) = body {
-            let set = self.set(ranges);
+        if let Tree::Set(set) = body {
+            let set = self.set(set);
             match least {
                 0 => {}
                 1 => _ = self.push(Op::One { set })?,
@@ -244,15 +244,14 @@ impl Compiler<'_> {
         index(self.ops.len())
     }
 
-    fn set(&mut self, ranges: &Ranges) -> u16 {
-        let set = ranges.clone().into_set();
+    fn set(&mut self, set: &Set) -> u16 {
         // Most patterns have few: the newest are looked at, so that a long pattern does not take for ever.
         const LOOKED_AT: usize = 16;
-        let known = self.sets.iter().enumerate().rev().take(LOOKED_AT).find(|(_, known)| **known == set);
+        let known = self.sets.iter().enumerate().rev().take(LOOKED_AT).find(|(_, known)| *known == set);
         if let Some((place, _)) = known {
             return index(place);
         }
-        self.sets.push(set);
+        self.sets.push(set.clone());
         index(self.sets.len() - 1)
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::super::bounds::Bounds;
-use super::set::Ranges;
+use super::set::{Ranges, Set};
 
 /// The tree of a pattern.
 #[derive(Debug)]
 pub(super) enum Tree {
-    Set(Ranges),
+    Set(Set),
     Start,
     End,
     WordBoundary { negated: bool },
@@ -137,11 +137,14 @@ impl Parser<'_> {
         if self.ranges > self.bounds.pattern {
             return Err(too_large());
         }
-        Ok(Tree::Set(ranges))
+        Ok(Tree::Set(ranges.into_set()))
     }
 
     fn group(&mut self) -> Result<Tree, String> {
         self.open += 1;
+        if self.groups == self.bounds.pattern {
+            return Err(too_large());
+        }
         if self.open > self.bounds.groups {
             return Err(format!("its groups are nested more than {} deep", self.bounds.groups));
         }
@@ -217,8 +220,10 @@ impl Parser<'_> {
 
     /// The rest of `{2}`, `{2,}` or `{2,3}`; anything else stays where it is.
     fn count(&mut self) -> Option<(u32, Option<u32>)> {
+        // Two numbers of any use, and what is between them.
+        const LONGEST: usize = 24;
         let rest = &self.characters[self.at..];
-        let length = rest.iter().position(|character| *character == '}')?;
+        let length = rest.iter().take(LONGEST).position(|character| *character == '}')?;
         let text: String = rest[..length].iter().collect();
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         // A number that is too large for its type is too large for every bound.

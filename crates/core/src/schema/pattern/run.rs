@@ -85,7 +85,7 @@ impl Machine {
         self.tried.clear();
         let bits = pattern.branches.saturating_mul(text.len() + 1);
         let memory = if bits <= BOUNDS.remembered { bits.div_ceil(64) } else { 0 };
-        steps.take(1 + memory / 8)?;
+        steps.take(1 + (memory + pattern.registers) / 8)?;
         self.tried.resize(memory, 0);
         let run = Run { pattern, reader: Reader { text, backwards: false }, remembers: memory > 0 };
         let mut start = 0;

@@ -149,3 +149,20 @@ fn a_match_takes_steps_in_proportion_to_the_text_or_runs_out_of_them() {
     let base64 = r"^$|^(?:[0-9a-zA-Z+/]{4})*(?:(?:[0-9a-zA-Z+/]{2}==)|(?:[0-9a-zA-Z+/]{3}=))?$";
     assert_eq!(run(base64, &text[..100_000]).0, Ok(true));
 }
+
+#[test]
+fn what_a_match_keeps_is_bounded_and_charged() {
+    let groups = |count: usize| format!("\\1(?:{}){{0}}", "()".repeat(count));
+    assert!(compile(&groups(BOUNDS.pattern + 1)).is_err());
+    let (matched, steps) = run(&groups(BOUNDS.pattern), "");
+    assert_eq!(matched, Ok(true));
+    assert!(steps > 1_000, "{steps}");
+}
+
+#[test]
+fn braces_that_count_nothing_are_read_once() {
+    // Each of them might begin a count; none is looked for to the end.
+    let pattern = format!("^{}}}$", "{".repeat(4_000));
+    matches(&pattern, &[&pattern[1..pattern.len() - 1]], &["{"]);
+    matches("^a{0000000000000000000000000001}$", &["a{0000000000000000000000000001}"], &["a"]);
+}

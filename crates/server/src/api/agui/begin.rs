@@ -189,6 +189,7 @@ impl Beginning<'_> {
             system: self.system(),
             model: self.input.model.clone(),
             connection: self.input.connection.clone(),
+            client: self.input.client.clone(),
         }
     }
 
@@ -300,7 +301,11 @@ impl Beginning<'_> {
         for said in earlier.iter().rev() {
             self.sessions().prompt(&self.session, self.prompt_of(said.clone(), false)).await?;
         }
-        Ok(Some(self.sessions().prompt(&self.session, self.prompt_of(last.clone(), true)).await?))
+        match self.sessions().prompt(&self.session, self.prompt_of(last.clone(), true)).await {
+            // Somebody else has said it just now: it comes again.
+            Err(SessionError::DuplicateMessage(_)) => Ok(None),
+            prompted => Ok(Some(prompted?)),
+        }
     }
 
     fn prompt_of(&self, said: Said, wants_reply: bool) -> Prompt {

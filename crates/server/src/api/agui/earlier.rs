@@ -129,7 +129,15 @@ impl Importing<'_> {
         let input = input.map_or_else(empty_object, one_line);
         let state = ToolState::Done { input, start: self.now, end: self.now, result };
         let (alias, tool) = (function.name.as_str().into(), function.name.into());
-        Ok(PartBody::Tool(ToolPart { provider_call: call.to_string(), call, alias, tool, request: None, state }))
+        Ok(PartBody::Tool(ToolPart {
+            provider_call: call.to_string(),
+            call,
+            alias,
+            tool,
+            request: None,
+            is_cut: false,
+            state,
+        }))
     }
 
     fn finish(mut self) -> Vec<Message> {

@@ -14,7 +14,7 @@ use futures_util::{Stream, stream};
 use handback_core::id::{RunId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{NewSession, SessionError};
-use handback_core::store::{Most, SessionFilter};
+use handback_core::store::Most;
 use handback_core::thread_run::{RunUsage, ThreadRun};
 use handback_core::threads::{NotStarted, RunFollower, Teller};
 use handback_wire::agui::{Body, Event, RunAgentInput};
@@ -31,7 +31,7 @@ use super::decode::{self, Input};
 use super::routes::LONGEST_SILENCE;
 use super::run::{Reader, Run};
 use crate::api::client_tools::encode::json;
-use crate::api::session::{client_header, connection, must_own};
+use crate::api::session::{client_header, connection, must_own, named, visible};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
@@ -77,14 +77,8 @@ async fn list(
     PathValue(room): PathValue,
 ) -> Result<Answer<wire::Threads>, Problem> {
     must_be_room(&app, &principal, &room)?;
-    let client = match &principal {
-        Principal::Application => None,
-        Principal::Client(own) => Some(own.client.clone()),
-    };
-    let filter = SessionFilter { client, agent: Some(room.as_str().into()) };
-    let sessions = app.sessions().list(&filter, None, Most::items(LISTED)).await?.items;
-    let own = sessions.iter().filter(|session| must_own(&principal, session).is_ok());
-    Ok(Answer(wire::Threads { threads: own.map(|session| thread(session, &room, None)).collect() }))
+    let sessions = visible(&app, &principal, Some(&room), None, Most::items(LISTED)).await?.items;
+    Ok(Answer(wire::Threads { threads: sessions.iter().map(|session| thread(session, &room, None)).collect() }))
 }
 
 /// Make a thread, with a first run
@@ -99,7 +93,10 @@ async fn create(
     payload: Payload,
 ) -> Result<Answer<wire::Thread>, Problem> {
     must_be_room(&app, &principal, &room)?;
-    let wire::NewThread { metadata } = or_default(&payload)?;
+    let wire::NewThread { metadata } = payload.read(&app, or_default).await?;
+    let wire::ThreadMetadata { name, description } = metadata.clone().unwrap_or_default();
+    let title = named("metadata.name", name)?.filter(|name| !name.trim().is_empty());
+    named("metadata.description", description)?;
     let mut client = client_header(&headers, None)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(client.get_or_insert_with(|| own.client.clone()))?;
@@ -107,7 +104,7 @@ async fn create(
     let new = NewSession {
         id: principal.session(None)?,
         client,
-        title: metadata.as_ref().and_then(|metadata| metadata.name.clone()).filter(|name| !name.trim().is_empty()),
+        title,
         agent: Some(room.as_str().into()),
         metadata: metadata.as_ref().and_then(|metadata| to_raw_value(metadata).ok()),
         ..NewSession::default()
@@ -118,6 +115,7 @@ async fn create(
     };
     // The only one that a token is good for may be there already.
     must_be_in(&principal, &session, &room)?;
+    app.sessions().must_have_storage_for(&session).await?;
     let first = app.threads().create(&session.id, None, None).await?;
     let mut shown = self::run(&first, None);
     shown.run_input = to_raw_value(&empty_input(&session.id, &first.id)).ok();
@@ -153,7 +151,8 @@ async fn create_run(
     payload: Payload,
 ) -> Result<Answer<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
-    let wire::NewRun { parent_run_id, metadata } = or_default(&payload)?;
+    let wire::NewRun { parent_run_id, metadata } = payload.read(&app, or_default).await?;
+    let label = named("metadata.label", metadata.and_then(|metadata| metadata.label))?;
     let parent = parent_run_id.as_deref().map(RunId::parse).transpose()?;
     if let Some(parent) = &parent
         && app.threads().run(&session.id, parent).await?.is_none()
@@ -161,7 +160,6 @@ async fn create_run(
         return Err(Problem::invalid(format!("there is no run {parent} in this thread to go on from")));
     }
     app.sessions().must_have_storage_for(&session).await?;
-    let label = metadata.and_then(|metadata| metadata.label);
     let made = app.threads().create(&session.id, parent, label).await?;
     Ok(Answer(self::run(&made, Some(Vec::new()))))
 }
@@ -412,8 +410,7 @@ fn must_be_in(principal: &Principal, session: &Session, room: &str) -> Result<()
 }
 
 /// A body that may be left out.
-fn or_default<T: serde::de::DeserializeOwned + Default>(payload: &Payload) -> Result<T, Problem> {
-    let text = payload.text()?;
+fn or_default<T: serde::de::DeserializeOwned + Default>(text: &str) -> Result<T, Problem> {
     if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
 }
 

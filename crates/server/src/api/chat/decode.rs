@@ -316,6 +316,7 @@ fn answered(hub: &Hub, part: &wire::UiPart, now: Time) -> Option<PartBody> {
         alias: name.into(),
         tool: name.into(),
         request: None,
+        is_cut: false,
         state: ToolState::Done { input, start: now, end: now, result },
     }))
 }

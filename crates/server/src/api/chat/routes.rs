@@ -100,8 +100,14 @@ async fn must_be_possible(app: &App, principal: &Principal, chat: &Chat, new: &N
 }
 
 fn audience(chat: &Chat) -> Audience {
-    let page_tools = chat.page_tools.clone();
-    Audience { follows: true, yields_asks: chat.yields_asks, has_frontend: true, page_tools, ..Audience::default() }
+    Audience {
+        follows: true,
+        yields_asks: chat.yields_asks,
+        has_frontend: true,
+        page_tools: chat.page_tools.clone(),
+        client: chat.client.clone(),
+        ..Audience::default()
+    }
 }
 
 /// A request on its way to a turn.

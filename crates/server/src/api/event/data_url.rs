@@ -1,16 +1,10 @@
 //! Data URLs in JSON text: found wherever they are in a string, and replaced by a link.
 
-use serde_json::Value;
-
 const SCHEME: &str = "data:";
 
 /// JSON with a link in place of each data URL.
 pub(super) fn without_data_urls(json: String, link: &str) -> String {
-    // An escape could hide the scheme in raw JSON of others; written anew, letters stand for themselves.
-    let plain = match hides_letters(&json).then(|| serde_json::from_str::<Value>(&json)) {
-        Some(Ok(value)) => value.to_string(),
-        _ => json,
-    };
+    let plain = plain(json);
     let Some(first) = find(&plain, 0) else { return plain };
     let mut changed = String::with_capacity(plain.len());
     let (mut kept, mut next) = (0, Some(first));
@@ -24,16 +18,32 @@ pub(super) fn without_data_urls(json: String, link: &str) -> String {
     changed
 }
 
-/// Whether a letter or a colon may be written as an escape.
-fn hides_letters(json: &str) -> bool {
-    let mut rest = json;
-    while let Some(place) = rest.find("\\u00") {
-        rest = &rest[place + 4..];
-        if rest.starts_with(['3', '4', '5', '6', '7']) {
-            return true;
+/// The same JSON with characters of ASCII as themselves: an escape could hide a data URL in raw JSON of others.
+fn plain(json: String) -> String {
+    if !json.contains("\\u00") {
+        return json;
+    }
+    let mut plain = String::with_capacity(json.len());
+    let mut rest = json.as_str();
+    while let Some(place) = rest.find('\\') {
+        plain.push_str(&rest[..place]);
+        rest = &rest[place..];
+        let code = rest.get(..6).and_then(|escape| escape.strip_prefix("\\u00"));
+        let letter = code.and_then(|code| u8::from_str_radix(code, 16).ok()).map(char::from);
+        match letter.filter(|letter| letter.is_ascii_graphic() && !matches!(letter, '"' | '\\')) {
+            Some(letter) => {
+                plain.push(letter);
+                rest = &rest[6..];
+            }
+            None => {
+                let (escape, after) = rest.split_at(rest.ceil_char_boundary(2));
+                plain.push_str(escape);
+                rest = after;
+            }
         }
     }
-    false
+    plain.push_str(rest);
+    plain
 }
 
 /// The next data URL: where it begins, and where it ends.
@@ -74,6 +84,8 @@ fn is_of_data(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn changed(json: &str) -> String {
@@ -89,6 +101,10 @@ mod tests {
             (r#"{"raw":"{\"url\":\"data:image/png;base64,AAAA\"}"}"#, r#"{"raw":"{\"url\":\"/link\"}"}"#),
             (r#"{"raw":"{\"url\":\"data:image/png;base64,AAAA"}"#, r#"{"raw":"{\"url\":\"/link"}"#),
             (r#"{"hidden":"\u0064ata:,x","more":"d\u0061ta\u003a,y"}"#, r#"{"hidden":"/link","more":"/link"}"#),
+            (
+                r#"{"hidden":"data:image/png\u003bbase64\u002cAA\u003d, \\u0064ata:,x"}"#,
+                r#"{"hidden":"/link \\u0064ata:,x"}"#,
+            ),
             (r#"{"text":"line\ndata:,x"}"#, r#"{"text":"line\n/link"}"#),
         ];
         for (json, expected) in cases {

@@ -39,11 +39,11 @@ pub(super) fn session(
         client_id: Option<String>,
     }
     let metadata = match request.metadata {
-        Some(metadata) if depth(metadata.get()) > deepest => {
-            return Err(Problem::invalid(format!("`metadata` is nested more than {deepest} deep")));
-        }
         Some(metadata) if metadata.get().len() > METADATA_BYTES => {
             return Err(Problem::invalid(format!("`metadata` has more than {METADATA_BYTES} bytes")));
+        }
+        Some(metadata) if depth(metadata.get()) > deepest => {
+            return Err(Problem::invalid(format!("`metadata` is nested more than {deepest} deep")));
         }
         Some(metadata) => Some((parse_object::<Metadata>("metadata", &metadata)?.client_id, metadata)),
         None => None,
@@ -62,7 +62,7 @@ pub(super) fn session(
 }
 
 /// A name that is not too long.
-fn named(what: &str, name: Option<String>) -> Result<Option<String>, Problem> {
+pub(in crate::api) fn named(what: &str, name: Option<String>) -> Result<Option<String>, Problem> {
     match name {
         Some(name) if name.len() > NAME_BYTES => {
             Err(Problem::invalid(format!("`{what}` has more than {NAME_BYTES} bytes")))

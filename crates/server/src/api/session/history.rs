@@ -34,12 +34,7 @@ impl History {
         let mut reading = Reading { history: self, is_begun: false, is_over: false };
         let first = reading.next().await?;
         let mut response = Response::new(Body::empty());
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if !reading.is_over {
-            // A connection is not watched for idleness once it has served a body without a known length.
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         *response.body_mut() = match reading.is_over {
             true => Body::from(first),
             false => Body::from_stream(stream::iter([Ok(first)]).chain(stream::try_unfold(reading, rest))),

@@ -74,9 +74,9 @@ async fn create(
     headers: HeaderMap,
     payload: Payload,
 ) -> Result<Answer<wire::Session>, Problem> {
-    let text = payload.text()?;
     // The SDK sends no body when there is nothing to say.
-    let request = if text.trim().is_empty() { wire::CreateSession::default() } else { parse(text)? };
+    let read = |text: &str| if text.trim().is_empty() { Ok(wire::CreateSession::default()) } else { parse(text) };
+    let request = payload.read(&app, read).await?;
     let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(new.client.get_or_insert_with(|| own.client.clone()))?;
@@ -108,16 +108,17 @@ async fn list(
         Cursor::Sessions(place) => Some(place),
         _ => None,
     })?;
-    let page = visible(&app, &principal, after.as_ref(), query.most()).await?;
+    let page = visible(&app, &principal, None, after.as_ref(), query.most()).await?;
     let last = page.items.last().filter(|_| page.has_more);
     let next = last.map(|last| Cursor::Sessions(SessionPlace::from(&**last)));
     Ok(Listed { page: Answer(page.items.iter().map(|session| encode::session(session)).collect()), next })
 }
 
-/// The sessions that the caller may use, after a place in their order.
-async fn visible(
+/// The sessions that the caller may use, of an agent or of all, after a place in their order.
+pub(in crate::api) async fn visible(
     app: &App,
     principal: &Principal,
+    agent: Option<&str>,
     after: Option<&SessionPlace>,
     most: Most,
 ) -> Result<Page<Arc<Session>>, Problem> {
@@ -131,12 +132,13 @@ async fn visible(
                 Err(error) => return Err(error.into()),
             };
             let own = only.into_iter().filter(|session| must_own(principal, session).is_ok());
+            let own = own.filter(|session| agent.is_none_or(|agent| session.agent_name() == agent));
             let rest = own.filter(|session| after.is_none_or(|after| SessionPlace::from(&**session) < *after));
             return Ok(Page { items: rest.take(most.items).collect(), has_more: false });
         }
         Principal::Client(own) => Some(own.client.clone()),
     };
-    Ok(app.sessions().list(&SessionFilter { client, agent: None }, after, most).await?)
+    Ok(app.sessions().list(&SessionFilter { client, agent: agent.map(Into::into) }, after, most).await?)
 }
 
 /// Say which sessions are busy
@@ -150,7 +152,7 @@ async fn status(
     let (mut known, mut after) = (BTreeMap::new(), None);
     loop {
         let most = Most { items: LISTED - known.len(), bytes: STATUS_BYTES };
-        let page = visible(&app, &principal, after.as_ref(), most).await?;
+        let page = visible(&app, &principal, None, after.as_ref(), most).await?;
         known.extend(page.items.iter().map(|session| (session.id.to_string(), status(&session.id))));
         after = page.items.last().map(|last| SessionPlace::from(&**last));
         if !page.has_more || known.len() >= LISTED {

@@ -129,6 +129,7 @@ fn called(alias: &str, state: ToolState) -> PartBody {
         alias: alias.into(),
         tool: alias.into(),
         request: None,
+        is_cut: false,
         state,
     })
 }

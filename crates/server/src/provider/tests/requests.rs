@@ -33,6 +33,7 @@ fn tool(call: &str, provider_call: &str, alias: &str, state: ToolState) -> PartB
         alias: alias.into(),
         tool: alias.into(),
         request: None,
+        is_cut: false,
         state,
     })
 }

@@ -38,22 +38,28 @@ pub(super) fn save(database: &mut Database, run: &ThreadRun) -> Result<(), Fault
 }
 
 pub(super) fn find(database: &mut Database, session: &SessionId, run: &RunId) -> Result<Option<Arc<ThreadRun>>, Fault> {
-    Ok(query(database, FIND, [session.as_str(), run.as_str()])?.pop())
+    Ok(query(database, FIND, [session.as_str(), run.as_str()], Arc::new)?.pop())
 }
 
 pub(super) fn list(database: &mut Database, session: &SessionId) -> Result<Vec<Arc<ThreadRun>>, Fault> {
-    query(database, LIST, [session.as_str()])
+    query(database, LIST, [session.as_str()], |run| Arc::new(run.without_input()))
 }
 
 pub(super) fn unfinished(database: &mut Database) -> Result<Vec<Arc<ThreadRun>>, Fault> {
-    query(database, UNFINISHED, [])
+    query(database, UNFINISHED, [], Arc::new)
 }
 
-fn query(database: &Database, sql: &str, values: impl Params) -> Result<Vec<Arc<ThreadRun>>, Fault> {
+/// Reads runs one by one, and makes of each what is wanted: those of a session are large together.
+fn query(
+    database: &Database,
+    sql: &str,
+    values: impl Params,
+    wanted: fn(ThreadRun) -> Arc<ThreadRun>,
+) -> Result<Vec<Arc<ThreadRun>>, Fault> {
     let mut statement = database.connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(values, |row| {
         let unreadable = |cause| Fault::Row { table: "run", id: row.get(0).unwrap_or_default(), cause };
-        json(row, 1).map(Arc::new).map_err(unreadable)
+        json(row, 1).map(wanted).map_err(unreadable)
     })?;
     rows.collect()
 }

@@ -1,9 +1,15 @@
 //! A token for one session reaches nothing of its client elsewhere.
 
+use std::time::Duration;
+
 use handback_testkit::keys::{seconds_from_now, token};
-use handback_testkit::{Answer, TestServer, TestStream};
+use handback_testkit::session::text_prompt;
+use handback_testkit::{Answer, FakeModel, TestServer, TestStream};
 use reqwest::Method;
 use serde_json::{Value, json};
+
+/// Far less than calls wait for a connection that was lost.
+const SOON: Duration = Duration::from_secs(5);
 
 fn token_for(session: Option<&str>) -> String {
     token(&json!({ "clientID": "tab", "sessionID": session, "exp": seconds_from_now(60) }))
@@ -117,4 +123,24 @@ async fn it_hears_of_no_tools_and_sees_no_numbers_of_other_sessions() {
     let request = server.request_without_key(Method::GET, "/client-tools/clients").bearer_auth(token_for(Some("s1")));
     let row = Answer::to(request).await.body[0].clone();
     assert_eq!((&row["id"], &row["connections"], &row["tools"]), (&json!("tab"), &json!(0), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_connection_that_it_loses_holds_up_no_calls_of_others() {
+    let model = FakeModel::default();
+    let server = TestServer::with_model(&model, handback_testkit::keys::protect).await;
+    register(&server, None, json!({ "id": "t" })).await;
+    let mut whole = stream(&server, None, "connection=tab-1", None).await;
+    drop(stream(&server, Some("s1"), "connection=tab-1&grace=300000", None).await);
+    server.until("it is gone", |counts| counts.connections == 1).await;
+    let session = server.session_of("tab").await;
+    model.will_call(&[("client_tab_t", json!({}))]);
+    let mut prompt = text_prompt("go");
+    prompt["connection"] = "tab-1".into();
+    assert_eq!(server.post(&format!("/session/{session}/prompt_async"), prompt.clone()).await.status, 204);
+    let offered = tokio::time::timeout(SOON, whole.next_call()).await.expect("it is offered at once");
+    // And the other way round: a connection of the same name that is not the one that was lost takes nothing over.
+    drop(whole);
+    server.until("it is gone", |counts| counts.connections == 0).await;
+    assert_eq!(server.outcome(offered["requestID"].as_str().unwrap()).await["status"], "disconnected");
 }

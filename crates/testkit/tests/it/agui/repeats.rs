@@ -1,11 +1,19 @@
 //! Front ends send the whole conversation every time, and sometimes the same again: what is known stays as it is.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
-use handback_core::message::TurnError;
+use handback_core::message::{ModelRef, ToolResult, TurnError};
 use handback_core::model::ModelEvent;
+use handback_core::toolbox::{BoxFuture, Hook, HookedCall};
+use handback_server::app::Extensions;
 use handback_testkit::agui::Page;
-use handback_testkit::{AguiStream, Answer, Scratch};
+use handback_testkit::chat::saying;
+use handback_testkit::model::MODEL;
+use handback_testkit::session::text_prompt;
+use handback_testkit::{AguiStream, Answer, FakeModel, Scratch, TestServer};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::{World, call, failed_run, result, run, text};
 
@@ -203,6 +211,147 @@ async fn the_same_message_after_a_restart_goes_on_and_runs_nothing_again() {
     assert_eq!(page.run(&world.server).await.lines().await, run(2, &[&done, &text("msg_2", "Done.")]));
     assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
     assert_eq!(world.server.get("/client-tools/calls").await.body.as_array().unwrap().len(), 1);
+}
+
+/// Says when a call was answered, and keeps that from its turn.
+#[derive(Default)]
+struct Slow(Arc<Notify>);
+
+impl Hook for Slow {
+    fn after<'a>(&'a self, _: HookedCall<'a>, _: ToolResult) -> BoxFuture<'a, ToolResult> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_answered_before_its_turn_knew_is_not_made_again() {
+    let (model, answered) = (FakeModel::default(), Arc::new(Notify::new()));
+    let hooks: Vec<Arc<dyn Hook>> = vec![Arc::new(Slow(answered.clone()))];
+    let extensions = Extensions { hooks, ..model.extensions() };
+    let default = ModelRef::parse(MODEL).unwrap();
+    let server = TestServer::with_extensions(|config| config.model = default, extensions).await;
+    let world = World { server, model };
+    world.server.register("tab", &["t"]).await;
+    let mut client = world.server.stream("tab").await;
+    world.model.will_call(&[("client_tab_t", json!({}))]);
+    let mut page = Page::new("t");
+    page.more = json!({ "forwardedProps": { "clientID": "tab" } });
+    page.say("u1", "go");
+    let stream = page.clone().begin(&world.server).await;
+    let told = client.next_call().await;
+    assert_eq!(world.server.answer(told["requestID"].as_str().unwrap(), "done").await.status, 200);
+    answered.notified().await;
+    drop(stream);
+    world.server.until_idle("t").await;
+    assert_eq!(
+        world.history("t").await[1],
+        "assistant | client_tab_t {} ✗ Not finished: The turn was aborted | !MessageAbortedError: The turn was aborted"
+    );
+    world.model.will_say("Done.");
+    let done = [call("cal_1", "client_tab_t", "{}"), result("prt_1", "cal_1", "done")].concat();
+    assert_eq!(page.run(&world.server).await.lines().await, run(1, &[&done, &text("msg_2", "Done.")]));
+    assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
+    assert_eq!(world.server.get("/client-tools/calls").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_tool_says_of_its_failure_is_never_taken_for_a_call_that_was_cut() {
+    let world = World::start().await;
+    world.server.register("tab", &["t"]).await;
+    let mut client = world.server.stream("tab").await;
+    world.model.will_call(&[("client_tab_t", json!({}))]);
+    world.model.will(vec![Err(TurnError::Other("broken".to_owned()))]);
+    let mut page = Page::new("t");
+    page.more = json!({ "forwardedProps": { "clientID": "tab" } });
+    page.say("u1", "go");
+    let mut stream = page.clone().begin(&world.server).await;
+    let request = client.next_call().await["requestID"].clone();
+    let failed = json!({ "status": "error", "error": "Not finished: 3 of 5 are sent" });
+    world.server.post("/client-tools/result", json!({ "requestID": request, "result": failed })).await;
+    stream.until("RUN_ERROR").await;
+    world.model.will_say("Two are left.");
+    page.run(&world.server).await;
+    let conversation = ["user | go", "assistant | client_tab_t {} ✗ Not finished: 3 of 5 are sent"];
+    assert_eq!(world.model.last_shown().conversation, conversation);
+    assert_eq!(world.server.get("/client-tools/calls").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_between_two_steps_goes_on() {
+    let scratch = Scratch::new();
+    let start = || World::with(|config| config.data = Some(scratch.path().to_owned()));
+    let world = start().await;
+    let (mut page, mut stream) = with_a_call_done(&world).await;
+    world.model.asked().await.answer("Done.");
+    stream.until("RUN_FINISHED").await;
+    world.server.stop().await;
+    // As if the process had ended before anything of the second step was kept.
+    let database = rusqlite::Connection::open(scratch.path().join("handback.db")).unwrap();
+    let last = "DELETE FROM message WHERE number = (SELECT max(number) FROM message)";
+    assert_eq!(database.execute(last, []).unwrap(), 1);
+    drop(database);
+    let world = start().await;
+    world.model.will_say("Done again.");
+    page.run(&world.server).await;
+    assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | client_tab_t {} → done"]);
+    assert_eq!(world.server.get("/client-tools/calls").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_that_is_answered_where_nobody_can_follow_is_left_alone() {
+    let world = World::start().await;
+    let session = world.server.session(json!({})).await;
+    let mut prompt = text_prompt("go");
+    prompt["messageID"] = "u1".into();
+    assert_eq!(world.server.post(&format!("/session/{session}/prompt_async"), prompt).await.status, 204);
+    let asked = world.model.asked().await;
+    let mut page = Page::new(&session);
+    page.say("u1", "go");
+    world.server.refused_agui("/agui", &page.input()).await.must_fail(409, "CONFLICT");
+    world.server.post("/api/chat", saying(&session, "u1", "go")).await.must_fail(409, "CONFLICT");
+    asked.answer("Once.");
+    world.server.until_idle(&session).await;
+    assert_eq!(world.history(&session).await, ["user | go", "assistant | Once. | <stop>"]);
+}
+
+#[tokio::test]
+async fn a_new_message_that_comes_many_times_at_once_is_one_turn_that_all_follow() {
+    let world = World::start().await;
+    let mut page = Page::new("t");
+    page.say("u1", "hi");
+    let input = page.input();
+    let streams = join_all((0..6).map(|_| world.server.agui(&input))).await;
+    world.model.asked().await.answer("Once.");
+    for mut stream in streams {
+        let lines = stream.lines().await;
+        assert_eq!(lines[1..lines.len() - 1], text("msg_1", "Once."));
+    }
+    assert_eq!(world.history("t").await, ["user | hi", "assistant | Once. | <stop>"]);
+    assert_eq!(world.model.shown().len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_in_a_session_of_nobody_keeps_its_client_s_tools() {
+    let world = World::start().await;
+    let session = world.server.session(json!({})).await;
+    world.model.will_say("Hello.");
+    world.server.prompt(&session, "hi").await.unwrap();
+    world.server.register("tab", &["t"]).await;
+    let mut client = world.server.stream("tab").await;
+    let mut page = Page::new(&session);
+    page.more = json!({ "forwardedProps": { "clientID": "tab" }, "tools": [{ "name": "pick", "description": "" }] });
+    page.say("u2", "go");
+    world.model.will_call(&[("pick", json!({}))]);
+    let stream = page.run(&world.server).await;
+    page.answer(&stream.calls("pick")[0], "five");
+    world.model.will_call(&[("client_tab_t", json!({}))]);
+    world.model.will_say("Done.");
+    let mut stream = page.begin(&world.server).await;
+    let told = client.next_call().await;
+    world.server.answer(told["requestID"].as_str().unwrap(), "done").await;
+    stream.until("RUN_FINISHED").await;
+    assert_eq!(world.model.last_shown().results, ["done"]);
 }
 
 #[tokio::test]

@@ -65,7 +65,8 @@ async fn all_of_it_is_there_after_a_restart() {
             seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
             [seen_session(&kept)]
         );
-        assert_eq!(seen_runs(&store.runs(&kept.id).await.unwrap()), seen_runs(&runs));
+        let listed: Vec<_> = runs.iter().map(|run| Arc::new(run.without_input())).collect();
+        assert_eq!(seen_runs(&store.runs(&kept.id).await.unwrap()), seen_runs(&listed));
         assert_eq!(seen_runs(&store.unfinished_runs().await.unwrap()), [seen_run(&runs[1])]);
         for run in &runs {
             let told = store.run_events(&kept.id, &run.id, 1).await.unwrap();

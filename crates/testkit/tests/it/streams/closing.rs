@@ -183,3 +183,25 @@ async fn a_goodbye_after_the_connection_was_lost_takes_the_grace_back() {
     say_goodbye(&server, "main").await;
     server.get("/client-tools/tools/tab").await.must_be(200, &json!([]));
 }
+
+#[tokio::test]
+async fn a_goodbye_takes_no_grace_back_but_its_own() {
+    let server = TestServer::start().await;
+    server.register("tab", &["t"]).await;
+    // Somebody else's, before the client has ever been connected.
+    say_goodbye(&server, "stranger").await;
+    assert_eq!(server.get("/client-tools/tools/tab").await.body[0]["id"], "client_tab_t");
+    let one = server.stream("tab?connection=one&grace=300000").await;
+    let two = server.stream("tab?connection=two&grace=300000").await;
+    drop((one, two));
+    server.until("both are gone", |counts| counts.connections == 0).await;
+    let call = server.begin_call(json!({ "toolID": "client_tab_t" })).await;
+    say_goodbye(&server, "one").await;
+    say_goodbye(&server, "one").await;
+    assert_eq!(server.get("/client-tools/tools/tab").await.body[0]["id"], "client_tab_t");
+    server.stream("tab?connection=two&grace=300000").await.expect_call(&call).await;
+    server.until("it is gone again", |counts| counts.connections == 0).await;
+    say_goodbye(&server, "two").await;
+    server.get("/client-tools/tools/tab").await.must_be(200, &json!([]));
+    assert_eq!(server.outcome(&call).await["status"], "disconnected");
+}
