@@ -82,7 +82,7 @@ lint: need
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (cargo install cargo-deny)"; fi
 
-## Handback beside the floor; writes docs/benchmarks.md.
+## Handback beside the floor, and against a hostile client; writes docs/benchmarks.md and docs/hostile.md.
 bench: need
 	$(CARGO) build --release -p handback -p handback-benches
 	$(or $(CARGO_TARGET_DIR),target)/release/compare

@@ -41,10 +41,10 @@ struct Arguments {
     /// How long to wait before each run for the machine to be quiet, in seconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=600))]
     patience: u32,
-    /// Where `benchmarks.md` and `benchmarks.svg` go.
+    /// Where `benchmarks.md`, `benchmarks.svg` and `hostile.md` go.
     #[arg(long, value_name = "FOLDER", default_value = "docs")]
     out: PathBuf,
-    /// Measure only what a hostile client can do, and write nothing.
+    /// Measure only what a hostile client can do, and write only `hostile.md`.
     #[arg(long)]
     hostile: bool,
 }
@@ -57,12 +57,19 @@ fn main() -> anyhow::Result<()> {
     let limit = rlimit::increase_nofile_limit(OPEN_FILES).context("cannot read the limit of open files")?;
     ensure!(limit >= OPEN_FILES, "{OPEN_FILES} open files are needed and {limit} are allowed; see `ulimit -n`");
     let binaries = Binaries::beside_this()?;
+    let machine = Machine::describe();
+    std::fs::create_dir_all(&arguments.out)?;
+    let write = |name: &str, text: String| {
+        let path = arguments.out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+
     let attacks = hostile::measure(&binaries)?;
     println!("{}", page::attacks(&attacks));
+    write("hostile.md", page::hostile(&attacks, &machine))?;
     if arguments.hostile {
         return Ok(());
     }
-    let machine = Machine::describe();
 
     let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
     let total = Scenario::all().map(|scenario| scenario.peers().len() as u32 * arguments.runs).sum::<u32>();
@@ -88,12 +95,7 @@ fn main() -> anyhow::Result<()> {
 
     let rows = comparison.rows()?;
     println!("\n{}", page::terminal(&rows, &comparison));
-    std::fs::create_dir_all(&arguments.out)?;
-    let write = |name: &str, text: String| {
-        let path = arguments.out.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("benchmarks.md", page::markdown(&rows, &comparison, &attacks, &machine)?)?;
+    write("benchmarks.md", page::markdown(&rows, &comparison, &machine)?)?;
     write("benchmarks.svg", chart::draw(&comparison)?)?;
     println!("Written to {}.", arguments.out.join("benchmarks.md").display());
     Ok(())

@@ -34,12 +34,7 @@ pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
 }
 
 /// The page for the documentation.
-pub(crate) fn markdown(
-    rows: &[Row],
-    comparison: &Comparison,
-    attacks: &[Outcome],
-    machine: &Machine,
-) -> anyhow::Result<String> {
+pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
     let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
     let mut table = String::from("| | Handback | floor | ratio | goal | |\n| --- | ---: | ---: | ---: | --- | --- |\n");
     for row in rows {
@@ -50,8 +45,7 @@ pub(crate) fn markdown(
         lines => format!("These went wrong:\n\n- {}", lines.join("\n- ")),
     };
     let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
-    let (noise, spread, attacks) = (noise(comparison), spread(comparison)?, self::attacks(attacks));
-    let (longest, most) = (hostile::LONGEST.as_millis(), hostile::MEMORY >> 20);
+    let (noise, spread) = (noise(comparison), spread(comparison)?);
     let [crowd, waiting] = [CROWD, WAITING].map(|count| thousands(f64::from(count)));
     Ok(format!(
         "\
@@ -61,6 +55,7 @@ How fast Handback {version} delegates calls, and how much of that its guarantees
 the least code that still delegates a call, on the same HTTP stack and the same allocator
 ([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
 The floor runs on tokio's default of one thread for each core, Handback on its own default of half of them.
+What a hostile client can do to the others is on [a page of its own](hostile.md).
 
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 
@@ -93,14 +88,6 @@ The floor runs on tokio's default of one thread for each core, Handback on its o
 ## Every scenario
 
 {spread}
-## What one client can do to the others
-
-Whatever a client sends, a thread that serves others spends at most {longest} ms on it, and all of it together takes at most
-{most} MiB. Here one client sends what is made to be expensive, and somebody else asks for `/healthz` all the time: on two
-cores Handback serves everybody on one thread, so that what stops the thread stops them. The wait is the longest of theirs, the median of
-{rounds} rounds; the memory is the most that the server had, less what it began with.
-
-{attacks}
 ## The machine
 
 {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. {noise}
@@ -114,9 +101,31 @@ That builds everything and takes some minutes; it writes this page anew. `cargo 
 has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`; for `--turns` and
 `--waiting` it must not limit the calls of models: start it with `HANDBACK_LIMITS_CALLS_PER_MINUTE=0`.
 ",
-        rounds = hostile::ROUNDS,
         sizes = list(&SIZES.map(|size| thousands(f64::from(size)))),
     ))
+}
+
+/// The page about hostile clients.
+pub(crate) fn hostile(outcomes: &[Outcome], machine: &Machine) -> String {
+    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let (longest, most, rounds) = (hostile::LONGEST.as_millis(), hostile::MEMORY >> 20, hostile::ROUNDS);
+    let (table, version) = (attacks(outcomes), env!("CARGO_PKG_VERSION"));
+    format!(
+        "\
+# What one client can do to the others
+
+Whatever a client sends, a thread that serves others spends at most {longest} ms on it, and all of it together takes at most
+{most} MiB. Here one client sends Handback {version} what is made to be expensive, again and again, and somebody else asks for `/healthz` all
+the time. On two cores one thread serves everybody, so that what stops the thread stops them all.
+
+{table}
+The wait is the longest of somebody else, the median of {rounds} rounds; the memory is the most that the server had since it
+started, less what it began with. A server that ends, or does not answer, would be an error here.
+
+Measured on {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. `make bench` writes this page anew;
+`cargo run --release -p handback-benches --bin compare -- --hostile` does nothing else.
+"
+    )
 }
 
 /// What came of the attacks.

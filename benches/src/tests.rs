@@ -179,7 +179,7 @@ fn what_the_load_generator_reports_is_read() -> anyhow::Result<()> {
 #[test]
 fn the_page_has_every_row_and_every_scenario_with_calls() -> anyhow::Result<()> {
     let comparison = comparison();
-    let page = page::markdown(&comparison.rows()?, &comparison, &[], &Machine::describe())?;
+    let page = page::markdown(&comparison.rows()?, &comparison, &Machine::describe())?;
     for line in [
         "| CPU µs/turn, 100 clients | 90.1 | – |  |  |  |",
         "| the same, of the CPU of a call | 3.00 | – |  | ≤ 3.00 | short |",

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::permission::OpenAsk;
-use crate::schema::values;
 use crate::tool::Tool;
 
 /// What was asked. It may change once, when whoever allows the call changes its input; then its time starts as well.
@@ -249,14 +248,13 @@ impl Outcome {
     }
 }
 
-/// JSON values of an answer that is compared by what it means. One with more is compared by its bytes.
-const COMPARED_VALUES: usize = 10_000;
+/// Bytes of JSON in an answer that is compared by what it means. What is longer is compared as it is written.
+const COMPARED: usize = 64 << 10;
 
 /// Hashes JSON by what it means, unless that takes long: the bytes themselves still tell one answer from another.
 fn hash_json(json: &str, hasher: &mut DefaultHasher) {
-    let is_small = values(json) <= COMPARED_VALUES;
     // It may also be deeper than serde reads.
-    match is_small.then(|| serde_json::from_str(json)) {
+    match (json.len() <= COMPARED).then(|| serde_json::from_str(json)) {
         Some(Ok(value)) => hash_value(&value, hasher),
         _ => json.hash(hasher),
     }

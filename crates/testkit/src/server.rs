@@ -20,6 +20,9 @@ use crate::stream::TestStream;
 /// How long a condition may take to become true; a test that needs longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a server that stops waits for calls under way: tests that leave some open need not.
+const DRAIN: Duration = Duration::from_secs(1);
+
 /// An address for a server that will be had again there. It is none of those that connections to others are made from:
 /// one of them could have it just when the server wants it back.
 pub fn lasting_address() -> SocketAddr {
@@ -106,6 +109,7 @@ impl TestServer {
     /// carry the application key unless the test says otherwise.
     pub async fn with_extensions(change: impl FnOnce(&mut Config), extensions: Extensions) -> Self {
         let mut config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
+        config.limits.drain_timeout = DRAIN;
         change(&mut config);
         let key = (!config.auth.keys.is_empty()).then_some(keys::APPLICATION_KEY);
         let server = Server::bind_with(config, extensions).await.expect("the server starts");
