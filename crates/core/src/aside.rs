@@ -1,4 +1,4 @@
-//! Work that takes long, outside of the threads that serve.
+//! A small thread pool for work that takes long, outside of the threads that serve.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -13,8 +13,8 @@ const STACK: usize = 4 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A few threads that work for whoever is served, one piece after the other. They are always the same ones: what an
-/// allocator keeps for a thread is kept for these only.
+/// A small thread pool: each thread does one piece of work after the other. Unlike tokio's blocking pool it always has the
+/// same threads: what an allocator keeps for a thread is kept for these only.
 #[derive(Debug, Clone)]
 pub struct Aside {
     /// One for each thread; whoever gets none waits for its turn.
@@ -57,7 +57,7 @@ impl Aside {
             drop(place);
         };
         self.give.send(Box::new(work)).ok()?;
-        // A thread that only waits: a clock that stands still in a test stands still for it.
+        // Waits on a blocking thread, so that the paused clock of a test does not advance meanwhile.
         tokio::task::spawn_blocking(move || is_done.recv().ok().flatten()).await.ok().flatten()
     }
 
@@ -80,10 +80,11 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_by_the_same_few_threads_and_a_fault_ends_none_of_them() {
         let aside = Aside::default();
+        let most = aside.places.available_permits();
         assert_eq!(aside.run(|| panic!("a fault, as the test wants it")).await, None::<()>);
         let threads = join_all((0..100).map(|_| aside.run(|| std::thread::current().id()))).await;
         let threads: ahash::HashSet<_> = threads.into_iter().map(|thread| thread.expect("it is done")).collect();
-        assert!(threads.len() <= aside.places.available_permits(), "{threads:?}");
+        assert!(threads.len() <= most, "{threads:?}");
         assert!(!threads.contains(&std::thread::current().id()));
     }
 

@@ -137,10 +137,6 @@ async fn a_connection_that_it_loses_holds_up_no_calls_of_others() {
     model.will_call(&[("client_tab_t", json!({}))]);
     let mut prompt = text_prompt("go");
     prompt["connection"] = "tab-1".into();
-    assert_eq!(server.post(&format!("/session/{session}/prompt_async"), prompt.clone()).await.status, 204);
-    let offered = tokio::time::timeout(SOON, whole.next_call()).await.expect("it is offered at once");
-    // And the other way round: a connection of the same name that is not the one that was lost takes nothing over.
-    drop(whole);
-    server.until("it is gone", |counts| counts.connections == 0).await;
-    assert_eq!(server.outcome(offered["requestID"].as_str().unwrap()).await["status"], "disconnected");
+    assert_eq!(server.post(&format!("/session/{session}/prompt_async"), prompt).await.status, 204);
+    tokio::time::timeout(SOON, whole.next_call()).await.expect("it is offered at once");
 }

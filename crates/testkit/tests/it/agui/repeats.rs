@@ -11,7 +11,7 @@ use handback_testkit::agui::Page;
 use handback_testkit::chat::saying;
 use handback_testkit::model::MODEL;
 use handback_testkit::session::text_prompt;
-use handback_testkit::{AguiStream, Answer, FakeModel, Scratch, TestServer};
+use handback_testkit::{AguiStream, Answer, FakeModel, Scratch, TestServer, TestStream};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -147,14 +147,20 @@ async fn the_same_message_again_is_answered_anew() {
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Good day. | <stop>"]);
 }
 
-/// A page of the client `tab`, whose first message makes the model call its tool; the call is done.
-async fn with_a_call_done(world: &World) -> (Page, AguiStream) {
+/// A page of the client `tab`, whose first message makes the model call its tool.
+async fn with_a_client(world: &World) -> (Page, TestStream) {
     world.server.register("tab", &["t"]).await;
-    let mut client = world.server.stream("tab").await;
+    let client = world.server.stream("tab").await;
     world.model.will_call(&[("client_tab_t", json!({}))]);
     let mut page = Page::new("t");
     page.more = json!({ "forwardedProps": { "clientID": "tab" } });
     page.say("u1", "go");
+    (page, client)
+}
+
+/// The same; the call is done.
+async fn with_a_call_done(world: &World) -> (Page, AguiStream) {
+    let (mut page, mut client) = with_a_client(world).await;
     let mut stream = page.begin(&world.server).await;
     let told = client.next_call().await;
     world.server.answer(told["requestID"].as_str().unwrap(), "done").await;
@@ -232,12 +238,7 @@ async fn a_call_that_was_answered_before_its_turn_knew_is_not_made_again() {
     let default = ModelRef::parse(MODEL).unwrap();
     let server = TestServer::with_extensions(|config| config.model = default, extensions).await;
     let world = World { server, model };
-    world.server.register("tab", &["t"]).await;
-    let mut client = world.server.stream("tab").await;
-    world.model.will_call(&[("client_tab_t", json!({}))]);
-    let mut page = Page::new("t");
-    page.more = json!({ "forwardedProps": { "clientID": "tab" } });
-    page.say("u1", "go");
+    let (mut page, mut client) = with_a_client(&world).await;
     let stream = page.clone().begin(&world.server).await;
     let told = client.next_call().await;
     assert_eq!(world.server.answer(told["requestID"].as_str().unwrap(), "done").await.status, 200);
@@ -258,13 +259,8 @@ async fn a_call_that_was_answered_before_its_turn_knew_is_not_made_again() {
 #[tokio::test]
 async fn what_a_tool_says_of_its_failure_is_never_taken_for_a_call_that_was_cut() {
     let world = World::start().await;
-    world.server.register("tab", &["t"]).await;
-    let mut client = world.server.stream("tab").await;
-    world.model.will_call(&[("client_tab_t", json!({}))]);
+    let (mut page, mut client) = with_a_client(&world).await;
     world.model.will(vec![Err(TurnError::Other("broken".to_owned()))]);
-    let mut page = Page::new("t");
-    page.more = json!({ "forwardedProps": { "clientID": "tab" } });
-    page.say("u1", "go");
     let mut stream = page.clone().begin(&world.server).await;
     let request = client.next_call().await["requestID"].clone();
     let failed = json!({ "status": "error", "error": "Not finished: 3 of 5 are sent" });
