@@ -1,29 +1,28 @@
 // Everything can be done without a mouse, and is named for those who do not see it.
 
-import { assert, callRows, connect, go, miss, openConsole, type Page, see, Server, test, until } from "./support.js";
+import { assert, callRows, connect, go, miss, openConsole, type Page, reads, see, Server, test, until } from "./support.js";
 
 test("a call is found, opened and cancelled by keys alone", async (test) => {
   const server = await Server.start(test);
   await connect(server, "laptop", { wait: { run: () => new Promise<string>(() => {}) }, quick: { run: () => "ok" } });
-  void server.execute("client_laptop_wait");
+  const cancelled = server.execute("client_laptop_wait");
   await until("it runs", async () => (await server.get<unknown[]>("calls?state=offered")).length === 1);
   for (let index = 0; index < 30; index += 1) await server.execute("client_laptop_quick");
   const page = await openConsole(test, server, { page: "" });
   await see(page.getByText("Connected", { exact: true }));
   await page.keyboard.press("Tab");
-  assert.equal(await focused(page), "Skip to the content");
+  await reads(() => focused(page), "Skip to the content");
   await page.keyboard.press("Enter");
-  assert.equal(await page.evaluate(() => document.activeElement?.id), "main");
+  await reads(() => page.evaluate(() => document.activeElement?.id), "main");
   await tabTo(page, "Live", "Shift+Tab");
   await page.keyboard.press("Enter");
   await see(callRows(page));
-  await until("the page has the focus", async () => (await page.evaluate(() => document.activeElement?.id)) === "main");
+  await reads(() => page.evaluate(() => document.activeElement?.id), "main");
   await tabTo(page, "Calls, the newest first", "Tab");
   await page.keyboard.press("End");
   const chosen = page.locator('[role=row][aria-selected="true"]');
   await see(chosen.filter({ hasText: "wait" }));
-  const id = await page.getByRole("grid").getAttribute("aria-activedescendant");
-  assert.equal(id, await chosen.getAttribute("id"));
+  await reads(() => page.getByRole("grid").getAttribute("aria-activedescendant"), await chosen.getAttribute("id"));
   await page.keyboard.press("ArrowUp");
   await see(chosen.filter({ hasText: "quick" }));
   await page.keyboard.press("ArrowDown");
@@ -31,11 +30,12 @@ test("a call is found, opened and cancelled by keys alone", async (test) => {
   await tabTo(page, "Cancel the call", "Tab");
   await page.keyboard.press("Enter");
   await see(page.getByRole("dialog").getByText("Cancelled", { exact: true }));
-  assert.equal(await focused(page), "Close");
+  await cancelled;
+  await reads(() => focused(page), "Close");
   await page.keyboard.press("Escape");
   await miss(page.getByRole("dialog"));
   // The browser gives the focus back to where it was.
-  assert.equal(await focused(page), "Calls, the newest first");
+  await reads(() => focused(page), "Calls, the newest first");
 });
 
 test("what is focused can be seen", async (test) => {
@@ -56,19 +56,19 @@ test("pages have landmarks, changes are said, tables have headers", async (test)
   const page = await openConsole(test, server);
   await see(callRows(page));
   for (const role of ["banner", "navigation", "main", "status", "search", "grid"] as const) {
-    assert.equal(await page.getByRole(role).count(), 1, role);
+    await reads(async () => [role, await page.getByRole(role).count()], [role, 1]);
   }
-  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
-  assert.equal(await page.getByRole("link", { name: "Live" }).getAttribute("aria-current"), "page");
-  assert.equal(await page.getByRole("columnheader").count(), 7);
-  assert.equal(await page.getByRole("grid").getAttribute("aria-rowcount"), "2");
+  await reads(() => page.getByRole("heading", { level: 1 }).count(), 1);
+  await reads(() => page.getByRole("link", { name: "Live" }).getAttribute("aria-current"), "page");
+  await reads(() => page.getByRole("columnheader").count(), 7);
+  await reads(() => page.getByRole("grid").getAttribute("aria-rowcount"), "2");
   await see(page.getByRole("status").filter({ hasText: "Connected" }));
   await go(page, "Charts");
   await page.getByText("As a table").first().click();
   const table = page.getByRole("region", { name: "Calls per second, as a table" });
   await see(table);
-  assert.deepEqual(await table.getByRole("columnheader").allInnerTexts(), ["Time", "Calls per second"]);
-  assert.equal(await table.getByRole("rowheader").count(), 60);
+  await reads(() => table.getByRole("columnheader").allInnerTexts(), ["Time", "Calls per second"]);
+  await reads(() => table.getByRole("rowheader").count(), 60);
 });
 
 /** The name of what has the focus. */

@@ -1,6 +1,6 @@
 // Live follows what happens.
 
-import { assert, callRows, connect, miss, openConsole, REFUSED, see, Server, test, until } from "./support.js";
+import { assert, callRows, connect, miss, openConsole, reads, readsText, REFUSED, see, Server, test, until } from "./support.js";
 
 const CONFIG = `[agents.default.permission]\nclient_tools = "ask"\n`;
 
@@ -28,13 +28,12 @@ test("a call is followed from its beginning to its end", async (test) => {
   assert.equal((await call).status, 200);
   await see(row.filter({ hasText: "Success" }));
   await see(row.getByText(/^[\d.]+ m?s$/));
-  const cells = await row.getByRole("gridcell").allInnerTexts();
-  assert.deepEqual(cells.slice(1, 6), ["wait", "laptop", "ses_7", "Success", "1"]);
+  await reads(async () => (await row.getByRole("gridcell").allInnerTexts()).slice(1, 6), ["wait", "laptop", "ses_7", "Success", "1"]);
   await row.click();
   const dialog = page.getByRole("dialog");
   await see(dialog.getByText("It is over."));
-  assert.equal(await dialog.getByLabel("Input").innerText(), '{\n  "a": 1\n}');
-  assert.deepEqual(await dialog.locator(".timeline tbody th").allInnerTexts(), ["Approval", "Queue", "Execute"]);
+  await readsText(dialog.getByLabel("Input"), '{\n  "a": 1\n}');
+  await reads(() => dialog.locator(".timeline tbody th").allInnerTexts(), ["Approval", "Queue", "Execute"]);
   for (const time of await dialog.locator(".timeline .ms").allInnerTexts()) assert.match(time, /^[\d.]+ m?s$/);
   await dialog.getByRole("button", { name: "Close" }).click();
   await miss(dialog);
@@ -46,12 +45,8 @@ test("calls that were made before the page was opened are there, the newest firs
   await server.execute("client_laptop_one");
   await server.execute("client_laptop_two");
   const page = await openConsole(test, server);
-  await see(callRows(page));
-  const rows = await callRows(page).allInnerTexts();
-  assert.deepEqual(
-    rows.map((row) => row.match(/one|two|Success|Error/g)?.join(" ")),
-    ["two Error", "one Success"],
-  );
+  const rows = async () => (await callRows(page).allInnerTexts()).map((row) => row.match(/one|two|Success|Error/g)?.join(" "));
+  await reads(rows, ["two Error", "one Success"]);
 });
 
 test("several calls with the same ids are told apart", async (test) => {
@@ -63,13 +58,15 @@ test("several calls with the same ids are told apart", async (test) => {
   const page = await openConsole(test, server);
   const call = server.execute("client_laptop_wait", { requestID: "first" });
   await see(callRows(page).filter({ hasText: "Running" }));
-  void server.execute("client_laptop_wait", { requestID: "second" });
+  const later = server.execute("client_laptop_wait", { requestID: "second" });
   await until("both run", async () => (await callRows(page).filter({ hasText: "Running" }).count()) === 2);
   first.release("done");
   await call;
   // The older one is the lower one.
   await see(callRows(page).nth(1).filter({ hasText: "Success" }));
   await see(callRows(page).nth(0).filter({ hasText: "Running" }));
+  second.release("done, too");
+  await later;
 });
 
 test("the filter looks at names, ids, states and outcomes", async (test) => {
@@ -131,11 +128,12 @@ for (const { button, state, output } of [
     const turn = post(`session/${session.id}/message`, { parts: [{ type: "text", text: 'call read {"path":"/etc"}' }] });
     const asked = page.getByRole("listitem", { name: "read on laptop" });
     await see(asked);
-    assert.equal(await asked.getByLabel("Input of read").innerText(), '{\n  "path": "/etc"\n}');
+    await readsText(asked.getByLabel("Input of read"), '{\n  "path": "/etc"\n}');
     await see(callRows(page).filter({ hasText: "Awaiting approval" }));
     await asked.getByRole("button", { name: button }).click();
     await miss(asked);
-    assert.equal(await page.evaluate(() => document.activeElement?.id), "main", "the focus is not lost with the ask");
+    // The focus is not lost with the ask.
+    await reads(() => page.evaluate(() => document.activeElement?.id), "main");
     await see(callRows(page).filter({ hasText: state }));
     const [row, tool] = [callRows(page), callRows(page).locator(".tool")].map((shown) => shown.boundingBox());
     assert.ok(((await tool)?.height ?? Infinity) <= ((await row)?.height ?? 0), "the name of the tool fits into its row");

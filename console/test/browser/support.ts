@@ -5,6 +5,7 @@ import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, join, resolve } from "node:path";
 import { after, type TestContext } from "node:test";
+import { inspect, isDeepStrictEqual } from "node:util";
 
 import { ClientToolsManager, type ToolDefinition, type ToolHandler } from "@handback/client";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
@@ -71,6 +72,20 @@ export async function see(shown: Locator): Promise<void> {
 /** Waits until something is not shown any more. */
 export async function miss(shown: Locator): Promise<void> {
   await until(`${shown} is gone`, async () => (await shown.count()) === 0);
+}
+
+/** Waits until what is read is this. A page changes in steps, and who looks once may look between two of them. */
+export async function reads<T>(read: () => Promise<T>, expected: T): Promise<void> {
+  let last: T | undefined;
+  const isRead = until("it reads as expected", async () => isDeepStrictEqual((last = await read()), expected));
+  await isRead.catch((error: unknown) => {
+    throw new Error(`it reads ${inspect(last)} and not ${inspect(expected)}`, { cause: error });
+  });
+}
+
+/** The same, of one text. */
+export function readsText(shown: Locator, expected: string): Promise<void> {
+  return reads(() => shown.innerText(), expected);
 }
 
 /** Goes to a page by its link. */

@@ -1,6 +1,6 @@
 // Trying a tool by a form made from its schema.
 
-import { assert, callRows, connect, openConsole, type Page, REFUSED, see, Server, test, type TestContext } from "./support.js";
+import { assert, callRows, connect, openConsole, type Page, readsText, REFUSED, see, Server, test, type TestContext } from "./support.js";
 
 const PARAMETERS = {
   type: "object",
@@ -51,8 +51,8 @@ test("a tool is tried with every kind of field", async (test) => {
   const result = form.getByRole("region", { name: "Result" });
   await see(result.getByText("Success"));
   await see(result.getByRole("heading", { name: "Greeting" }));
-  assert.equal(await result.getByLabel("Output").innerText(), "Hello!");
-  assert.equal(await result.getByLabel("Metadata").innerText(), '{\n  "mood": "good"\n}');
+  await readsText(result.getByLabel("Output"), "Hello!");
+  await readsText(result.getByLabel("Metadata"), '{\n  "mood": "good"\n}');
   const place = { city: "Berlin", zip: 10115.5 };
   assert.deepEqual(inputs, [{ name: "Ada", times: 3, loud: false, tone: 7, tags: ["b"], place, extra: { deep: [1, null] } }]);
   await page.keyboard.press("Escape");

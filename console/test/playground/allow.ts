@@ -1,6 +1,6 @@
 // Calls that somebody has to allow.
 
-import { assert, miss, REFUSED, see, Server, test } from "../browser/support.js";
+import { assert, miss, readsText, REFUSED, see, Server, test } from "../browser/support.js";
 import { ASK, card, log, openPlayground, say, Site } from "./support.js";
 
 test("a call that is approved runs; one that is always approved is not asked for again", async (test) => {
@@ -9,7 +9,7 @@ test("a call that is approved runs; one that is always approved is not asked for
   await say(page, "Draw a red circle");
   const waiting = card(page, "Draw", "Waits for you");
   await see(waiting);
-  assert.deepEqual(JSON.parse(await waiting.getByLabel("Arguments of Draw").innerText()), { shape: "circle", color: "red" });
+  await readsText(waiting.getByLabel("Arguments of Draw"), JSON.stringify({ shape: "circle", color: "red" }, null, 2));
   await waiting.getByRole("button", { name: "Approve" }).click();
   await see(log(page).getByText("answered: Drew a red circle"));
   await say(page, "Draw a blue square");

@@ -87,7 +87,9 @@ test("what somebody is asked to allow is text, too, and marks cannot turn it aro
   const page = await openPlayground(test, server, { page: `session/${id}` });
   await see(page.getByText("This page offers its tools as playground-test-1"));
   await prompt(server, id, "playground-test-1", `call ask_user ${JSON.stringify({ question: `${IMAGE}\u202efdp.exe` })}`);
-  const text = await page.getByLabel("Arguments of Ask the user").innerText();
+  // Not before the call waits: until then they are shown as they are written.
+  const waiting = card(page, "Ask the user", "Waits for you");
+  const text = await waiting.getByLabel("Arguments of Ask the user", { exact: true }).innerText();
   assert.deepEqual(JSON.parse(text), { question: `${IMAGE}\u202efdp.exe` });
   assert.equal(text.includes("\u202e"), false);
   await page.getByRole("button", { name: "Approve" }).click();

@@ -1,6 +1,6 @@
 // The playground without a mouse, and without eyes.
 
-import { assert, type Page, see, Server, test, until } from "../browser/support.js";
+import { assert, type Page, reads, see, Server, test, until } from "../browser/support.js";
 import { ASK, box, card, log, openPlayground, Site } from "./support.js";
 
 /** Goes to what has this name, by the tab key alone. */
@@ -26,30 +26,31 @@ test("everything can be done by keyboard", async (test) => {
   const page = await openPlayground(test, server);
   await tabTo(page, "Draw a red circle");
   await page.keyboard.press("Enter");
-  await until("the box has the focus", async () => (await focused(page)) === "Message");
+  await reads(() => focused(page), "Message");
   await see(card(page, "Draw", "Waits for you"));
-  assert.equal(await focused(page), "Message", "the focus stays");
+  await reads(() => focused(page), "Message");
   await tabTo(page, "Edit", "Shift+Tab");
   await page.keyboard.press("Enter");
-  await until("the text has the focus", async () => (await focused(page)) === "Arguments, as JSON");
+  await reads(() => focused(page), "Arguments, as JSON");
   await page.keyboard.press("Control+A");
   await page.keyboard.type('{"shape":"square"}');
   await tabTo(page, "Approve with these");
   await page.keyboard.press("Enter");
   await see(log(page).getByText("answered: Drew a black square"));
-  assert.equal(await focused(page), "Message", "the card's form is gone, the focus is not");
+  // The card's form is gone, the focus is not.
+  await reads(() => focused(page), "Message");
   await page.keyboard.type('Ask me "Who?"');
   await page.keyboard.press("Enter");
   await see(card(page, "Ask the user", "Waits for you"));
   await tabTo(page, "Approve", "Shift+Tab");
   await page.keyboard.press("Enter");
   await see(page.getByLabel("Who?"));
-  assert.equal(await focused(page), "Message");
+  await reads(() => focused(page), "Message");
   await tabTo(page, "Who?", "Shift+Tab");
   await page.keyboard.type("Me");
   await page.keyboard.press("Enter");
   await see(log(page).getByText("ask_user answered: The user answered: Me"));
-  assert.equal(await focused(page), "Message");
+  await reads(() => focused(page), "Message");
   await page.keyboard.type(`Open ${site.url}`);
   await page.keyboard.press("Enter");
   await see(card(page, "Open a page", "Waits for you"));
@@ -58,7 +59,7 @@ test("everything can be done by keyboard", async (test) => {
   await until("the reason has the focus", async () => (await focused(page)).startsWith("Reason, for the model"));
   await tabTo(page, "Back");
   await page.keyboard.press("Enter");
-  await until("the box has the focus", async () => (await focused(page)) === "Message");
+  await reads(() => focused(page), "Message");
   await tabTo(page, "Always", "Shift+Tab");
   await page.keyboard.press("Enter");
   await see(card(page, "Open a page", "Done").getByText("Opened", { exact: true }));
@@ -69,19 +70,19 @@ test("everything can be done by keyboard", async (test) => {
   await page.bringToFront();
   await tabTo(page, "New conversation", "Shift+Tab");
   await page.keyboard.press("Enter");
-  await until("the box has the focus", async () => (await focused(page)) === "Message");
+  await reads(() => focused(page), "Message");
   await see(page.getByRole("button", { name: "Draw a red circle" }));
 });
 
 test("the conversation is a log that is read out, and everything has a name", async (test) => {
   const server = await Server.start(test);
   const page = await openPlayground(test, server);
-  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
+  await reads(() => page.getByRole("heading", { level: 1 }).count(), 1);
   await box(page).fill("Draw a red circle");
   await box(page).press("Enter");
   await see(log(page).getByText("answered: Drew a red circle"));
-  assert.equal(await log(page).getAttribute("aria-live"), "polite");
-  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
+  await reads(() => log(page).getAttribute("aria-live"), "polite");
+  await reads(() => page.getByRole("heading", { level: 1 }).count(), 1);
   const nameless = await page
     .getByRole("main")
     .locator("button, input, textarea, a, canvas, article, pre")

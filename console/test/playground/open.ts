@@ -1,6 +1,6 @@
 // `open-url`: addresses that the page opens because the model wants it.
 
-import { assert, miss, openConsole, type Page, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import { assert, miss, openConsole, type Page, reads, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
 import type { TestContext } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, Site } from "./support.js";
 
@@ -134,7 +134,7 @@ test("of two tabs that somebody uses, one opens the address, and the other one s
   await page.context().unroute("**/api/tools/ack");
   for (const tab of tabs) await see(card(tab, "Open a page", "Done"));
   const said = () => Promise.all(tabs.map((tab) => tab.locator(".opening .note").innerText()));
-  await until("both say so", async () => (await said()).sort().join() === "Another tab has opened it,Opened");
+  await reads(async () => (await said()).sort(), ["Another tab has opened it", "Opened"]);
   assert.deepEqual(site.visits, ["/there"]);
 });
 

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 import { Provider } from "../../../sdk/typescript/test/package/provider.js";
 import { SUGGESTIONS } from "../../src/playground/offer.js";
-import { assert, callRows, go, miss, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import { assert, callRows, go, miss, reads, readsText, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
 
 test("the first visit explains itself", async (test) => {
@@ -70,7 +70,7 @@ test("of two tabs of a conversation, the one in which something is said does wha
   for (const [name, tab] of Object.entries(tabs)) await tab.evaluate((name) => (Date.prototype.toISOString = () => name), name);
   for (let round = 0; round < 4; round += 1) {
     for (const [name, tab] of Object.entries(tabs)) {
-      await until("the turn before is over", async () => (await tab.getByRole("button", { name: "Send" }).count()) === 1);
+      await see(tab.getByRole("button", { name: "Send" }));
       await say(tab, "What time is it here?");
       await see(log(tab).getByText(new RegExp(`local_time answered: It is .+\\(${name}\\)`)).nth(round));
     }
@@ -84,17 +84,17 @@ test("a reload shows the same conversation, and so does another tab", async (tes
   await see(log(page).getByText("answered: Drew a red circle"));
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
-  await until("the turn is over", async () => (await page.getByRole("button", { name: "Send" }).count()) === 1);
+  await see(page.getByRole("button", { name: "Send" }));
   const shown = await log(page).innerText();
   await page.reload();
   await see(log(page).getByText("answered: Drew a blue square"));
-  assert.equal(await log(page).innerText(), shown);
+  await readsText(log(page), shown);
   const drawn = "A drawing: a red circle, 30 wide, around 50,30; a blue square, 30 wide, around 50,30";
   await see(page.getByRole("img", { name: drawn }));
   const other = await page.context().newPage();
   await other.goto(page.url());
   await see(log(other).getByText("answered: Drew a blue square"));
-  assert.equal(await log(other).innerText(), shown);
+  await readsText(log(other), shown);
   await say(other, "Draw a green line");
   await see(log(page).getByText("answered: Drew a green line"));
   // The other pages are a detour.
@@ -139,8 +139,8 @@ test("Shift and Enter begin a new line, Enter sends", async (test) => {
   await page.keyboard.type("call draw {\"shape\":\"line\"}");
   await page.keyboard.press("Enter");
   await see(card(page, "Draw", "Done").nth(1));
-  assert.equal(await log(page).locator(".said").innerText(), 'You said:\ncall draw {"shape":"circle"}\ncall draw {"shape":"line"}');
-  assert.equal(await box(page).inputValue(), "");
+  await readsText(log(page).locator(".said"), 'You said:\ncall draw {"shape":"circle"}\ncall draw {"shape":"line"}');
+  await reads(() => box(page).inputValue(), "");
 });
 
 test("what a model writes is shown as it is written: thoughts, arguments, text, and its name", async (test) => {
@@ -289,7 +289,7 @@ test("a server that is away is said, the text is kept, and what the server forgo
   await see(page.getByText("The connection to the server is lost."));
   await say(page, "Draw a blue square");
   await see(page.getByRole("alert").filter({ hasText: "The server cannot be reached. See that it runs" }));
-  assert.equal(await box(page).inputValue(), "Draw a blue square");
+  await reads(() => box(page).inputValue(), "Draw a blue square");
   await server.restart();
   // It keeps nothing.
   await see(log(page).getByText("The server does not know this conversation"));
