@@ -10,7 +10,7 @@ import { inspect, isDeepStrictEqual } from "node:util";
 import { ClientToolsManager, type ToolDefinition, type ToolHandler } from "@handback/client";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 
-import { test } from "../../../sdk/typescript/test/support/patience.js";
+import { PATIENCE, test } from "../../../sdk/typescript/test/support/patience.js";
 import { Server } from "../../../sdk/typescript/test/support/server.js";
 import { until } from "../../../sdk/typescript/test/support/until.js";
 
@@ -55,7 +55,7 @@ export async function openConsole(test: TestContext, server: Server, options: Op
     );
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(PATIENCE);
   await page.goto(`${server.url}/#/${path}`);
   return page;
 }

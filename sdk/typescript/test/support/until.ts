@@ -2,9 +2,9 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 
-/** How long a condition may take to become true, in ms. */
-const PATIENCE = 20_000;
-/** How often it is looked at, in ms. */
+import { PATIENCE } from "./patience.js";
+
+/** How often a condition is looked at, in ms. */
 const INTERVAL = 20;
 
 /** Waits until a condition holds. */
