@@ -8,7 +8,7 @@ import { Composer } from "./playground/composer";
 import { type Conversation, conversation, followConversation, startAnew } from "./playground/conversation";
 import { openings } from "./playground/opening";
 import { questions } from "./playground/questions";
-import { offeredAs, offerTrouble } from "./playground/tools";
+import { isOffered, offeredAs, offerTrouble } from "./playground/tools";
 import { drawingsOf, Said, TurnView } from "./playground/turn";
 import { Welcome } from "./playground/welcome";
 import { asks } from "./world/asks";
@@ -93,7 +93,7 @@ function Offer() {
     <p class="note offer">
       {offerTrouble.value === undefined ? (
         <>
-          This page offers its tools as <code>{clientID}</code>
+          This page {isOffered.value ? "offers" : "is about to offer"} its tools as <code>{clientID}</code>
         </>
       ) : (
         `The tools of this page cannot be called at the moment: ${offerTrouble.value}`

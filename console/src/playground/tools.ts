@@ -16,7 +16,7 @@ export const offeredAs = signal<string | undefined>(undefined);
 export const offerTrouble = signal<string | undefined>(undefined);
 
 /** Whether the tools can be called. */
-const isOffered = signal(false);
+export const isOffered = signal(false);
 
 let manager: ClientToolsManager | undefined;
 

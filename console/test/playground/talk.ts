@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 
 import { Provider } from "../../../sdk/typescript/test/package/provider.js";
+import { deferred } from "../../../sdk/typescript/test/support/patience.js";
 import { SUGGESTIONS } from "../../src/playground/offer.js";
 import { assert, callRows, go, miss, reads, readsText, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
@@ -107,6 +108,23 @@ test("a reload shows the same conversation, and so does another tab", async (tes
   await see(page.getByRole("heading", { name: "Let a model use this browser" }));
   await page.goBack();
   await see(log(page).getByText("answered: Drew a green line"));
+});
+
+test("tools are said to be offered when they can be called", async (test) => {
+  const server = await Server.start(test);
+  const page = await openPlayground(test, server);
+  const held = deferred();
+  await page.routeWebSocket(/client-tools/, async (socket) => {
+    await held.promise;
+    socket.connectToServer();
+  });
+  await page.reload();
+  await see(page.getByText("This page is about to offer its tools as"));
+  const isConnected = async () => (await server.get<{ connections: number }[]>("clients")).some((client) => client.connections > 0);
+  await reads(isConnected, false);
+  held.resolve();
+  await see(page.getByText("This page offers its tools as"));
+  assert.equal(await isConnected(), true);
 });
 
 test("a tab has one stream of events and one socket", async (test) => {
