@@ -22,6 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long a server that stops waits for calls under way: tests that leave some open need not.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How long a reader may take nothing. A test that is slow because the machine is has readers that are slow on purpose.
+const STALL: Duration = Duration::from_secs(600);
 
 /// An address for a server that will be had again there. It is none of those that connections to others are made from:
 /// one of them could have it just when the server wants it back.
@@ -110,6 +112,7 @@ impl TestServer {
     pub async fn with_extensions(change: impl FnOnce(&mut Config), extensions: Extensions) -> Self {
         let mut config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
         config.limits.drain_timeout = DRAIN;
+        (config.limits.stall_timeout, config.limits.user_timeout) = (STALL, STALL);
         change(&mut config);
         let key = (!config.auth.keys.is_empty()).then_some(keys::APPLICATION_KEY);
         let server = Server::bind_with(config, extensions).await.expect("the server starts");

@@ -113,9 +113,11 @@ impl Storm {
         let count = wrong.len();
         wrong.truncate(TOLD);
         assert!(wrong.is_empty(), "seed {}: {count} faults, such as\n{}", self.seed, wrong.join("\n"));
-        // A client that declares every outcome unknown would be right each time.
-        let [succeeded, unknown] = ["Write success", "Write unknown"].map(|end| ends.get(end).copied());
-        assert!(succeeded > unknown, "seed {}: few writes succeeded: {ends:?}", self.seed);
+        // A client that declares every outcome unknown would be right each time. How many are unknown is for the weather
+        // and the restarts to say.
+        let writes: usize = ends.iter().filter(|(end, _)| end.starts_with("Write ")).map(|(_, count)| count).sum();
+        let succeeded = ends.get("Write success").copied().unwrap_or_default();
+        assert!(succeeded * 10 > writes, "seed {}: few writes succeeded: {ends:?}", self.seed);
     }
 
     /// What everybody says that a call ended as, or who says something else.

@@ -38,13 +38,10 @@ fn sizes(total: usize, limit: usize) -> Vec<usize> {
 }
 
 /// A server that keeps things in memory, and one that keeps them on disk.
-async fn servers(change: impl Fn(&mut Config)) -> [(TestServer, Scratch); 2] {
+async fn servers() -> [(TestServer, Scratch); 2] {
     let (memory, disk) = (Scratch::new(), Scratch::new());
-    let on_disk = |config: &mut Config| {
-        config.data = Some(disk.path().to_owned());
-        change(config);
-    };
-    [(TestServer::with(&change).await, memory), (TestServer::with(on_disk).await, disk)]
+    let on_disk = |config: &mut Config| config.data = Some(disk.path().to_owned());
+    [(TestServer::start().await, memory), (TestServer::with(on_disk).await, disk)]
 }
 
 fn noted(text: &str) -> Value {
@@ -53,7 +50,7 @@ fn noted(text: &str) -> Value {
 
 #[tokio::test]
 async fn sessions_are_listed_in_pages() {
-    for (server, _scratch) in servers(|_| {}).await {
+    for (server, _scratch) in servers().await {
         for number in 0..6 {
             server.session(json!({ "title": format!("{number}") })).await;
         }
@@ -70,7 +67,7 @@ async fn sessions_are_listed_in_pages() {
 
 #[tokio::test]
 async fn messages_are_listed_from_the_newest_back() {
-    for (server, _scratch) in servers(|_| {}).await {
+    for (server, _scratch) in servers().await {
         let session = server.session(json!({})).await;
         let path = format!("/session/{session}/message");
         for number in 0..6 {
@@ -96,7 +93,7 @@ async fn messages_are_listed_from_the_newest_back() {
 
 #[tokio::test]
 async fn calls_are_paged_through_while_they_end() {
-    for (server, _scratch) in servers(|_| {}).await {
+    for (server, _scratch) in servers().await {
         let tool = server.register("desk", &["go"]).await.remove(0);
         let _stream = server.stream("desk").await;
         let mut calls = Vec::new();
@@ -198,7 +195,7 @@ async fn long_history(server: &TestServer) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_history_is_read_as_a_whole() {
-    for (server, _scratch) in servers(|_| {}).await {
+    for (server, _scratch) in servers().await {
         let path = long_history(&server).await;
         let mut readers: JoinSet<(Vec<Value>, Option<String>)> = JoinSet::new();
         for limit in ["", "?limit=6"] {
@@ -223,8 +220,7 @@ async fn a_long_history_is_read_as_a_whole() {
 /// them takes what came for the whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_holds_a_history_for_its_readers() {
-    for (server, _scratch) in servers(|config| config.limits.stall_timeout = std::time::Duration::from_secs(600)).await
-    {
+    for (server, _scratch) in servers().await {
         let path = long_history(&server).await;
         let mut readers = Vec::new();
         for _ in 0..8 {
