@@ -158,6 +158,9 @@ pub async fn a_message_is_forgotten_with_all_after_it(store: Arc<dyn Store>) {
     let again = keep(&store, parts).await;
     assert_eq!(kept(&store, "ses_1").await.last(), Some(&again));
     assert!(unanswered(&store).await.contains(&"ses_1/x".to_owned()));
+    assert!(!unanswered(&store).await.contains(&"ses_1/z".to_owned()));
+    from("ses_1", "y").await.unwrap();
+    assert!(unanswered(&store).await.contains(&"ses_1/z".to_owned()), "its answer has gone");
     from("ses_1", "z").await.unwrap();
     assert_eq!(kept(&store, "ses_1").await, Vec::<String>::new());
     assert_eq!(kept(&store, "ses_2").await, [other]);

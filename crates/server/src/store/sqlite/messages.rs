@@ -52,6 +52,12 @@ const DELETE_FROM: &str = "
     DELETE FROM message WHERE session = ?1
         AND number >= (SELECT number FROM message WHERE session = ?1 AND id = ?2)";
 
+/// Users' messages whose answers have gone want one again.
+const UNANSWER: &str = "
+    UPDATE message SET unanswered = 1
+    WHERE session = ?1 AND parent IS NULL AND NOT unanswered AND role ->> '$.User.wants_reply'
+        AND NOT EXISTS (SELECT 1 FROM message AS answer WHERE answer.session = ?1 AND answer.parent = message.id)";
+
 const UNANSWERED: &str = "SELECT number, session, id, created, role FROM message WHERE unanswered";
 
 const PARTS: &str = "SELECT id, body FROM part WHERE message = ?1 ORDER BY place";
@@ -185,6 +191,7 @@ pub(super) fn delete_from(database: &mut Database, session: &SessionId, message:
     let mut statement = database.connection.prepare_cached(DELETE_FROM)?;
     statement.execute([session.as_str(), message.as_str()])?;
     drop(statement);
+    database.connection.prepare_cached(UNANSWER)?.execute([session.as_str()])?;
     // Numbers may be given anew.
     database.saved.forget();
     Ok(())
