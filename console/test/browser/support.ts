@@ -77,8 +77,8 @@ export async function miss(shown: Locator): Promise<void> {
 /** Waits until what is read is this. A page changes in steps, and who looks once may look between two of them. */
 export async function reads<T>(read: () => Promise<T>, expected: T): Promise<void> {
   let last: T | undefined;
-  const isRead = until("it reads as expected", async () => isDeepStrictEqual((last = await read()), expected));
-  await isRead.catch((error: unknown) => {
+  const reading = until("it reads as expected", async () => isDeepStrictEqual((last = await read()), expected));
+  await reading.catch((error: unknown) => {
     throw new Error(`it reads ${inspect(last)} and not ${inspect(expected)}`, { cause: error });
   });
 }

@@ -188,9 +188,7 @@ pub(super) fn newest_before(
 }
 
 pub(super) fn delete_from(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<(), Fault> {
-    let mut statement = database.connection.prepare_cached(DELETE_FROM)?;
-    statement.execute([session.as_str(), message.as_str()])?;
-    drop(statement);
+    database.connection.prepare_cached(DELETE_FROM)?.execute([session.as_str(), message.as_str()])?;
     database.connection.prepare_cached(UNANSWER)?.execute([session.as_str()])?;
     // Numbers may be given anew.
     database.saved.forget();
