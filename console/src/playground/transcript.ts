@@ -34,6 +34,7 @@ export class Transcript {
   hear(event: HandbackEvent): boolean {
     if (event.type === "message.updated") return this.#takeMessage(event.properties.info);
     if (event.type === "message.part.updated") return this.#takePart(event.properties.part);
+    if (event.type === "message.part.removed") return this.#removePart(event.properties);
     if (event.type !== "message.part.delta" || event.properties.field !== "text") return false;
     const { messageID, partID, delta } = event.properties;
     return this.#grow(messageID, partID, delta);
@@ -66,6 +67,13 @@ export class Transcript {
   #drop({ info, parts }: MessageWithParts): void {
     this.#messages.delete(info.id);
     for (const { id } of parts) this.#whole.delete(id);
+  }
+
+  #removePart({ messageID, partID }: { messageID: string; partID: string }): boolean {
+    const message = this.#messages.get(messageID);
+    if (!message) return false;
+    this.#messages.set(messageID, { ...message, parts: message.parts.filter(({ id }) => id !== partID) });
+    return this.#whole.delete(partID);
   }
 
   #takePart(part: Part): boolean {

@@ -65,6 +65,13 @@ pub enum SessionEvent {
         /// What was added to its text since it was last told like this.
         delta: Option<Arc<str>>,
     },
+    /// A part is gone: its provider has begun the answer anew.
+    PartRemoved {
+        /// The message that it belonged to.
+        message: MessageId,
+        /// The part.
+        part: PartId,
+    },
     /// A part has grown: told at once and for every piece, where [`SessionEvent::Part`] is told now and then.
     Delta {
         /// The message that it belongs to.

@@ -43,6 +43,7 @@ mod finished;
 pub mod frontend;
 pub mod hub;
 pub mod id;
+pub mod json;
 pub mod limits;
 pub mod message;
 pub mod metrics;

@@ -169,7 +169,41 @@ pub struct AssistantMessage {
     pub usage: Usage,
     /// Why the turn ended here, if it did so early.
     pub error: Option<TurnError>,
+    /// What the provider wants back with the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
+
+/// What a provider wants back, unchanged, with what its model said: JSON that only the code of that provider reads. It
+/// never goes to anybody else.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Kept(Box<RawValue>);
+
+impl Kept {
+    /// Keeps a value.
+    pub fn new(value: &impl Serialize) -> serde_json::Result<Self> {
+        serde_json::value::to_raw_value(value).map(Self)
+    }
+
+    /// The value, if it is one of that kind.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_str(self.0.get()).ok()
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.0.get().len()
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Eq for Kept {}
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,7 +234,7 @@ impl StopReason {
 }
 
 /// Tokens that were used. Those read from and written to a cache are not part of `input`; those of reasoning are not
-/// part of `output`.
+/// part of `output`. `None` where the provider does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Read.
@@ -208,11 +242,23 @@ pub struct Usage {
     /// Written.
     pub output: u64,
     /// Written while thinking.
-    pub reasoning: u64,
+    pub reasoning: Option<u64>,
     /// Read from the provider's cache.
-    pub cache_read: u64,
+    pub cache_read: Option<u64>,
     /// Put into the provider's cache.
-    pub cache_write: u64,
+    pub cache_write: Option<u64>,
+}
+
+impl Usage {
+    /// All tokens that were read.
+    pub fn read(&self) -> u64 {
+        [self.cache_read, self.cache_write].into_iter().flatten().fold(self.input, u64::saturating_add)
+    }
+
+    /// All tokens that were written.
+    pub fn written(&self) -> u64 {
+        self.output.saturating_add(self.reasoning.unwrap_or_default())
+    }
 }
 
 /// Why a turn ended early.
@@ -265,6 +311,11 @@ impl Part {
         matches!(self.body, PartBody::Tool(_))
     }
 
+    /// Whether there is anything for people to see. A provider may hide a thought from everybody but itself.
+    pub fn is_shown(&self) -> bool {
+        !matches!(&self.body, PartBody::Reasoning { text, .. } if text.is_empty())
+    }
+
     /// Whether it is a call that came to an end before its turn did, well or badly.
     pub fn is_completed_call(&self) -> bool {
         matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Done { .. }, is_cut: false, .. }))
@@ -315,8 +366,9 @@ pub enum PartBody {
     Reasoning {
         /// The text.
         text: String,
-        /// The provider's signature, which it wants back with the text.
-        signature: Option<String>,
+        /// What the provider wants back with the text. Earlier versions stored its signature here, which is one kind.
+        #[serde(rename = "signature")]
+        kept: Option<Kept>,
         /// When it began and ended.
         span: Span,
     },
@@ -360,6 +412,9 @@ pub struct ToolPart {
     /// Whether its turn broke off before it was over: what came of it was not known then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
+    /// What the provider wants back with the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     /// Where it stands.
     pub state: ToolState,
 }

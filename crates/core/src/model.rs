@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use crate::id::SessionId;
-use crate::message::{Message, ModelRef, StopReason, TurnError, Usage};
+use crate::message::{Kept, Message, ModelRef, StopReason, TurnError, Usage};
 
 /// What a model is shown. Only borrowed: whatever a model keeps for its stream it takes before it returns.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +51,8 @@ pub enum ModelEvent {
     Text(String),
     /// More of what it thinks.
     Reasoning(String),
-    /// The provider's signature of what it thought just now.
-    Signature(String),
+    /// A thought is complete, and goes back to the provider with this. Without it a thought stays here.
+    Thought(Kept),
     /// It begins to call a tool.
     CallStarted {
         /// Which call.
@@ -73,7 +73,13 @@ pub enum ModelEvent {
     CallEnded {
         /// Which call.
         index: usize,
+        /// What goes back to the provider with the call.
+        kept: Option<Kept>,
     },
+    /// What goes back to the provider with the whole answer.
+    Kept(Kept),
+    /// The provider begins its answer anew: nothing that came before counts.
+    Restarted,
     /// Tokens used by this answer, all of them; a later one replaces an earlier one.
     Usage(Usage),
     /// The answer is complete. A stream that ends without it was cut.

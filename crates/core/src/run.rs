@@ -269,6 +269,7 @@ fn assistant(sessions: &Sessions, user: &Message, model: &ModelRef) -> Message {
             finish: None,
             usage: Usage::default(),
             error: None,
+            kept: None,
         }),
         parts: Vec::new(),
     }

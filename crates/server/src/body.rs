@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::{Bytes, BytesMut};
+use handback_core::json::mend;
 use handback_wire::error::ErrorCode;
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -57,7 +58,7 @@ impl Payload {
         read: impl FnOnce(&str) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let body = self.clone();
-        let read = app.hub().aside().run_for(body.0.len(), move || read(body.text()?)).await;
+        let read = app.hub().aside().run_for(body.0.len(), move || read(&mend(body.text()?))).await;
         read.unwrap_or_else(|| Err(Problem::interrupted()))
     }
 }

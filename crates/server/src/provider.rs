@@ -6,6 +6,7 @@
 //!   (events of the stream to what the model says)
 //! - `conversation`: what of a conversation any provider is sent, and what only some take
 //! - `upstream`: sends a request: retries, and other words for what a provider refuses
+//! - `said`: what a model has said so far, and text that comes in pieces
 //! - `answer`: reads the stream, bounded in size and time
 //! - `fault`: what went wrong, in words
 
@@ -14,6 +15,7 @@ mod anthropic;
 mod conversation;
 mod fault;
 mod openai;
+mod said;
 pub mod scripted;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@
 //! | [`faults`] | a proxy that cuts, stalls, delays and repeats what passes through it |
 //! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |
+//! | [`upstream`] | a provider whose answers the test writes |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
@@ -36,6 +37,7 @@ pub mod store_contract;
 pub mod storm;
 pub mod stream;
 pub mod tidy;
+pub mod upstream;
 
 pub use agui::AguiStream;
 pub use chat::ChatStream;
@@ -48,3 +50,4 @@ pub use server::{Answer, TestServer};
 pub use socket::TestSocket;
 pub use storm::Storm;
 pub use stream::{Frame, TestStream};
+pub use upstream::Upstream;

@@ -165,7 +165,7 @@ pub fn called(calls: &[(&str, String)]) -> Vec<Piece> {
         for delta in [first, rest] {
             pieces.push(Ok(ModelEvent::Arguments { index, delta: delta.to_owned() }));
         }
-        pieces.push(Ok(ModelEvent::CallEnded { index }));
+        pieces.push(Ok(ModelEvent::CallEnded { index, kept: None }));
     }
     pieces.push(Ok(ModelEvent::Stop(StopReason::ToolCalls)));
     pieces

@@ -104,6 +104,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<String>,
     },
+    /// A part is gone: its provider has begun the answer anew.
+    #[serde(rename = "message.part.removed")]
+    PartRemoved {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: String,
+        /// The message that it belonged to.
+        #[serde(rename = "messageID")]
+        message_id: String,
+        /// The part.
+        #[serde(rename = "partID")]
+        part_id: String,
+    },
     /// The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text.
     #[serde(rename = "message.part.delta")]
     PartDelta {

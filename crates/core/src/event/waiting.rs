@@ -133,7 +133,7 @@ fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
     match event {
         // The others hold on to one that is there anyway.
         SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
-        SessionEvent::Busy | SessionEvent::Idle => 0,
+        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::PartRemoved { .. } => 0,
         SessionEvent::Failed(error) => error.message().len(),
         SessionEvent::Message(message) => weight::of_message(message),
         SessionEvent::Part { part, delta, .. } => weight::of_part(part) + delta.as_ref().map_or(0, |delta| delta.len()),

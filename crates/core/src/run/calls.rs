@@ -18,6 +18,7 @@ use crate::clock::Time;
 use crate::delegate::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal};
 use crate::frontend::timeout_for;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId};
+use crate::json;
 use crate::message::{Session, ToolResult, ToolState};
 use crate::permission::Reply;
 use crate::policy::Permission;
@@ -186,7 +187,7 @@ impl CallContext<'_> {
     /// The arguments that the model wrote, if they can be the input of a tool.
     fn read(&self, arguments: String) -> Result<Box<RawValue>, String> {
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
-        let input = match RawValue::from_string(arguments) {
+        let input = match json::read(arguments) {
             Ok(input) if input.get().starts_with('{') => one_line(input),
             Ok(input) => {
                 return Err(format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get())));

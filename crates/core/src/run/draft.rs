@@ -12,7 +12,7 @@ use crate::clock::Time;
 use crate::event::{Event, Field, SessionEvent};
 use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
-    Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
+    Kept, Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
 };
 use crate::model::ModelEvent;
 use crate::sessions::Sessions;
@@ -48,7 +48,6 @@ struct Growing {
     id: PartId,
     field: Field,
     text: String,
-    signature: Option<String>,
     start: Time,
     told: Told,
 }
@@ -123,22 +122,29 @@ impl Draft {
         match piece {
             ModelEvent::Text(delta) => self.grow(Field::Text)?.text.push_str(&delta),
             ModelEvent::Reasoning(delta) => self.grow(Field::Reasoning)?.text.push_str(&delta),
-            ModelEvent::Signature(signature) => {
-                self.grow(Field::Reasoning)?.signature.get_or_insert_default().push_str(&signature);
+            ModelEvent::Thought(kept) => {
+                self.grow(Field::Reasoning)?;
+                self.close_text(Some(kept));
             }
             ModelEvent::CallStarted { index, id, name } => self.start_call(index, id, name)?,
             ModelEvent::Arguments { index, delta } => {
                 let call = self.calls.iter_mut().find(|call| call.index == index);
                 call.ok_or_else(|| confused("arguments of a call that was not begun"))?.arguments.push_str(&delta);
             }
-            ModelEvent::CallEnded { index } => {
-                if !self.calls.iter().any(|call| call.index == index) {
-                    return Err(confused("the end of a call that was not begun"));
+            ModelEvent::CallEnded { index, kept } => {
+                let call = self.calls.iter().find(|call| call.index == index);
+                let place = call.ok_or_else(|| confused("the end of a call that was not begun"))?.place;
+                self.change(place, |part| part.kept = kept);
+            }
+            ModelEvent::Kept(kept) => {
+                if let Role::Assistant(said) = &mut self.message.role {
+                    said.kept = Some(kept);
                 }
             }
+            ModelEvent::Restarted => self.restart(),
             ModelEvent::Usage(usage) => self.usage = usage,
             ModelEvent::Stop(reason) => {
-                self.close_text();
+                self.close_text(None);
                 self.tell();
                 let has_calls = !self.calls.is_empty();
                 self.stop = Some(if has_calls && reason == StopReason::Stop { StopReason::ToolCalls } else { reason });
@@ -149,7 +155,7 @@ impl Draft {
 
     fn grow(&mut self, field: Field) -> Result<&mut Growing, TurnError> {
         if self.growing.as_ref().is_some_and(|growing| growing.field != field) {
-            self.close_text();
+            self.close_text(None);
         }
         self.has_room()?;
         let clock = self.sessions.clock();
@@ -157,7 +163,6 @@ impl Draft {
             id: clock.part_id(),
             field,
             text: String::with_capacity(USUAL_TEXT),
-            signature: None,
             start: clock.time(),
             told: Told::default(),
         }))
@@ -173,7 +178,7 @@ impl Draft {
             return Err(confused("the same call twice"));
         }
         self.has_room()?;
-        self.close_text();
+        self.close_text(None);
         let call = self.sessions.clock().call_id();
         // Some servers give no id; the answer needs one.
         let provider_call = if id.is_empty() { call.to_string() } else { id };
@@ -190,9 +195,22 @@ impl Draft {
             alias: name.into(),
             request: None,
             is_cut: false,
+            kept: None,
             state: ToolState::Pending { raw: String::new() },
         }));
         Ok(())
+    }
+
+    /// Takes back all that the model has said. Listeners that cannot forget a call see that it ended.
+    fn restart(&mut self) {
+        self.close_text(None);
+        self.end_calls(Some("The provider began its answer anew"));
+        self.calls.clear();
+        let begun = self.message.parts.iter().take_while(|part| matches!(part.body, PartBody::StepStart)).count();
+        for part in self.message.parts.split_off(begun) {
+            let (message, part) = (&self.message.id, &part.id);
+            self.emit(|| SessionEvent::PartRemoved { message: message.clone(), part: part.clone() });
+        }
     }
 
     /// The id of the tool that the model calls so; the name itself if there is none.
@@ -309,28 +327,14 @@ impl Draft {
 
     /// The message is complete, or ends here because of an error.
     pub(super) fn finish(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
-        self.close_text();
-        let now = self.sessions.clock().time();
-        for place in 0..self.message.parts.len() {
-            let Some(PartBody::Tool(part)) = self.message.parts.get(place).map(|part| &part.body) else { continue };
-            let (input, start) = match &part.state {
-                ToolState::Done { .. } => continue,
-                // The page will say what came of it, unless the turn did not get that far.
-                ToolState::Yielded { .. } if error.is_none() => continue,
-                ToolState::Pending { .. } => (crate::schema::empty_object(), now),
-                ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
-            };
-            let reason = error.as_ref().map_or("The turn ended", TurnError::message);
-            let result = ToolResult::Failed(format!("Not finished: {reason}"));
-            self.change(place, |part| part.is_cut = true);
-            self.over(Over { place, input, start, result });
-        }
+        self.close_text(None);
+        self.end_calls(error.as_ref().map(TurnError::message));
         if error.is_none() {
             let reason = self.stop.unwrap_or(StopReason::Other);
             self.push(PartBody::StepFinish { reason, usage: self.usage });
         }
         if let Role::Assistant(said) = &mut self.message.role {
-            said.completed = Some(now);
+            said.completed = Some(self.sessions.clock().time());
             if let Some(stop) = self.stop {
                 said.finish = Some(stop);
                 said.usage = self.usage;
@@ -343,15 +347,32 @@ impl Draft {
         (message, saving)
     }
 
-    /// The growing text is a part from now on.
-    fn close_text(&mut self) {
+    /// Ends the calls that are not over yet. Those that are the page's to run go on if there is no error.
+    fn end_calls(&mut self, error: Option<&str>) {
+        let now = self.sessions.clock().time();
+        for place in 0..self.message.parts.len() {
+            let Some(PartBody::Tool(part)) = self.message.parts.get(place).map(|part| &part.body) else { continue };
+            let (input, start) = match &part.state {
+                ToolState::Done { .. } => continue,
+                ToolState::Yielded { .. } if error.is_none() => continue,
+                ToolState::Pending { .. } => (crate::schema::empty_object(), now),
+                ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
+            };
+            let result = ToolResult::Failed(format!("Not finished: {}", error.unwrap_or("The turn ended")));
+            self.change(place, |part| part.is_cut = true);
+            self.over(Over { place, input, start, result });
+        }
+    }
+
+    /// The growing text is a part from now on. A thought goes back to its provider with what it wants kept.
+    fn close_text(&mut self, kept: Option<Kept>) {
         self.tell();
         let Some(growing) = self.growing.take() else { return };
-        let Growing { id, field, text, signature, start, .. } = growing;
+        let Growing { id, field, text, start, .. } = growing;
         let span = Span { start, end: Some(self.sessions.clock().time()) };
         let body = match field {
             Field::Text => PartBody::Text { text, span },
-            Field::Reasoning | Field::Arguments => PartBody::Reasoning { text, signature, span },
+            Field::Reasoning | Field::Arguments => PartBody::Reasoning { text, kept, span },
         };
         let part = Arc::new(Part { id, body });
         self.message.parts.push(part.clone());
@@ -377,6 +398,9 @@ impl Draft {
     }
 
     fn tell_part(&self, part: Arc<Part>, delta: Option<Arc<str>>) {
+        if !part.is_shown() {
+            return;
+        }
         self.emit(|| SessionEvent::Part { message: self.message.id.clone(), part: part.clone(), delta: delta.clone() });
     }
 
@@ -386,13 +410,11 @@ impl Draft {
             return;
         }
         let mut growing = self.growing.take();
-        if let Some(Growing { id, field, text, signature, start, told }) = &mut growing {
+        if let Some(Growing { id, field, text, start, told }) = &mut growing {
             let span = Span { start: *start, end: None };
             let whole = |text: &String| match field {
                 Field::Text => PartBody::Text { text: text.clone(), span },
-                Field::Reasoning | Field::Arguments => {
-                    PartBody::Reasoning { text: text.clone(), signature: signature.clone(), span }
-                }
+                Field::Reasoning | Field::Arguments => PartBody::Reasoning { text: text.clone(), kept: None, span },
             };
             self.tell_growth(id, *field, text, told, whole);
         }

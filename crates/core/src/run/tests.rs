@@ -99,7 +99,7 @@ fn calls(calls: &[(&str, &str)]) -> Vec<Said> {
         for delta in [first, rest] {
             said.push(Said::Event(ModelEvent::Arguments { index, delta: delta.to_owned() }));
         }
-        said.push(Said::Event(ModelEvent::CallEnded { index }));
+        said.push(Said::Event(ModelEvent::CallEnded { index, kept: None }));
     }
     said.push(stop(StopReason::ToolCalls));
     said

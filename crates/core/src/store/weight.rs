@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
-use crate::message::{Message, Part, PartBody, Role, Session, ToolResult, ToolState};
+use crate::message::{Kept, Message, Part, PartBody, Role, Session, ToolResult, ToolState};
 use crate::thread_run::ThreadRun;
 
 /// Of a call under way.
@@ -41,7 +41,7 @@ pub fn of_message(message: &Message) -> usize {
         Role::User(said) => {
             said.system.as_ref().map_or(0, String::len) + said.tools.keys().map(|name| 64 + name.len()).sum::<usize>()
         }
-        Role::Assistant(said) => said.error.as_ref().map_or(0, |error| error.message().len()),
+        Role::Assistant(said) => said.error.as_ref().map_or(0, |error| error.message().len()) + of_kept(&said.kept),
     };
     512 + said + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
 }
@@ -61,10 +61,11 @@ pub fn of_events(events: &[Arc<str>]) -> usize {
 pub fn of_part(part: &Part) -> usize {
     match &part.body {
         PartBody::Text { text, .. } => 128 + text.len(),
-        PartBody::Reasoning { text, signature, .. } => 128 + text.len() + signature.as_ref().map_or(0, String::len),
+        PartBody::Reasoning { text, kept, .. } => 128 + text.len() + of_kept(kept),
         PartBody::File(file) => 128 + of_file(file),
         PartBody::Tool(tool) => {
-            512 + tool.provider_call.len() + tool.alias.len() + tool.arguments().len() + of_result(&tool.state)
+            let names = tool.provider_call.len() + tool.alias.len();
+            512 + names + tool.arguments().len() + of_result(&tool.state) + of_kept(&tool.kept)
         }
         PartBody::StepStart | PartBody::StepFinish { .. } => 128,
     }
@@ -86,6 +87,10 @@ fn of_result(state: &ToolState) -> usize {
         }
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Yielded { .. } => 0,
     }
+}
+
+fn of_kept(kept: &Option<Kept>) -> usize {
+    kept.as_ref().map_or(0, Kept::len)
 }
 
 fn of_file(file: &Attachment) -> usize {

@@ -1,6 +1,5 @@
 //! A provider's answer: its stream is read event by event, bounded in size and time, and told as the model's events.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,19 +14,25 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Bounds;
 use super::fault::Fault;
+use super::said::Said;
 use super::upstream::{Question, Upstream};
 
 /// So many times [`Bounds::stall`] may pass without an event while other bytes come: comments, as routers send them
 /// while they wait, or pieces of an event. Then the answer ends as a silent one does.
 const STALLS_WITHOUT_EVENT: u32 = 5;
+/// How long the rest may take once the model is done: what it used comes last, and some servers never end their stream.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How the events of one provider's stream are read. What they mean is added to `said`.
 pub(super) trait Decode: Send + 'static {
     /// Reads the data of one event.
-    fn read(&mut self, data: &str, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault>;
+    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault>;
+
+    /// Whether the model has said that it is done.
+    fn is_done(&self) -> bool;
 
     /// There are no more events. If the model was done nevertheless, `said` gets the end of its answer.
-    fn end(&mut self, said: &mut VecDeque<ModelEvent>);
+    fn end(&mut self, said: &mut Said);
 }
 
 /// Asks a question when it is first polled, and streams the answer. Dropping it closes the connection.
@@ -59,7 +64,7 @@ struct Answer<D> {
     /// Bytes read since the last event ended.
     unfinished: Arc<AtomicUsize>,
     decoder: D,
-    said: VecDeque<ModelEvent>,
+    said: Said,
     bounds: Bounds,
     /// Whether an event has come.
     begun: bool,
@@ -74,19 +79,25 @@ impl<D: Decode> Answer<D> {
             Ok::<_, Fault>(chunk.map(|chunk| (chunk, body)))
         });
         let frames = Box::pin(SseByteStream::new(chunks));
-        Self { frames, unfinished, decoder, said: VecDeque::new(), bounds, begun: false, over: false }
+        Self { frames, unfinished, decoder, said: Said::default(), bounds, begun: false, over: false }
     }
 
     /// How long the next event may take, whatever else comes: comments are no sign that the model lives.
     fn patience(&self) -> Duration {
-        if self.begun { self.bounds.stall * STALLS_WITHOUT_EVENT } else { self.bounds.first_byte }
+        if self.decoder.is_done() {
+            LAST_WORDS
+        } else if self.begun {
+            self.bounds.stall * STALLS_WITHOUT_EVENT
+        } else {
+            self.bounds.first_byte
+        }
     }
 
     async fn next(&mut self) -> Result<Option<ModelEvent>, Fault> {
         // From now, not from the last event: a slow reader is not the provider's fault.
         let mut waiting_since = Instant::now();
         while !self.over {
-            if let Some(event) = self.said.pop_front() {
+            if let Some(event) = self.said.pop() {
                 self.over = matches!(event, ModelEvent::Stop(_));
                 return Ok(Some(event));
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use handback_core::model::{Model, ModelRequest, ModelStream};
 use reqwest::header::HeaderName;
+use serde::{Deserialize, Serialize};
 
 use super::conversation::Images;
 use super::upstream::{Question, Upstream, base_url, join};
@@ -16,6 +17,18 @@ use encode::body;
 
 /// Tokens of an answer when the settings do not say: this API wants a number.
 const MAX_TOKENS: u32 = 8192;
+
+/// What the provider wants back with a thought. Its stored form: earlier versions stored signatures alone.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum KeptThought {
+    /// Its signature.
+    Signed(String),
+    /// The thought itself, which only the provider can read.
+    Redacted { data: String },
+    /// Nothing: some servers do not sign.
+    Unsigned {},
+}
 
 /// A provider that speaks Anthropic's messages. Its base URL ends before `/v1/messages` or before `/messages`.
 pub struct Anthropic {

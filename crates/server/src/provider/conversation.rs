@@ -4,9 +4,10 @@
 mod file;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use handback_core::call::Attachment;
-use handback_core::message::{AssistantMessage, Message, PartBody, Role, ToolPart, ToolState};
+use handback_core::message::{AssistantMessage, Kept, Message, PartBody, Role, ToolPart, ToolState};
 use handback_core::model::{ModelRequest, ModelTool};
 use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
@@ -44,19 +45,36 @@ pub(super) enum Turn<'a> {
 /// What a model said and did.
 #[derive(Debug, Default)]
 pub(super) struct Step<'a> {
-    /// What it thought, as far as its provider wants it back.
-    pub(super) thoughts: Vec<Thought<'a>>,
-    /// Its texts, none of them blank.
-    pub(super) texts: Vec<&'a str>,
-    /// Its calls.
-    pub(super) calls: Vec<Call<'a>>,
+    /// All of it, in order.
+    pub(super) parts: Vec<StepPart<'a>>,
+    /// What the provider wants back with it.
+    pub(super) kept: Vec<&'a Kept>,
 }
 
-/// What a model thought, with its provider's signature.
+/// A part of what a model said and did.
 #[derive(Debug)]
-pub(super) struct Thought<'a> {
-    pub(super) text: &'a str,
-    pub(super) signature: &'a str,
+pub(super) enum StepPart<'a> {
+    /// What it thought, with what the provider wants back with it. Only the provider's own thoughts are here.
+    Thought(&'a str, Option<&'a Kept>),
+    /// Text that is not blank.
+    Text(&'a str),
+    /// A call.
+    Call(Call<'a>),
+}
+
+impl<'a> Step<'a> {
+    /// The calls.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call<'a>> {
+        self.parts.iter().filter_map(|part| match part {
+            StepPart::Call(call) => Some(call),
+            StepPart::Thought(..) | StepPart::Text(_) => None,
+        })
+    }
+
+    /// Whether nothing was said or done, whatever was thought.
+    fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, StepPart::Thought(..)))
+    }
 }
 
 /// A call and its result.
@@ -68,6 +86,8 @@ pub(super) struct Call<'a> {
     pub(super) name: Cow<'a, str>,
     /// Its arguments.
     pub(super) input: Input<'a>,
+    /// What the provider wants back with it.
+    pub(super) kept: Option<&'a Kept>,
     /// What came of it; no text is blank, and there may be nothing.
     pub(super) output: Vec<Piece<'a>>,
     /// Whether that is a failure.
@@ -125,11 +145,10 @@ pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, images: Imag
                 let step = step(message, author, request.most_output, provider, images);
                 match last {
                     // A turn that failed before the model said anything.
-                    _ if step.texts.is_empty() && step.calls.is_empty() => {}
-                    Some(Turn::Model(earlier)) if earlier.calls.is_empty() => {
-                        earlier.thoughts.extend(step.thoughts);
-                        earlier.texts.extend(step.texts);
-                        earlier.calls = step.calls;
+                    _ if step.is_empty() => {}
+                    Some(Turn::Model(earlier)) if earlier.calls().next().is_none() => {
+                        earlier.parts.extend(step.parts);
+                        earlier.kept.extend(step.kept);
                     }
                     _ => turns.push(Turn::Model(step)),
                 }
@@ -145,7 +164,7 @@ pub(super) fn shows_images(turns: &[Turn<'_>]) -> bool {
     let is_image = |piece: &Piece<'_>| matches!(piece, Piece::Image(_));
     turns.iter().any(|turn| match turn {
         Turn::User(pieces) => pieces.iter().any(is_image),
-        Turn::Model(step) => step.calls.iter().any(|call| call.output.iter().any(is_image)),
+        Turn::Model(step) => step.calls().any(|call| call.output.iter().any(is_image)),
     })
 }
 
@@ -170,30 +189,33 @@ fn user_pieces(message: &Message, images: Images) -> Vec<Piece<'_>> {
 
 fn step<'a>(
     message: &'a Message,
-    author: &AssistantMessage,
+    author: &'a AssistantMessage,
     most_output: usize,
     provider: &str,
     images: Images,
 ) -> Step<'a> {
+    // Only the provider that said something knows what to make of what it keeps, and of its ids.
     let own = author.model.provider == provider;
-    let mut step = Step::default();
+    let mut step = Step { parts: Vec::new(), kept: author.kept.iter().filter(|_| own).collect() };
+    let mut ids = HashSet::new();
     for part in &message.parts {
         match &part.body {
-            PartBody::Text { text, .. } if !text.trim().is_empty() => step.texts.push(text),
-            // Only the provider that signed it can read a signature.
-            PartBody::Reasoning { text, signature: Some(signature), .. } if own && !signature.is_empty() => {
-                step.thoughts.push(Thought { text, signature });
+            PartBody::Text { text, .. } if !text.trim().is_empty() => step.parts.push(StepPart::Text(text)),
+            PartBody::Reasoning { text, kept, .. } if own => {
+                step.parts.push(StepPart::Thought(text, kept.as_ref()));
             }
             PartBody::Tool(call) => {
                 let (text, failed) = call.result_for_model(most_output);
-                step.calls.push(Call {
-                    // Another provider never saw that id, and may not allow its characters.
-                    id: if own && !call.provider_call.is_empty() { &call.provider_call } else { call.call.as_str() },
+                // Another provider may not allow the characters of that id. Some repeat theirs within a step.
+                let has_id = own && !call.provider_call.is_empty() && ids.insert(&call.provider_call);
+                step.parts.push(StepPart::Call(Call {
+                    id: if has_id { &call.provider_call } else { call.call.as_str() },
                     name: allowed_name(&call.alias),
                     input: Input::of(call),
+                    kept: call.kept.as_ref().filter(|_| own),
                     output: output(text, call.attachments(), images),
                     failed,
-                });
+                }));
             }
             _ => {}
         }
@@ -231,7 +253,10 @@ fn name_earlier_images(turns: &mut [Turn<'_>]) {
     for turn in turns {
         match turn {
             Turn::User(all) => pieces.extend(all),
-            Turn::Model(step) => pieces.extend(step.calls.iter_mut().flat_map(|call| &mut call.output)),
+            Turn::Model(step) => pieces.extend(step.parts.iter_mut().flat_map(|part| match part {
+                StepPart::Call(call) => call.output.as_mut_slice(),
+                StepPart::Thought(..) | StepPart::Text(_) => &mut [],
+            })),
         }
     }
     let (mut count, mut bytes) = (0, 0);

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod kept;
 
 use std::sync::Arc;
 

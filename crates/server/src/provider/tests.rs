@@ -167,6 +167,7 @@ fn assistant(provider: &str, error: Option<TurnError>, bodies: Vec<PartBody>) ->
         finish: None,
         usage: Usage::default(),
         error,
+        kept: None,
     };
     message(Role::Assistant(about), bodies)
 }

@@ -9,8 +9,8 @@ use handback_core::message::{AssistantMessage, Message, Part, Role, StopReason, 
 use handback_core::store::{Most, Store};
 
 use super::samples::{
-    TEXTS, assistant, frontend_parts, model, parts, seen_message, seen_messages, session, session_id, text_part,
-    turn_errors, user,
+    TEXTS, assistant, frontend_parts, model, parts, parts_of_providers, seen_message, seen_messages, session,
+    session_id, text_part, turn_errors, user, wanted_back,
 };
 
 async fn with_session(store: &Arc<dyn Store>, id: &str) {
@@ -69,13 +69,16 @@ pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
         let role = Role::Assistant(AssistantMessage {
             completed: Some(Time(number as u64)),
             finish: Some(StopReason::ToolCalls),
-            usage: Usage { input: 1, output: u64::MAX, reasoning: 3, cache_read: 4, cache_write: 5 },
+            usage: Usage { input: 1, output: u64::MAX, reasoning: Some(3), cache_read: Some(0), cache_write: None },
             error,
+            kept: Some(wanted_back(number.into())),
             ..role
         });
         expected.push(keep(&store, Message { role, ..message }).await);
     }
     expected.push(keep(&store, Message { parts: parts(), ..assistant("ses_1", "all parts", "") }).await);
+    let of_providers = Message { parts: parts_of_providers(), ..assistant("ses_1", "of providers", "") };
+    expected.push(keep(&store, of_providers).await);
     let of_frontends = Message { parts: frontend_parts(), ..assistant("ses_1", "of frontends", "") };
     expected.push(keep(&store, of_frontends).await);
     expected.push(keep(&store, Message { parts: Vec::new(), ..user("ses_1", "no parts") }).await);

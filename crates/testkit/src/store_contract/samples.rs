@@ -8,13 +8,14 @@ use handback_core::call::{Ack, AckStatus, Attachment, CallHead, Cancellation, Fi
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, RunId, SessionId, ToolName};
 use handback_core::message::{
-    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
+    AssistantMessage, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, TurnError, Usage, UserMessage,
 };
 use handback_core::store::Page;
 use handback_core::thread_run::ThreadRun;
 use handback_core::tool::{Effect, Executor, Tool};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// Texts that are easily kept wrong.
@@ -188,6 +189,7 @@ pub fn assistant(session: &str, id: &str, parent: &str) -> Message {
         finish: None,
         usage: Usage::default(),
         error: None,
+        kept: None,
     });
     message(session, id, role)
 }
@@ -207,19 +209,34 @@ pub fn part(id: &str, body: PartBody) -> Arc<Part> {
     Arc::new(Part { id: PartId::parse(id).unwrap(), body })
 }
 
+/// What a provider wants back.
+pub fn wanted_back(value: Value) -> Kept {
+    Kept::new(&value).unwrap()
+}
+
+/// Parts with what only their provider reads.
+pub fn parts_of_providers() -> Vec<Arc<Part>> {
+    let span = Span { start: Time(0), end: None };
+    let thought =
+        PartBody::Reasoning { text: String::new(), kept: Some(wanted_back(json!({ "data": "opaque" }))), span };
+    let kept = Some(wanted_back(json!({ "members": { "a": 1.5 } })));
+    let call = PartBody::Tool(ToolPart { kept, ..tool(ToolState::Pending { raw: String::new() }) });
+    vec![part("prt_1", thought), part("prt_2", call)]
+}
+
 /// Every kind of part.
 pub fn parts() -> Vec<Arc<Part>> {
     let span = Span { start: Time(0), end: None };
-    let usage = Usage { input: 1, output: 2, reasoning: 3, cache_read: 4, cache_write: u64::MAX };
+    let usage = Usage { input: 1, output: 2, reasoning: Some(3), cache_read: Some(4), cache_write: Some(u64::MAX) };
     let mut bodies = vec![
         PartBody::StepStart,
-        PartBody::Reasoning { text: "so".into(), signature: None, span },
+        PartBody::Reasoning { text: "so".into(), kept: None, span },
         PartBody::File(Attachment { mime: String::new(), filename: None, url: String::new() }),
         PartBody::Tool(tool(ToolState::Pending { raw: r#"{"half": "#.into() })),
     ];
     for text in TEXTS.map(str::to_owned) {
         bodies.push(PartBody::Text { text: text.clone(), span });
-        bodies.push(PartBody::Reasoning { text: text.clone(), signature: Some(text.clone()), span });
+        bodies.push(PartBody::Reasoning { text: text.clone(), kept: Some(wanted_back(text.as_str().into())), span });
         bodies.push(PartBody::File(Attachment { mime: text.clone(), filename: Some(text.clone()), url: text.clone() }));
         bodies.push(PartBody::Tool(tool(done(ToolResult::Failed(text)))));
     }
@@ -259,6 +276,7 @@ fn tool(state: ToolState) -> ToolPart {
         tool: "client_desk_open_file".into(),
         request: Some(request_id("r1")),
         is_cut: false,
+        kept: None,
         state,
     }
 }

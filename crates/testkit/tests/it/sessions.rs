@@ -16,6 +16,8 @@ mod queue;
 mod restart;
 mod shutdown;
 mod stress;
+mod surrogates;
+mod thoughts;
 mod tokens;
 
 use handback_server::config::Config;

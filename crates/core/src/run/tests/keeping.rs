@@ -136,6 +136,7 @@ fn a_conversation_is_in_order_whatever_the_order_of_storing() {
             finish: None,
             usage: Usage::default(),
             error: None,
+            kept: None,
         });
         Arc::new(message)
     };

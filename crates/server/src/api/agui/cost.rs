@@ -19,11 +19,11 @@ impl Cost {
             self.models.len() - 1
         });
         if let Some((_, sum)) = self.models.get_mut(place) {
-            sum.input += used.input;
-            sum.output += used.output;
-            sum.reasoning += used.reasoning;
-            sum.cache_read += used.cache_read;
-            sum.cache_write += used.cache_write;
+            sum.input = sum.input.saturating_add(used.input);
+            sum.output = sum.output.saturating_add(used.output);
+            sum.reasoning = sum_of(sum.reasoning, used.reasoning);
+            sum.cache_read = sum_of(sum.cache_read, used.cache_read);
+            sum.cache_write = sum_of(sum.cache_write, used.cache_write);
         }
     }
 
@@ -34,28 +34,22 @@ impl Cost {
     }
 }
 
+/// What two answers used, as far as they say.
+fn sum_of(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).reduce(u64::saturating_add)
+}
+
 /// Tokens, where those of reasoning and of caches are parts of the totals.
 fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
-    let some = |tokens: u64| (tokens > 0).then_some(tokens);
-    let (input, output) = (tokens_read(used), tokens_written(used));
+    let (input, output) = (used.read(), used.written());
     TokenUsage {
         provider: Some(model.provider.to_string()),
         model: Some(model.model.to_string()),
         input_tokens: Some(input),
         output_tokens: Some(output),
-        total_tokens: Some(input + output),
-        reasoning_tokens: some(used.reasoning),
-        cached_input_tokens: some(used.cache_read),
-        cache_write_input_tokens: some(used.cache_write),
+        total_tokens: Some(input.saturating_add(output)),
+        reasoning_tokens: used.reasoning,
+        cached_input_tokens: used.cache_read,
+        cache_write_input_tokens: used.cache_write,
     }
-}
-
-/// All tokens that were read.
-pub(super) fn tokens_read(used: &Usage) -> u64 {
-    used.input + used.cache_read + used.cache_write
-}
-
-/// All tokens that were written.
-pub(super) fn tokens_written(used: &Usage) -> u64 {
-    used.output + used.reasoning
 }

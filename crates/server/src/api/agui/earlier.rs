@@ -6,13 +6,13 @@ use std::sync::Arc;
 use handback_core::Hub;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, MessageId};
+use handback_core::json;
 use handback_core::message::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
     ToolState, Usage, UserMessage,
 };
 use handback_core::schema::{depth, empty_object, one_line};
 use handback_wire::agui;
-use serde_json::value::RawValue;
 
 use super::decode::{self, History};
 use crate::api::{must_fit, page};
@@ -99,6 +99,7 @@ impl Importing<'_> {
                     finish: Some(StopReason::Other),
                     usage: Usage::default(),
                     error: None,
+                    kept: None,
                 };
                 self.push(id, Role::Assistant(assistant), text.into_iter().chain(calls).collect());
             }
@@ -124,7 +125,7 @@ impl Importing<'_> {
         let result = result.unwrap_or_else(|| ToolResult::Failed("It is not known what came of this call".to_owned()));
         let call = if id.is_empty() { self.hub.clock().call_id() } else { CallId::parse(&id)? };
         let deepest = self.hub.limits().input_depth;
-        let input = RawValue::from_string(function.arguments).ok();
+        let input = json::read(function.arguments).ok();
         let input = input.filter(|input| input.get().starts_with('{') && depth(input.get()) <= deepest);
         let input = input.map_or_else(empty_object, one_line);
         let state = ToolState::Done { input, start: self.now, end: self.now, result };
@@ -136,6 +137,7 @@ impl Importing<'_> {
             tool,
             request: None,
             is_cut: false,
+            kept: None,
             state,
         }))
     }

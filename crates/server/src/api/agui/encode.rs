@@ -311,9 +311,11 @@ impl Encoder {
     fn part(&mut self, part: &Part) {
         let (field, text) = match &part.body {
             PartBody::Text { text, .. } => (Field::Text, text),
-            PartBody::Reasoning { text, .. } => (Field::Reasoning, text),
+            PartBody::Reasoning { text, .. } if part.is_shown() => (Field::Reasoning, text),
             PartBody::Tool(tool) => return self.tool(&part.id, tool),
-            PartBody::File(_) | PartBody::StepStart | PartBody::StepFinish { .. } => return,
+            PartBody::Reasoning { .. } | PartBody::File(_) | PartBody::StepStart | PartBody::StepFinish { .. } => {
+                return;
+            }
         };
         if !self.texts.contains_key(&part.id) {
             self.grow(&part.id, field, text);

@@ -26,7 +26,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::begin;
-use super::cost::{tokens_read, tokens_written};
 use super::decode::{self, Input};
 use super::routes::LONGEST_SILENCE;
 use super::run::{Reader, Run};
@@ -335,8 +334,8 @@ async fn drive(mut run: Run, mut teller: Teller) {
 fn usage(run: &Run) -> RunUsage {
     let cost = run.cost();
     RunUsage {
-        input_tokens: cost.models.iter().map(|(_, used)| tokens_read(used)).sum(),
-        output_tokens: cost.models.iter().map(|(_, used)| tokens_written(used)).sum(),
+        input_tokens: cost.models.iter().map(|(_, used)| used.read()).sum(),
+        output_tokens: cost.models.iter().map(|(_, used)| used.written()).sum(),
         requests: cost.requests,
         tool_calls: cost.calls,
     }

@@ -281,6 +281,7 @@ pub(super) fn earlier(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<
                         finish: Some(StopReason::Other),
                         usage: Usage::default(),
                         error: None,
+                        kept: None,
                     }),
                     parts: parts.into_iter().map(part).collect(),
                 });
@@ -317,6 +318,7 @@ fn answered(hub: &Hub, part: &wire::UiPart, now: Time) -> Option<PartBody> {
         tool: name.into(),
         request: None,
         is_cut: false,
+        kept: None,
         state: ToolState::Done { input, start: now, end: now, result },
     }))
 }

@@ -414,7 +414,7 @@ fn said(part: &Part, around: &Surroundings<'_>) -> Option<UiPart> {
     };
     match &part.body {
         PartBody::Text { text: said, .. } => Some(text("text", said)),
-        PartBody::Reasoning { text: thought, .. } => Some(text("reasoning", thought)),
+        PartBody::Reasoning { text: thought, .. } => part.is_shown().then(|| text("reasoning", thought)),
         PartBody::File(file) => Some(UiPart {
             kind: "file".to_owned(),
             media_type: Some(file.mime.clone()),

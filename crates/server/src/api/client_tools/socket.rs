@@ -9,6 +9,7 @@ use handback_core::call::Outcome;
 use handback_core::connection::{Connection, Delivery};
 use handback_core::delegate::Taken;
 use handback_core::id::{RequestId, SessionId};
+use handback_core::json::mend;
 use handback_wire::client_tools as wire;
 use handback_wire::error::ErrorCode;
 use handback_wire::socket::{Answer, ServerMessage, close};
@@ -115,6 +116,7 @@ enum Said {
 
 /// Reads a message, and what its answer is to refer to.
 fn read(hub: &Hub, text: &str) -> (Result<Said, Problem>, Option<Box<RawValue>>) {
+    let text = &*mend(text);
     let Head { kind, reference } = match parse(text) {
         Ok(head) => head,
         Err(problem) => return (Err(problem), None),

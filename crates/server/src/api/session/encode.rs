@@ -44,7 +44,8 @@ fn named(model: &ModelRef) -> wire::Model {
 
 /// A message with its parts.
 pub(super) fn message_with_parts(message: &Message) -> wire::MessageWithParts {
-    let parts = message.parts.iter().map(|known| part(&message.session, &message.id, known));
+    let parts =
+        message.parts.iter().filter(|part| part.is_shown()).map(|known| part(&message.session, &message.id, known));
     wire::MessageWithParts { info: info(message), parts: parts.collect() }
 }
 
@@ -86,8 +87,11 @@ fn tokens(usage: Usage) -> wire::Tokens {
     wire::Tokens {
         input: usage.input,
         output: usage.output,
-        reasoning: usage.reasoning,
-        cache: wire::CacheTokens { read: usage.cache_read, write: usage.cache_write },
+        reasoning: usage.reasoning.unwrap_or_default(),
+        cache: wire::CacheTokens {
+            read: usage.cache_read.unwrap_or_default(),
+            write: usage.cache_write.unwrap_or_default(),
+        },
     }
 }
 
@@ -301,6 +305,9 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
             delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
         }],
         // Arguments are shown in the part itself; this event is for fields of a part.
+        SessionEvent::PartRemoved { message, part } => {
+            vec![events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }]
+        }
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
         SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
             session_id,

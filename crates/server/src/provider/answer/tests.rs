@@ -6,15 +6,19 @@ use super::*;
 struct Plain;
 
 impl Decode for Plain {
-    fn read(&mut self, data: &str, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
-        said.push_back(match data {
+    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
+        said.push(match data {
             "END" => ModelEvent::Stop(StopReason::Stop),
             text => ModelEvent::Text(text.to_owned()),
         });
         Ok(())
     }
 
-    fn end(&mut self, _said: &mut VecDeque<ModelEvent>) {}
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn end(&mut self, _said: &mut Said) {}
 }
 
 /// What is read of a body whose pieces come after so many seconds each, and after how many seconds it is over.

@@ -1,9 +1,10 @@
 //! The events of a message as what the model says.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use handback_core::message::{StopReason, Usage};
+use handback_core::json::mend;
+use handback_core::message::{Kept, StopReason, Usage};
 use handback_core::model::ModelEvent;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +12,8 @@ use serde_json::value::RawValue;
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
+use super::super::said::{Channel, Piece, Said};
+use super::KeptThought;
 
 /// Calls of one answer; more end it with an error.
 const MOST_CALLS: usize = 256;
@@ -29,6 +32,7 @@ struct MessageStart {
 
 #[derive(Deserialize)]
 struct StartedMessage {
+    id: Option<String>,
     usage: Option<MessageUsage>,
 }
 
@@ -41,13 +45,18 @@ struct BlockStart<'a> {
 
 #[derive(Deserialize)]
 struct TextBlock {
-    text: Option<String>,
+    text: Option<Piece>,
 }
 
 #[derive(Deserialize)]
 struct ThinkingBlock {
-    thinking: Option<String>,
+    thinking: Option<Piece>,
     signature: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RedactedBlock {
+    data: String,
 }
 
 #[derive(Deserialize)]
@@ -67,12 +76,12 @@ struct BlockDelta<'a> {
 
 #[derive(Deserialize)]
 struct TextDelta {
-    text: String,
+    text: Piece,
 }
 
 #[derive(Deserialize)]
 struct ThinkingDelta {
-    thinking: String,
+    thinking: Piece,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +91,7 @@ struct SignatureDelta {
 
 #[derive(Deserialize)]
 struct InputDelta {
-    partial_json: String,
+    partial_json: Piece,
 }
 
 #[derive(Deserialize)]
@@ -102,8 +111,9 @@ struct StopDelta {
 }
 
 #[derive(Deserialize)]
-struct ErrorEvent {
-    error: Value,
+struct ErrorEvent<'a> {
+    #[serde(borrow)]
+    error: &'a RawValue,
 }
 
 /// What was used so far, in all; what is not there has not changed.
@@ -118,6 +128,10 @@ struct MessageUsage {
 /// Reads the events of one answer.
 #[derive(Default)]
 pub(super) struct Decoder {
+    /// The id of the answer.
+    id: Option<String>,
+    /// What the model thinks just now.
+    thought: Option<KeptThought>,
     /// The open tool blocks by their index.
     open: BTreeMap<u64, OpenCall>,
     /// How many calls there were.
@@ -129,21 +143,22 @@ pub(super) struct Decoder {
 struct OpenCall {
     index: usize,
     /// Arguments that came with the beginning, for as long as no piece of them comes.
-    whole: Option<String>,
+    whole: Option<Piece>,
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
         let kind: Kind<'_> = parse(data)?;
         match &*kind.r#type {
             "message_start" => {
                 let MessageStart { message } = parse(data)?;
-                self.count(message.usage, said);
+                self.start(message, said);
             }
             "content_block_start" => self.start_block(&parse(data)?, said)?,
             "content_block_delta" => self.read_delta(&parse(data)?, said)?,
             "content_block_stop" => {
                 let BlockStop { index } = parse(data)?;
+                self.end_thought(said);
                 if let Some(call) = self.open.remove(&index) {
                     end_call(call, said);
                 }
@@ -153,58 +168,82 @@ impl Decode for Decoder {
                 self.stop = delta.stop_reason.as_deref().map(stop_reason).or(self.stop);
                 self.count(usage, said);
             }
-            "message_stop" if self.stop.is_none() => return Err(Fault::cut(None)),
-            "message_stop" => self.end(said),
+            "message_stop" => {
+                // Some servers never say why.
+                self.stop.get_or_insert(StopReason::Stop);
+                self.end(said);
+            }
             "error" => {
                 let ErrorEvent { error } = parse(data)?;
-                return Err(Fault::reported(&error));
+                return Err(Fault::reported(&parse::<Value>(&mend(error.get()))?));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn end(&mut self, said: &mut VecDeque<ModelEvent>) {
+    fn is_done(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn end(&mut self, said: &mut Said) {
         let reason = match self.stop.take() {
             None => return,
             Some(StopReason::Stop) if self.calls > 0 => StopReason::ToolCalls,
             Some(StopReason::ToolCalls) if self.calls == 0 => StopReason::Stop,
             Some(reason) => reason,
         };
+        self.end_thought(said);
         for call in std::mem::take(&mut self.open).into_values() {
             end_call(call, said);
         }
-        said.push_back(ModelEvent::Stop(reason));
+        said.push(ModelEvent::Stop(reason));
     }
 }
 
 impl Decoder {
-    fn start_block(&mut self, start: &BlockStart<'_>, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
+    /// An answer begins. A router whose first provider failed may begin another in the same stream.
+    fn start(&mut self, message: StartedMessage, said: &mut Said) {
+        let is_another = matches!((&self.id, &message.id), (Some(earlier), Some(id)) if earlier != id);
+        if is_another {
+            *self = Self::default();
+            said.push(ModelEvent::Restarted);
+        }
+        self.id = message.id.or(self.id.take());
+        self.count(message.usage, said);
+    }
+
+    fn start_block(&mut self, start: &BlockStart<'_>, said: &mut Said) -> Result<(), Fault> {
+        // A server that numbers all its blocks alike begins the next one instead of ending this one.
+        self.end_thought(said);
+        if let Some(earlier) = self.open.remove(&start.index) {
+            end_call(earlier, said);
+        }
         let block = start.content_block.get();
         let kind: Kind<'_> = parse(block)?;
         match &*kind.r#type {
             "text" => {
                 let TextBlock { text } = parse(block)?;
-                said.extend(text.filter(|text| !text.is_empty()).map(ModelEvent::Text));
+                said.piece(Channel::Text, text.unwrap_or_default());
             }
             "thinking" => {
                 let ThinkingBlock { thinking, signature } = parse(block)?;
-                said.extend(thinking.filter(|text| !text.is_empty()).map(ModelEvent::Reasoning));
-                said.extend(signature.filter(|text| !text.is_empty()).map(ModelEvent::Signature));
+                said.piece(Channel::Reasoning, thinking.unwrap_or_default());
+                self.thought = Some(signature.map_or(KeptThought::Unsigned {}, KeptThought::Signed));
+            }
+            "redacted_thinking" => {
+                let RedactedBlock { data } = parse(block)?;
+                self.thought = Some(KeptThought::Redacted { data });
             }
             "tool_use" => {
                 if self.calls >= MOST_CALLS {
                     return Err(Fault::too_much("tool calls in one answer", MOST_CALLS));
                 }
                 let ToolUseBlock { id, name, input } = parse(block)?;
-                // A server that numbers all its blocks alike begins the next one instead of ending this one.
-                if let Some(earlier) = self.open.remove(&start.index) {
-                    end_call(earlier, said);
-                }
                 let index = self.calls;
                 self.calls += 1;
-                said.push_back(ModelEvent::CallStarted { index, id, name });
-                let whole = input.map(|input| input.get().to_owned()).filter(|input| input != "{}");
+                said.push(ModelEvent::CallStarted { index, id, name });
+                let whole = input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null")).map(Piece::from);
                 self.open.insert(start.index, OpenCall { index, whole });
             }
             _ => {}
@@ -212,55 +251,61 @@ impl Decoder {
         Ok(())
     }
 
-    fn read_delta(&mut self, event: &BlockDelta<'_>, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
+    fn read_delta(&mut self, event: &BlockDelta<'_>, said: &mut Said) -> Result<(), Fault> {
         let delta = event.delta.get();
         let kind: Kind<'_> = parse(delta)?;
-        let piece = match &*kind.r#type {
-            "text_delta" => ModelEvent::Text(parse::<TextDelta>(delta)?.text),
-            "thinking_delta" => ModelEvent::Reasoning(parse::<ThinkingDelta>(delta)?.thinking),
-            "signature_delta" => ModelEvent::Signature(parse::<SignatureDelta>(delta)?.signature),
+        match &*kind.r#type {
+            "text_delta" => said.piece(Channel::Text, parse::<TextDelta>(delta)?.text),
+            "thinking_delta" => {
+                self.thought.get_or_insert(KeptThought::Unsigned {});
+                said.piece(Channel::Reasoning, parse::<ThinkingDelta>(delta)?.thinking);
+            }
+            "signature_delta" => {
+                let SignatureDelta { signature: more } = parse(delta)?;
+                match &mut self.thought {
+                    Some(KeptThought::Signed(signature)) => signature.push_str(&more),
+                    thought => *thought = Some(KeptThought::Signed(more)),
+                }
+            }
             // Others than ours have arguments too: tools that the provider runs itself.
-            "input_json_delta" => match self.open.get_mut(&event.index) {
-                None => return Ok(()),
-                Some(call) => {
-                    let delta = parse::<InputDelta>(delta)?.partial_json;
-                    if !delta.is_empty() {
+            "input_json_delta" => {
+                if let Some(call) = self.open.get_mut(&event.index) {
+                    let piece = parse::<InputDelta>(delta)?.partial_json;
+                    if !piece.is_empty() {
                         call.whole = None;
                     }
-                    ModelEvent::Arguments { index: call.index, delta }
+                    said.piece(Channel::Arguments(call.index), piece);
                 }
-            },
-            _ => return Ok(()),
-        };
-        let is_empty = match &piece {
-            ModelEvent::Text(text) | ModelEvent::Reasoning(text) | ModelEvent::Signature(text) => text.is_empty(),
-            ModelEvent::Arguments { delta, .. } => delta.is_empty(),
-            _ => false,
-        };
-        if !is_empty {
-            said.push_back(piece);
+            }
+            _ => {}
         }
         Ok(())
     }
 
-    fn count(&mut self, usage: Option<MessageUsage>, said: &mut VecDeque<ModelEvent>) {
+    fn end_thought(&mut self, said: &mut Said) {
+        let kept = self.thought.take().and_then(|thought| Kept::new(&thought).ok());
+        if let Some(kept) = kept {
+            said.push(ModelEvent::Thought(kept));
+        }
+    }
+
+    fn count(&mut self, usage: Option<MessageUsage>, said: &mut Said) {
         let Some(usage) = usage else { return };
         let earlier = self.usage;
         self.usage = Usage {
             input: usage.input_tokens.unwrap_or(earlier.input),
             output: usage.output_tokens.unwrap_or(earlier.output),
-            reasoning: 0,
-            cache_read: usage.cache_read_input_tokens.unwrap_or(earlier.cache_read),
-            cache_write: usage.cache_creation_input_tokens.unwrap_or(earlier.cache_write),
+            reasoning: None,
+            cache_read: usage.cache_read_input_tokens.or(earlier.cache_read),
+            cache_write: usage.cache_creation_input_tokens.or(earlier.cache_write),
         };
-        said.push_back(ModelEvent::Usage(self.usage));
+        said.push(ModelEvent::Usage(self.usage));
     }
 }
 
-fn end_call(call: OpenCall, said: &mut VecDeque<ModelEvent>) {
-    let index = call.index;
-    said.extend(call.whole.map(|delta| ModelEvent::Arguments { index, delta }));
-    said.push_back(ModelEvent::CallEnded { index });
+fn end_call(call: OpenCall, said: &mut Said) {
+    said.piece(Channel::Arguments(call.index), call.whole.unwrap_or_default());
+    said.push(ModelEvent::CallEnded { index: call.index, kept: None });
 }
 
 fn stop_reason(reason: &str) -> StopReason {

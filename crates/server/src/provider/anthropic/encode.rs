@@ -7,7 +7,8 @@ use handback_core::model::ModelRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Call, Image, Input, Piece, Step, Turn, schema};
+use super::super::conversation::{Call, Image, Input, Piece, Step, StepPart, Turn, schema};
+use super::KeptThought;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -40,7 +41,11 @@ enum Block<'a> {
     },
     Thinking {
         thinking: &'a str,
-        signature: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    RedactedThinking {
+        data: String,
     },
     ToolUse {
         id: &'a str,
@@ -106,14 +111,11 @@ pub(super) fn body<'a>(
 
 /// Tools that were called before and are gone: calls are refused in a request that defines no tool at all.
 fn bygone_tools<'a>(turns: &[Turn<'a>]) -> serde_json::Result<Vec<Tool<'a>>> {
-    let names: BTreeSet<&Cow<'a, str>> = turns
-        .iter()
-        .flat_map(|turn| match turn {
-            Turn::User(_) => &[],
-            Turn::Model(step) => step.calls.as_slice(),
-        })
-        .map(|call| &call.name)
-        .collect();
+    let steps = turns.iter().filter_map(|turn| match turn {
+        Turn::User(_) => None,
+        Turn::Model(step) => Some(step),
+    });
+    let names: BTreeSet<&Cow<'a, str>> = steps.flat_map(Step::calls).map(|call| &call.name).collect();
     names
         .into_iter()
         .map(|name| {
@@ -166,16 +168,26 @@ fn source(image: Image<'_>) -> Source<'_> {
     }
 }
 
-/// What the model said: what it thought comes first, and its calls last. Their results are left for the user.
+/// What the model said, with its calls last. Their results are left for the user.
 fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
-    let thoughts =
-        step.thoughts.iter().map(|thought| Block::Thinking { thinking: thought.text, signature: thought.signature });
-    let texts = step.texts.iter().map(|text| Block::Text { text: Cow::Borrowed(*text) });
-    let mut content: Vec<Block<'a>> = thoughts.chain(texts).collect();
-    for Call { id, name, input, output, failed } in step.calls {
-        content.push(Block::ToolUse { id, name, input });
-        let output = output.into_iter().map(block).collect();
-        results.push(Block::ToolResult { tool_use_id: id, content: output, is_error: failed });
+    let mut content = Vec::with_capacity(step.parts.len());
+    for part in step.parts {
+        match part {
+            StepPart::Thought(thinking, kept) => {
+                // A thought that was cut off is not taken back.
+                content.extend(kept.and_then(|kept| kept.read()).map(|kept| match kept {
+                    KeptThought::Signed(signature) => Block::Thinking { thinking, signature: Some(signature) },
+                    KeptThought::Redacted { data } => Block::RedactedThinking { data },
+                    KeptThought::Unsigned {} => Block::Thinking { thinking, signature: None },
+                }));
+            }
+            StepPart::Text(text) => content.push(Block::Text { text: text.into() }),
+            StepPart::Call(Call { id, name, input, output, failed, .. }) => {
+                content.push(Block::ToolUse { id, name, input });
+                let output = output.into_iter().map(block).collect();
+                results.push(Block::ToolResult { tool_use_id: id, content: output, is_error: failed });
+            }
+        }
     }
     content
 }

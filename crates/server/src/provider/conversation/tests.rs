@@ -35,6 +35,7 @@ fn assistant(model: &str, bodies: Vec<PartBody>) -> Arc<Message> {
         finish: None,
         usage: Default::default(),
         error: None,
+        kept: None,
     });
     Arc::new(message)
 }
@@ -55,12 +56,16 @@ fn told(messages: &[Arc<Message>], images: Images) -> Vec<Vec<String>> {
         Piece::Text(text) => text.into_owned(),
         Piece::Image(image) => format!("<{}>", image.file().filename.as_deref().unwrap()),
     };
+    let said = |part: StepPart<'_>| match part {
+        StepPart::Text(text) => text.to_owned(),
+        part => format!("{part:?}"),
+    };
     let turns = turns(&request, "p", images);
     turns
         .into_iter()
         .map(|turn| match turn {
             Turn::User(pieces) => pieces.into_iter().map(piece).collect(),
-            Turn::Model(step) => step.texts.into_iter().map(str::to_owned).collect(),
+            Turn::Model(step) => step.parts.into_iter().map(said).collect(),
         })
         .collect()
 }

@@ -1,119 +1,82 @@
-//! The chunks of a chat completion as what the model says.
+//! The chunks of a chat completion as what the model says. Many servers speak this wire, each a little differently:
+//! what is not understood counts as nothing, and only what cannot be read at all is an error.
 
-use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
-use handback_core::message::{StopReason, Usage};
+use handback_core::json::mend;
+use handback_core::message::{Kept, StopReason, Usage};
 use handback_core::model::ModelEvent;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
+use super::super::said::{Channel, Piece, Said};
+use super::kept::{DETAILS, KeptCall, KeptMessage, OF_CALL, OF_FUNCTION, OF_MESSAGE, Spelling, merge};
 
 /// Calls of one answer; more end it with an error.
 const MOST_CALLS: usize = 256;
+
+/// The members of an object, as they came.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
-    usage: Option<ChunkUsage>,
-    error: Option<Value>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
     /// "error" where the whole chunk is one.
-    object: Option<Cow<'a, str>>,
-    message: Option<Value>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 struct Choice<'a> {
-    index: Option<u64>,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    finish_reason: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    content: Option<Content>,
-    refusal: Option<Content>,
-    reasoning_content: Option<Content>,
-    reasoning: Option<Content>,
+    index: Option<&'a RawValue>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-}
-
-/// Mostly a text; Mistral has parts, of which those that are texts count. Anything else counts as nothing.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<ContentPart>),
-    Other(IgnoredAny),
-}
-
-#[derive(Deserialize)]
-struct ContentPart {
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta<'a> {
-    index: Option<i64>,
-    id: Option<String>,
+    delta: Option<Members<'a>>,
+    /// In place of a delta, from servers that stream as they answer otherwise.
     #[serde(borrow)]
-    function: Option<FunctionDelta<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionDelta<'a> {
-    name: Option<String>,
-    /// A text that contains JSON, or that JSON itself.
+    message: Option<Members<'a>>,
     #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ChunkUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
+    finish_reason: Option<&'a RawValue>,
 }
 
 /// Reads the chunks of one answer.
 #[derive(Default)]
 pub(super) struct Decoder {
     calls: Vec<Call>,
+    kept: KeptMessage,
+    /// Whether something came as a delta: a whole message then says all of it once more.
+    has_deltas: bool,
     finish: Option<StopReason>,
 }
 
 struct Call {
-    /// The provider's index of it.
+    /// The server's index of it.
     slot: Option<i64>,
     id: String,
-    /// Arguments that came before the tool's name; `None` once the call is started.
-    held: Option<String>,
+    name: String,
+    arguments: Piece,
+    /// Whether the call was told. It is told with its first arguments: until then its name may grow.
+    is_told: bool,
+    kept: KeptCall,
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
         match data.trim() {
             "" => return Ok(()),
-            "[DONE]" if self.finish.is_none() => return Err(Fault::cut(None)),
             "[DONE]" => {
+                // Some servers never say why.
+                self.finish.get_or_insert(StopReason::Stop);
                 self.end(said);
                 return Ok(());
             }
@@ -121,25 +84,39 @@ impl Decode for Decoder {
         }
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| Fault::unreadable(&error))?;
         if let Some(error) = chunk.error {
-            return Err(Fault::reported(&error));
+            return Err(Fault::reported(&value(error)));
         }
-        if let (Some("error"), Some(message)) = (chunk.object.as_deref(), chunk.message) {
-            return Err(Fault::reported(&message));
+        if let (Some("error"), Some(message)) = (text(chunk.object).as_deref(), chunk.message) {
+            return Err(Fault::reported(&value(message)));
         }
-        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
-            if let Some(delta) = choice.delta {
-                self.read_delta(delta, said)?;
+        let is_first = |choice: &Choice<'_>| choice.index.and_then(number).is_none_or(|index| index == 0.0);
+        for choice in chunk.choices.into_iter().flatten().filter(is_first) {
+            let delta = choice.delta.filter(|delta| !delta.is_empty());
+            self.has_deltas |= delta.is_some();
+            let message = choice.message.filter(|_| !self.has_deltas);
+            if let Some(members) = delta.or(message) {
+                self.read_members(&members, said)?;
             }
             // Some servers send an empty reason with every chunk.
-            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-                self.finish = Some(stop_reason(&reason));
+            match text(choice.finish_reason).as_deref() {
+                None | Some("") => {}
+                Some("error") => {
+                    return Err(Fault::reported(&"it stopped with an error and does not say which".into()));
+                }
+                Some(reason) => self.finish = Some(stop_reason(reason)),
             }
         }
-        said.extend(chunk.usage.map(|usage| ModelEvent::Usage(usage.into())));
+        if let Some(usage) = chunk.usage.and_then(members) {
+            said.push(ModelEvent::Usage(tokens(&usage)));
+        }
         Ok(())
     }
 
-    fn end(&mut self, said: &mut VecDeque<ModelEvent>) {
+    fn is_done(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn end(&mut self, said: &mut Said) {
         let reason = match self.finish.take() {
             None => return,
             // Some servers say that it just stopped.
@@ -148,83 +125,192 @@ impl Decode for Decoder {
             Some(reason) => reason,
         };
         for index in 0..self.calls.len() {
-            self.start(index, String::new(), said);
-            said.push_back(ModelEvent::CallEnded { index });
+            self.tell(index, said);
+            said.push(ModelEvent::CallEnded { index, kept: unless_default(&self.calls[index].kept) });
         }
-        said.push_back(ModelEvent::Stop(reason));
+        if let Some(kept) = unless_default(&self.kept) {
+            said.push(ModelEvent::Kept(kept));
+        }
+        said.push(ModelEvent::Stop(reason));
     }
 }
 
 impl Decoder {
-    fn read_delta(&mut self, delta: Delta<'_>, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
-        // A server that knows both names of it sends it under both.
-        let reasoning = text(delta.reasoning_content).or_else(|| text(delta.reasoning));
-        said.extend(reasoning.map(ModelEvent::Reasoning));
-        said.extend(text(delta.content).map(ModelEvent::Text));
-        said.extend(text(delta.refusal).map(ModelEvent::Text));
-        delta.tool_calls.into_iter().flatten().try_for_each(|call| self.read_call(call, said))
+    fn read_members(&mut self, members: &Members<'_>, said: &mut Said) -> Result<(), Fault> {
+        self.read_thoughts(members, said);
+        for name in ["content", "refusal"] {
+            for (channel, piece) in members.get(name).map(|json| pieces(json)).unwrap_or_default() {
+                if channel == Channel::Reasoning {
+                    self.spelled(Spelling::ThinkingPart);
+                }
+                said.piece(channel, piece);
+            }
+        }
+        let calls =
+            members.get("tool_calls").and_then(|json| serde_json::from_str::<Vec<Members<'_>>>(json.get()).ok());
+        let earlier = self.calls.len();
+        for call in calls.iter().flatten() {
+            let function = call.get("function").and_then(|json| self::members(json)).unwrap_or_default();
+            self.read_call(call, &function, earlier, said)?;
+        }
+        // What tools were called before they had that name.
+        if let Some(function) = members.get("function_call").and_then(|json| self::members(json)) {
+            self.read_call(&Members::new(), &function, earlier, said)?;
+        }
+        Ok(())
     }
 
-    fn read_call(&mut self, delta: CallDelta<'_>, said: &mut VecDeque<ModelEvent>) -> Result<(), Fault> {
-        let function = delta.function.unwrap_or_default();
-        let (id, name) = (delta.id.unwrap_or_default(), function.name.unwrap_or_default());
-        let index = match self.find(delta.index, &id, &name) {
+    /// What the model thought, however it is spelled; a server that knows several spellings sends it in all of them.
+    fn read_thoughts(&mut self, members: &Members<'_>, said: &mut Said) {
+        let mut thought = None;
+        for spelling in [Spelling::ReasoningContent, Spelling::Reasoning, Spelling::Thinking] {
+            let Some(piece) = spelling.member().and_then(|name| Piece::read(members.get(name)?)) else { continue };
+            self.spelled(spelling);
+            thought = thought.or(Some(piece).filter(|piece| !piece.is_empty()));
+        }
+        for (name, json) in members.iter().filter(|(name, _)| !OF_MESSAGE.contains(&name.as_str())) {
+            if !self.kept.spellings.iter().any(|spelling| spelling.member() == Some(name)) {
+                merge(&mut self.kept.members, name, value(json));
+            }
+        }
+        let details = || {
+            let details: Vec<Members<'_>> = serde_json::from_str(members.get(DETAILS)?.get()).ok()?;
+            let texts = details.iter().filter_map(|detail| Piece::read(detail.get("text").or(detail.get("summary"))?));
+            Some(texts.collect())
+        };
+        let thoughts: Vec<Piece> = thought.map(|piece| vec![piece]).or_else(details).unwrap_or_default();
+        thoughts.into_iter().for_each(|piece| said.piece(Channel::Reasoning, piece));
+    }
+
+    fn spelled(&mut self, spelling: Spelling) {
+        if !self.kept.spellings.contains(&spelling) {
+            self.kept.spellings.push(spelling);
+        }
+    }
+
+    fn read_call(
+        &mut self,
+        call: &Members<'_>,
+        function: &Members<'_>,
+        earlier: usize,
+        said: &mut Said,
+    ) -> Result<(), Fault> {
+        let slot = call.get("index").and_then(|json| number(json)).map(|index| index as i64);
+        let id = text(call.get("id").copied()).unwrap_or_default();
+        let name = text(function.get("name").copied()).unwrap_or_default();
+        let index = match self.find(slot, &id, &name, earlier) {
             Some(index) => index,
             None if self.calls.len() >= MOST_CALLS => {
                 return Err(Fault::too_much("tool calls in one answer", MOST_CALLS));
             }
             None => {
-                self.calls.push(Call { slot: delta.index, id, held: Some(String::new()) });
+                (0..self.calls.len()).for_each(|index| self.tell(index, said));
+                let (name, arguments, kept) = (String::new(), Piece::default(), KeptCall::default());
+                self.calls.push(Call { slot, id, name, arguments, is_told: false, kept });
                 self.calls.len() - 1
             }
         };
-        if !name.is_empty() {
-            self.start(index, name, said);
+        let known = &mut self.calls[index];
+        keep(&mut known.kept.members, call, &OF_CALL);
+        keep(&mut known.kept.function, function, &OF_FUNCTION);
+        if !known.is_told && known.name != name {
+            known.name.push_str(&name);
         }
-        let Some(arguments) = function.arguments else { return Ok(()) };
-        let delta = match arguments.get() {
-            text if text.starts_with('"') => serde_json::from_str(text).map_err(|error| Fault::unreadable(&error))?,
-            json => json.to_owned(),
+        let piece = match function.get("arguments") {
+            None => return Ok(()),
+            Some(json) if json.get().starts_with('"') => Piece::read(json).unwrap_or_default(),
+            Some(json) if json.get() == "null" => return Ok(()),
+            // Some servers send the JSON itself and no text of it.
+            Some(json) => json.get().into(),
         };
-        match self.calls.get_mut(index).and_then(|call| call.held.as_mut()) {
-            Some(held) => held.push_str(&delta),
-            None if delta.is_empty() => {}
-            None => said.push_back(ModelEvent::Arguments { index, delta }),
+        known.arguments.append(&piece);
+        if known.is_told {
+            said.piece(Channel::Arguments(index), piece);
+        } else if !known.name.is_empty() && !known.arguments.is_empty() {
+            self.tell(index, said);
         }
         Ok(())
     }
 
     /// The call that more is said of; `None` if this begins another. Servers differ: some give no index, some the index
-    /// 0 to every call, some no id, some a new id with every piece.
-    fn find(&self, slot: Option<i64>, id: &str, name: &str) -> Option<usize> {
+    /// 0 to every call, some no id, some a new id with every piece, some a name in pieces.
+    fn find(&self, slot: Option<i64>, id: &str, name: &str, earlier: usize) -> Option<usize> {
         let known = match slot {
             Some(_) => self.calls.iter().rposition(|call| call.slot == slot),
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
             None if name.is_empty() => self.calls.len().checked_sub(1),
             None => None,
+        }?;
+        let call = &self.calls[known];
+        let is_another = if name.is_empty() || call.name.is_empty() {
+            false
+        } else if !id.is_empty() {
+            call.id != id
+        } else if call.arguments.is_empty() {
+            // The name goes on, but not within one chunk.
+            known >= earlier
+        } else {
+            call.name != name || call.arguments.is_json()
         };
-        known.filter(|index| name.is_empty() || id.is_empty() || self.calls[*index].id == id)
+        (!is_another).then_some(known)
     }
 
     /// Tells that a call begins, if that was not told yet.
-    fn start(&mut self, index: usize, name: String, said: &mut VecDeque<ModelEvent>) {
+    fn tell(&mut self, index: usize, said: &mut Said) {
         let call = &mut self.calls[index];
-        let Some(held) = call.held.take() else { return };
-        said.push_back(ModelEvent::CallStarted { index, id: call.id.clone(), name });
-        if !held.is_empty() {
-            said.push_back(ModelEvent::Arguments { index, delta: held });
+        if !call.is_told {
+            call.is_told = true;
+            said.push(ModelEvent::CallStarted { index, id: call.id.clone(), name: call.name.clone() });
+            said.piece(Channel::Arguments(index), call.arguments.clone());
         }
     }
 }
 
-/// The text, if there is any.
-fn text(content: Option<Content>) -> Option<String> {
-    let text = match content? {
-        Content::Text(text) => text,
-        Content::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
-        Content::Other(_) => return None,
-    };
-    (!text.is_empty()).then_some(text)
+/// Keeps the members that not everybody knows.
+fn keep(kept: &mut Map<String, Value>, members: &Members<'_>, known: &[&str]) {
+    for (name, json) in members.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
+        merge(kept, name, value(json));
+    }
+}
+
+fn unless_default<T: Serialize + Default + PartialEq>(kept: &T) -> Option<Kept> {
+    if *kept == T::default() { None } else { Kept::new(kept).ok() }
+}
+
+fn members(json: &RawValue) -> Option<Members<'_>> {
+    serde_json::from_str(json.get()).ok()
+}
+
+fn value(json: &RawValue) -> Value {
+    serde_json::from_str(&mend(json.get())).unwrap_or_default()
+}
+
+fn text(json: Option<&RawValue>) -> Option<String> {
+    Piece::read(json?).map(Piece::text)
+}
+
+/// A number, which some servers write as a text.
+fn number(json: &RawValue) -> Option<f64> {
+    json.get().trim_matches('"').parse().ok()
+}
+
+/// The pieces of a content, which is a text or a list of parts. Mistral thinks in parts.
+fn pieces(json: &RawValue) -> Vec<(Channel, Piece)> {
+    if let Some(piece) = Piece::read(json) {
+        return vec![(Channel::Text, piece)];
+    }
+    let parts: Vec<Members<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
+    let mut pieces = Vec::new();
+    for part in parts {
+        match (part.get("thinking"), part.get("text").and_then(|text| Piece::read(text))) {
+            (Some(thinking), _) => {
+                pieces.extend(self::pieces(thinking).into_iter().map(|(_, piece)| (Channel::Reasoning, piece)));
+            }
+            (None, Some(piece)) => pieces.push((Channel::Text, piece)),
+            (None, None) => {}
+        }
+    }
+    pieces
 }
 
 fn stop_reason(reason: &str) -> StopReason {
@@ -237,20 +323,22 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-impl From<ChunkUsage> for Usage {
-    fn from(usage: ChunkUsage) -> Self {
-        let prompt = usage.prompt_tokens.unwrap_or_default();
-        let completion = usage.completion_tokens.unwrap_or_default();
-        let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or_default();
-        let reasoning =
-            usage.completion_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or_default();
-        Self {
-            input: prompt.saturating_sub(cached),
-            // Some do not count what was thought among what was written.
-            output: completion.checked_sub(reasoning).unwrap_or(completion),
-            reasoning,
-            cache_read: cached,
-            cache_write: 0,
-        }
+fn tokens(usage: &Members<'_>) -> Usage {
+    // No server counts below nothing; some say that they do not know with -1.
+    let count = |of: &Members<'_>, name: &str| {
+        of.get(name).and_then(|json| number(json)).filter(|count| *count >= 0.0).map(|count| count as u64)
+    };
+    let detail = |details: &str, name: &str| count(&members(usage.get(details)?)?, name);
+    let prompt = count(usage, "prompt_tokens").unwrap_or_default();
+    let completion = count(usage, "completion_tokens").unwrap_or_default();
+    let cached = detail("prompt_tokens_details", "cached_tokens");
+    let reasoning = detail("completion_tokens_details", "reasoning_tokens");
+    Usage {
+        input: prompt.saturating_sub(cached.unwrap_or_default()),
+        // Some do not count what was thought among what was written.
+        output: completion.checked_sub(reasoning.unwrap_or_default()).unwrap_or(completion),
+        reasoning,
+        cache_read: cached,
+        cache_write: None,
     }
 }

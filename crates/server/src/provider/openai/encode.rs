@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use handback_core::model::ModelRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-use super::super::conversation::{Call, Piece, Turn, schema};
+use super::super::conversation::{Call, Piece, Step, StepPart, Turn, schema};
+use super::kept::{KeptCall, KeptMessage, Spelling, merge};
 
 /// How every body begins: the wish for usage comes first, so that it can be taken away.
 pub(super) const WITH_USAGE: &str = r#"{"stream_options":{"include_usage":true},"#;
@@ -62,9 +64,11 @@ enum Message<'a> {
         content: Content<'a>,
     },
     Assistant {
-        content: Option<Cow<'a, str>>,
+        content: Option<Content<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall<'a>>,
+        #[serde(flatten)]
+        kept: Map<String, Value>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -84,6 +88,7 @@ enum Content<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     Text { text: Cow<'a, str> },
+    Thinking { thinking: [Box<Part<'a>>; 1] },
     ImageUrl { image_url: ImageUrl<'a> },
 }
 
@@ -97,12 +102,16 @@ struct ToolCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
+    #[serde(flatten)]
+    kept: Map<String, Value>,
 }
 
 #[derive(Serialize)]
 struct CalledFunction<'a> {
     name: Cow<'a, str>,
     arguments: &'a str,
+    #[serde(flatten)]
+    kept: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -152,15 +161,47 @@ fn messages<'a>(system: Option<&'a str>, turns: Vec<Turn<'a>>) -> Vec<Message<'a
             }
             Turn::Model(step) => {
                 messages.extend(user(std::mem::take(&mut shown)));
-                let content = join(step.texts.into_iter().map(Cow::Borrowed));
-                let (tool_calls, results) =
-                    step.calls.into_iter().map(|call| written(call, &mut shown)).unzip::<_, _, Vec<_>, Vec<_>>();
-                messages.push(Message::Assistant { content, tool_calls });
-                messages.extend(results);
+                messages.extend(said(step, &mut shown));
             }
         }
     }
     messages.extend(user(shown));
+    messages
+}
+
+/// What the model said, and what came of its calls.
+fn said<'a>(step: Step<'a>, shown: &mut Vec<Piece<'a>>) -> Vec<Message<'a>> {
+    let (mut thoughts, mut texts, mut calls, mut results) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+    for part in step.parts {
+        match part {
+            StepPart::Thought(thought, _) => thoughts.push_str(thought),
+            StepPart::Text(text) => texts.push(Cow::Borrowed(text)),
+            StepPart::Call(call) => {
+                let (call, result) = written(call, shown);
+                calls.push(call);
+                results.push(result);
+            }
+        }
+    }
+    let mut content = join(texts.into_iter()).map(Content::Text);
+    let mut kept = Map::new();
+    for KeptMessage { spellings, members } in step.kept.into_iter().filter_map(|kept| kept.read()) {
+        members.into_iter().for_each(|(name, value)| merge(&mut kept, &name, value));
+        for name in spellings.iter().filter_map(|spelling| spelling.member()) {
+            kept.insert(name.to_owned(), thoughts.as_str().into());
+        }
+        if spellings.contains(&Spelling::ThinkingPart) {
+            let text = Box::new(Part::Text { text: thoughts.clone().into() });
+            let thinking = Part::Thinking { thinking: [text] };
+            let text = content.take().and_then(|content| match content {
+                Content::Text(text) => Some(Part::Text { text }),
+                Content::Parts(_) => None,
+            });
+            content = Some(Content::Parts([thinking].into_iter().chain(text).collect()));
+        }
+    }
+    let mut messages = vec![Message::Assistant { content, tool_calls: calls, kept }];
+    messages.extend(results);
     messages
 }
 
@@ -190,8 +231,9 @@ fn written<'a>(call: Call<'a>, shown: &mut Vec<Piece<'a>>) -> (ToolCall<'a>, Mes
         shown.extend(images);
     }
     let result = Message::Tool { tool_call_id: call.id, content: join(texts(output)).unwrap_or_default() };
-    let function = CalledFunction { name: call.name, arguments: call.input.get() };
-    (ToolCall { id: call.id, r#type: "function", function }, result)
+    let kept: KeptCall = call.kept.and_then(|kept| kept.read()).unwrap_or_default();
+    let function = CalledFunction { name: call.name, arguments: call.input.get(), kept: kept.function };
+    (ToolCall { id: call.id, r#type: "function", function, kept: kept.members }, result)
 }
 
 fn texts(pieces: Vec<Piece<'_>>) -> impl Iterator<Item = Cow<'_, str>> {

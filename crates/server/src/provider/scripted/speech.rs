@@ -47,7 +47,7 @@ pub(super) fn calls(step: usize, calls: &[Call<'_>], note: &str, read: usize) ->
             events.push(Ok(ModelEvent::Arguments { index, delta: piece.to_owned() }));
             rest = after;
         }
-        events.push(Ok(ModelEvent::CallEnded { index }));
+        events.push(Ok(ModelEvent::CallEnded { index, kept: None }));
         written += call.name.len() + call.arguments.len();
     }
     end(read, written, StopReason::ToolCalls, &mut events);

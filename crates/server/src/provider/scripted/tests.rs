@@ -110,6 +110,7 @@ fn assistant(bodies: Vec<PartBody>) -> Arc<Message> {
         finish: None,
         usage: Usage::default(),
         error: None,
+        kept: None,
     };
     message(Role::Assistant(assistant), bodies)
 }
@@ -130,6 +131,7 @@ fn called(alias: &str, state: ToolState) -> PartBody {
         tool: alias.into(),
         request: None,
         is_cut: false,
+        kept: None,
         state,
     })
 }
@@ -224,7 +226,7 @@ fn put_together(events: Vec<ModelEvent>) -> Said {
                 assert!(!delta.is_empty());
                 said.calls[index].2.push_str(&delta);
             }
-            ModelEvent::CallEnded { index } => ended.push(index),
+            ModelEvent::CallEnded { index, kept: None } => ended.push(index),
             other => panic!("{other:?}"),
         }
     }

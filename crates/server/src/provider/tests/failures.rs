@@ -355,18 +355,6 @@ async fn calls_are_bounded() {
 }
 
 #[tokio::test]
-async fn an_end_without_a_reason_is_a_cut() {
-    for (wire, end) in [(Wire::OpenAi, "[DONE]"), (Wire::Anthropic, r#"{"type":"message_stop"}"#)] {
-        let fake = Fake::start().await;
-        let model = wire.model(settings(wire, &fake));
-        let body = format!("{}data: {end}\n\n", wire.frames()[0]);
-        let (events, _) = tokio::join!(collect(ask(&*model)), fake.stream(body));
-        let message = format!("{}/some-model cut its answer short", wire.name());
-        assert_eq!(events, [Ok(ModelEvent::Text("Hel".to_owned())), Err(provider_error(&message, None, true))]);
-    }
-}
-
-#[tokio::test]
 async fn what_is_no_utf8_is_refused() {
     for wire in BOTH {
         let fake = Fake::start().await;

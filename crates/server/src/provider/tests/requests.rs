@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use handback_core::call::Attachment;
 use handback_core::id::CallId;
-use handback_core::message::{Message, PartBody, ToolPart, ToolResult, ToolState, TurnError};
+use handback_core::message::{Kept, Message, PartBody, ToolPart, ToolResult, ToolState, TurnError};
 use handback_core::model::{Model, ModelStream, ModelTool};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ fn file(mime: &str, filename: Option<&str>, url: &str) -> Attachment {
 }
 
 fn thought(text: &str, signature: Option<&str>) -> PartBody {
-    PartBody::Reasoning { text: text.to_owned(), signature: signature.map(str::to_owned), span: SPAN }
+    let kept = signature.map(|signature| Kept::new(&signature).unwrap());
+    PartBody::Reasoning { text: text.to_owned(), kept, span: SPAN }
 }
 
 fn tool(call: &str, provider_call: &str, alias: &str, state: ToolState) -> PartBody {
@@ -34,6 +35,7 @@ fn tool(call: &str, provider_call: &str, alias: &str, state: ToolState) -> PartB
         tool: alias.into(),
         request: None,
         is_cut: false,
+        kept: None,
         state,
     })
 }

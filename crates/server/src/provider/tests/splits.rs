@@ -1,8 +1,9 @@
 //! A recorded stream means the same however it is cut into pieces.
 
-use handback_core::message::{StopReason, TurnError, Usage};
+use handback_core::message::{Kept, StopReason, TurnError, Usage};
 use handback_core::model::ModelEvent;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::fake::{Fake, STREAM};
 use super::{BOTH, Wire, ask, collect, settings};
@@ -36,22 +37,41 @@ impl Wire {
                 arguments(0, title),
                 call(1, "call_B", "list"),
                 arguments(1, "{}"),
-                ModelEvent::Usage(Usage { input: 70, output: 20, reasoning: 10, cache_read: 30, cache_write: 0 }),
-                ModelEvent::CallEnded { index: 0 },
-                ModelEvent::CallEnded { index: 1 },
+                ModelEvent::Usage(Usage {
+                    input: 70,
+                    output: 20,
+                    reasoning: Some(10),
+                    cache_read: Some(30),
+                    cache_write: None,
+                }),
+                ModelEvent::CallEnded { index: 0, kept: None },
+                ModelEvent::CallEnded { index: 1, kept: None },
+                ModelEvent::Kept(Kept::new(&json!({"spellings": ["reasoning_content"]})).unwrap()),
                 ModelEvent::Stop(StopReason::ToolCalls),
             ],
             Self::Anthropic => vec![
-                ModelEvent::Usage(Usage { input: 25, output: 1, reasoning: 0, cache_read: 300, cache_write: 40 }),
+                ModelEvent::Usage(Usage {
+                    input: 25,
+                    output: 1,
+                    reasoning: None,
+                    cache_read: Some(300),
+                    cache_write: Some(40),
+                }),
                 reasoning,
-                ModelEvent::Signature("EqQB+/==".to_owned()),
+                ModelEvent::Thought(Kept::new(&"EqQB+/==").unwrap()),
                 says,
                 call(0, "toolu_A", "set_title"),
                 arguments(0, title),
-                ModelEvent::CallEnded { index: 0 },
+                ModelEvent::CallEnded { index: 0, kept: None },
                 call(1, "toolu_B", "list"),
-                ModelEvent::CallEnded { index: 1 },
-                ModelEvent::Usage(Usage { input: 25, output: 89, reasoning: 0, cache_read: 300, cache_write: 40 }),
+                ModelEvent::CallEnded { index: 1, kept: None },
+                ModelEvent::Usage(Usage {
+                    input: 25,
+                    output: 89,
+                    reasoning: None,
+                    cache_read: Some(300),
+                    cache_write: Some(40),
+                }),
                 ModelEvent::Stop(StopReason::ToolCalls),
             ],
         };

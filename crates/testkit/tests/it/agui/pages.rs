@@ -184,9 +184,9 @@ async fn calls_whose_arguments_come_interleaved_are_told_so() {
         grows(0, "{\"n\":"),
         grows(1, ":2}"),
         grows(0, ""),
-        Ok(CallEnded { index: 1 }),
+        Ok(CallEnded { index: 1, kept: None }),
         grows(0, "1}"),
-        Ok(CallEnded { index: 0 }),
+        Ok(CallEnded { index: 0, kept: None }),
         Ok(Stop(StopReason::ToolCalls)),
     ]);
     let mut page = Page::new("t");
@@ -204,7 +204,7 @@ async fn a_call_without_arguments_has_an_empty_object() {
     let world = World::start().await;
     world.model.will(vec![
         Ok(CallStarted { index: 0, id: String::new(), name: "pick".to_owned() }),
-        Ok(CallEnded { index: 0 }),
+        Ok(CallEnded { index: 0, kept: None }),
         Ok(Stop(StopReason::ToolCalls)),
     ]);
     let mut page = Page::new("t");

@@ -89,10 +89,13 @@ impl Said {
             Self::Thought(text) => ModelEvent::Reasoning(text.to_owned()),
             Self::Call { index, tool } => ModelEvent::CallStarted { index, id: String::new(), name: tool.to_owned() },
             Self::Arguments { index, delta } => ModelEvent::Arguments { index, delta: delta.to_owned() },
-            Self::CallEnded { index } => ModelEvent::CallEnded { index },
-            Self::Usage(tokens) => {
-                ModelEvent::Usage(Usage { input: tokens, output: tokens, reasoning: tokens / 2, ..Usage::default() })
-            }
+            Self::CallEnded { index } => ModelEvent::CallEnded { index, kept: None },
+            Self::Usage(tokens) => ModelEvent::Usage(Usage {
+                input: tokens,
+                output: tokens,
+                reasoning: Some(tokens / 2),
+                ..Usage::default()
+            }),
             Self::Failure => return Err(other("the model failed")),
             Self::Stop(for_calls) => ModelEvent::Stop(if for_calls { StopReason::ToolCalls } else { StopReason::Stop }),
         })

@@ -214,7 +214,7 @@ async fn a_hundred_thousand_pieces_of_arguments_arrive_whole() {
     pieces.push(Ok(ModelEvent::Arguments { index, delta: r#"{"text":""#.to_owned() }));
     pieces.extend((0..100_000).map(|_| Ok(ModelEvent::Arguments { index, delta: "xy".to_owned() })));
     pieces.push(Ok(ModelEvent::Arguments { index, delta: r#""}"#.to_owned() }));
-    pieces.push(Ok(ModelEvent::CallEnded { index }));
+    pieces.push(Ok(ModelEvent::CallEnded { index, kept: None }));
     pieces.push(Ok(ModelEvent::Stop(StopReason::ToolCalls)));
     world.model.will(pieces);
     world.model.will_say("Long.");

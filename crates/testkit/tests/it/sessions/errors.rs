@@ -1,10 +1,11 @@
 //! What the errors of this API look like, and how a turn ends that goes wrong.
 
-use handback_core::message::{StopReason, TurnError};
+use handback_core::message::{StopReason, TurnError, Usage};
 use handback_core::model::ModelEvent;
 use handback_testkit::Answer;
 use handback_testkit::model::called;
 use handback_testkit::session::events_until;
+use handback_testkit::store_contract::samples::wanted_back;
 use handback_testkit::tidy::tidy;
 use serde_json::{Value, json};
 
@@ -101,7 +102,7 @@ async fn a_stream_that_makes_no_sense_ends_the_turn() {
             vec![Ok(ModelEvent::Arguments { index: 3, delta: "{}".to_owned() })],
             "arguments of a call that was not begun",
         ),
-        (vec![Ok(ModelEvent::CallEnded { index: 3 })], "the end of a call that was not begun"),
+        (vec![Ok(ModelEvent::CallEnded { index: 3, kept: None })], "the end of a call that was not begun"),
         (vec![started(0), started(0)], "the same call twice"),
     ];
     for (pieces, problem) in cases {
@@ -133,10 +134,12 @@ async fn why_the_model_stopped_is_on_the_message() {
 #[tokio::test]
 async fn what_a_turn_cost_is_on_its_message_and_its_step() {
     let world = World::start().await;
-    let usage = handback_core::message::Usage { input: 11, output: 7, reasoning: 3, cache_read: 5, cache_write: 2 };
+    let usage = Usage { input: 11, output: 7, reasoning: Some(3), cache_read: Some(5), cache_write: Some(2) };
     world.model.will(vec![
         Ok(ModelEvent::Reasoning("hm".to_owned())),
-        Ok(ModelEvent::Signature("signed".to_owned())),
+        Ok(ModelEvent::Thought(wanted_back("signed".into()))),
+        // This one only its provider can read: nobody is shown that there is one.
+        Ok(ModelEvent::Thought(wanted_back("encrypted".into()))),
         Ok(ModelEvent::Text("so".to_owned())),
         Ok(ModelEvent::Usage(usage)),
         Ok(ModelEvent::Stop(StopReason::Stop)),

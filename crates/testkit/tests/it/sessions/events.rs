@@ -175,7 +175,7 @@ async fn a_turn_with_an_ask_and_a_call_is_told_step_by_step() {
     until(&mut seen, &|event| event["part"]["state"]["raw"] == "{\"n\":").await;
     asked.say(ModelEvent::Arguments { index: 0, delta: "1}".to_owned() });
     until(&mut seen, &|event| event["part"]["state"]["raw"] == "{\"n\":1}").await;
-    asked.say(ModelEvent::CallEnded { index: 0 });
+    asked.say(ModelEvent::CallEnded { index: 0, kept: None });
     asked.say(ModelEvent::Stop(handback_core::message::StopReason::ToolCalls));
     let ask = world.server.until_asked(1).await.remove(0);
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));

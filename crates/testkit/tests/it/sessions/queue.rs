@@ -160,7 +160,7 @@ async fn a_message_that_is_being_written_can_be_read() {
         ModelEvent::Text("Let me see.".to_owned()),
         ModelEvent::CallStarted { index: 0, id: String::new(), name: "client_tab_b".to_owned() },
         ModelEvent::Arguments { index: 0, delta: "{\"x\":1}".to_owned() },
-        ModelEvent::CallEnded { index: 0 },
+        ModelEvent::CallEnded { index: 0, kept: None },
         ModelEvent::Stop(StopReason::ToolCalls),
     ] {
         asked.say(event);

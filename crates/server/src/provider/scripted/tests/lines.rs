@@ -169,7 +169,7 @@ fn a_call_is_streamed_in_a_few_pieces() {
     let call = |text: &str| events(&[user(text)], &tools());
     let (started, ended) = (
         ModelEvent::CallStarted { index: 0, id: "scripted_1_1".to_owned(), name: "client_laptop_echo".to_owned() },
-        ModelEvent::CallEnded { index: 0 },
+        ModelEvent::CallEnded { index: 0, kept: None },
     );
     let piece = |delta: &str| ModelEvent::Arguments { index: 0, delta: delta.to_owned() };
     let end = |input, output| {

@@ -16,7 +16,7 @@ async fn a_run_tells_numbered_events_and_shows_them_afterwards() {
     let world = World::start().await;
     let mut thread = Thread::make(&world.server).await;
     world.model.will(vec![
-        Ok(ModelEvent::Usage(Usage { input: 3, output: 2, cache_read: 4, ..Usage::default() })),
+        Ok(ModelEvent::Usage(Usage { input: 3, output: 2, cache_read: Some(4), ..Usage::default() })),
         Ok(ModelEvent::Text("Hello.".to_owned())),
         Ok(ModelEvent::Stop(StopReason::Stop)),
     ]);

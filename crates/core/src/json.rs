@@ -1,0 +1,96 @@
+//! JSON text as others write it.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+/// How a half of a character is written when its other half is missing.
+const REPLACEMENT: &str = "\\ufffd";
+/// Bytes of an escape such as `\ud83c`.
+const ESCAPE: usize = 6;
+
+/// The same JSON text, with halves of characters replaced: JavaScript and Python write a text that was cut within an
+/// emoji as `"\ud83c"`, which is no Unicode and which strict readers refuse.
+pub fn mend(json: &str) -> Cow<'_, str> {
+    let mut mended = String::new();
+    // How much of the text is in `mended`, and how much was looked at.
+    let (mut copied, mut at) = (0, 0);
+    // In JSON there are backslashes in strings only, each with what it escapes.
+    while let Some(found) = json[at..].find('\\') {
+        let start = at + found;
+        at = match unit(json, start) {
+            Some(0xD800..=0xDBFF) if matches!(unit(json, start + ESCAPE), Some(0xDC00..=0xDFFF)) => start + 2 * ESCAPE,
+            Some(0xD800..=0xDFFF) => {
+                mended.push_str(&json[copied..start]);
+                mended.push_str(REPLACEMENT);
+                copied = start + ESCAPE;
+                copied
+            }
+            Some(_) => start + ESCAPE,
+            None => start + 1 + json[start + 1..].chars().next().map_or(0, char::len_utf8),
+        };
+    }
+    if copied == 0 {
+        return json.into();
+    }
+    mended.push_str(&json[copied..]);
+    mended.into()
+}
+
+/// The JSON in a text, mended.
+pub fn read(text: String) -> serde_json::Result<Box<RawValue>> {
+    let mended = match mend(&text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(mended) => Some(mended),
+    };
+    RawValue::from_string(mended.unwrap_or(text))
+}
+
+/// The number in an escape such as `\ud83c`, if there is one.
+fn unit(json: &str, at: usize) -> Option<u16> {
+    let digits = json.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
+    // Checked first, for `from_str_radix` takes a sign.
+    if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::mend;
+
+    #[test]
+    fn halves_are_replaced_and_the_rest_is_left_alone() {
+        let cases = [
+            (r#""\ud83c""#, r#""\ufffd""#),
+            (r#""a\uDF89b\uD83C""#, r#""a\ufffdb\ufffd""#),
+            (r#"{"\ud83c":["\ud83c\ud83c\udf89"]}"#, r#"{"\ufffd":["\ufffd\ud83c\udf89"]}"#),
+            (r#""\ud83c\n\udf89""#, r#""\ufffd\n\ufffd""#),
+            (r#""\ud83c\u0041""#, r#""\ufffd\u0041""#),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(mend(given), expected);
+        }
+        for whole in
+            [r#""\ud83c\udf89 \\ud83c \\\\udf89 é🎉""#, r#"{"a":1}"#, "", "\\", r"\ud83", r"\u+123", "\\é", r"\u\"]
+        {
+            assert!(matches!(mend(whole), std::borrow::Cow::Borrowed(same) if same == whole), "{whole}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is in the strings of a document, it can be read, and it says the same where it could be read before.
+        #[test]
+        fn what_is_mended_can_be_read(pieces in prop::collection::vec(prop_oneof![
+            Just(r"\ud83c".to_owned()), Just(r"\uDF89".to_owned()), Just(r"\\".to_owned()), Just(r"\u00e9".to_owned()),
+            Just(r#"\""#.to_owned()), "[a-z🎉u0-9]{0,4}",
+        ], 0..12)) {
+            let json = format!("[\"{}\"]", pieces.concat());
+            let mended: Value = serde_json::from_str(&mend(&json)).unwrap();
+            if let Ok(before) = serde_json::from_str::<Value>(&json) {
+                prop_assert_eq!(mended, before);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a model has said so far, and the text of its pieces. A piece may end within a character that JSON writes as two
+//! escapes; its half waits for the next piece.
+
+use std::collections::VecDeque;
+
+use handback_core::model::ModelEvent;
+use serde::de::{Error, IgnoredAny, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// What grows piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    /// The answer.
+    Text,
+    /// What the model thinks.
+    Reasoning,
+    /// The arguments of the call with this index.
+    Arguments(usize),
+}
+
+impl Channel {
+    fn event(self, piece: String) -> ModelEvent {
+        match self {
+            Self::Text => ModelEvent::Text(piece),
+            Self::Reasoning => ModelEvent::Reasoning(piece),
+            Self::Arguments(index) => ModelEvent::Arguments { index, delta: piece },
+        }
+    }
+}
+
+/// What a model has said and nobody has taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    events: VecDeque<ModelEvent>,
+    /// The first half of a character, if the last piece ended with one.
+    half: Option<(Channel, u16)>,
+}
+
+impl Said {
+    /// Adds a piece.
+    pub(super) fn piece(&mut self, channel: Channel, piece: Piece) {
+        let half = match self.half.take() {
+            Some((other, half)) if other == channel => Some(half),
+            other => {
+                self.half = other;
+                self.give_up_half();
+                None
+            }
+        };
+        let (text, half) = piece.after(half);
+        self.half = half.map(|half| (channel, half));
+        if !text.is_empty() {
+            self.events.push_back(channel.event(text));
+        }
+    }
+
+    /// Adds an event that is no piece of a text.
+    pub(super) fn push(&mut self, event: ModelEvent) {
+        // Usage may be told between any two pieces.
+        if !matches!(event, ModelEvent::Usage(_)) {
+            self.give_up_half();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The other half did not come.
+    fn give_up_half(&mut self) {
+        if let Some((channel, _)) = self.half.take() {
+            self.events.push_back(channel.event(char::REPLACEMENT_CHARACTER.to_string()));
+        }
+    }
+
+    /// Takes the first event.
+    pub(super) fn pop(&mut self) -> Option<ModelEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether there is nothing to take.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+}
+
+/// A JSON string, which may have halves of characters in it: code units that UTF-8 has no form for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Piece(Vec<u8>);
+
+impl Piece {
+    /// The string, if it is one.
+    pub(super) fn read(json: &RawValue) -> Option<Self> {
+        if json.get().starts_with('"') { serde_json::from_str(json.get()).ok() } else { None }
+    }
+
+    /// Adds more.
+    pub(super) fn append(&mut self, more: &Self) {
+        self.0.extend_from_slice(&more.0);
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the text is a whole JSON document.
+    pub(super) fn is_json(&self) -> bool {
+        serde_json::from_slice::<IgnoredAny>(&self.0).is_ok()
+    }
+
+    /// The text, with the replacement character in place of halves.
+    pub(super) fn text(self) -> String {
+        let (mut text, half) = self.after(None);
+        if half.is_some() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        text
+    }
+
+    /// The text that follows the first half of a character, and the half that it ends with.
+    fn after(self, half: Option<u16>) -> (String, Option<u16>) {
+        let bytes = match (half, String::from_utf8(self.0)) {
+            (None, Ok(text)) => return (text, None),
+            (Some(_), Ok(text)) if text.is_empty() => return (text, half),
+            (_, Ok(text)) => text.into_bytes(),
+            (_, Err(error)) => error.into_bytes(),
+        };
+        let mut units: Vec<u16> = half.into_iter().collect();
+        let mut lone = Vec::new();
+        for chunk in bytes.utf8_chunks() {
+            units.extend(chunk.valid().encode_utf16());
+            // The parser writes a half as the three bytes that UTF-8 would have for such a number.
+            lone.extend_from_slice(chunk.invalid());
+            if let [first, second, third] = lone[..] {
+                units.push(u16::from(first & 0xF) << 12 | u16::from(second & 0x3F) << 6 | u16::from(third & 0x3F));
+                lone.clear();
+            }
+        }
+        let half = units.pop_if(|unit| (0xD800..0xDC00).contains(unit));
+        (String::from_utf16_lossy(&units), half)
+    }
+}
+
+impl From<&str> for Piece {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Piece;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a string")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Piece, E> {
+                Ok(Piece(bytes.to_vec()))
+            }
+        }
+        // As bytes, for only those may have halves in them.
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
