@@ -72,8 +72,12 @@ pub(crate) async fn run(args: CallsArgs) -> anyhow::Result<()> {
     })
 }
 
+/// How long a call took. It is not known of calls that a restart has ended.
 fn took(call: &Call) -> String {
-    format!("{:.0} ms", call.times.approval + call.times.queue + call.times.execute)
+    match call.times.approval + call.times.queue + call.times.execute {
+        0.0 => "unknown".to_owned(),
+        sum => format!("{sum:.0} ms"),
+    }
 }
 
 fn describe(call: &Call) -> String {
@@ -97,7 +101,7 @@ fn describe(call: &Call) -> String {
         ("state", &state),
         ("attempt", &attempt),
         ("created", &call.created),
-        ("deadline", &call.deadline),
+        ("deadline", call.deadline.as_deref().unwrap_or("not yet: it waits to be allowed")),
         ("took", &phases),
     ];
     lines.extend(call.input.as_ref().map(|input| ("input", input.get())));

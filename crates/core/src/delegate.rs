@@ -304,9 +304,16 @@ impl Hub {
     /// Somebody cancels a call.
     pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
-        match self.decide(request, caller, Answerer::Anybody, outcome)? {
-            Decided::Ended(ended) => Ok(ended.journal().await?),
-            Decided::Before(_) => Err(NotTaken::Over),
+        match self.decide(request, caller, Answerer::Anybody, outcome) {
+            Ok(Decided::Ended(ended)) => Ok(ended.journal().await?),
+            Ok(Decided::Before(_)) => Err(NotTaken::Over),
+            // It is listed for longer than its answer is remembered.
+            Err(NotTaken::Unknown) => match self.0.store.finished(request).await? {
+                None => Err(NotTaken::Unknown),
+                Some(call) if caller.may_touch(call.head.client(), &call.head.session) => Err(NotTaken::Over),
+                Some(_) => Err(NotTaken::Forbidden),
+            },
+            Err(why) => Err(why),
         }
     }
 

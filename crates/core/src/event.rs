@@ -56,7 +56,14 @@ pub enum SessionEvent {
     Failed(Arc<TurnError>),
     /// A message was made or changed; its parts are told apart from it.
     Message(Arc<Message>),
-    /// A part was made or changed, and is now so.
+    /// A part of a user's message was made.
+    UserPart {
+        /// The message that it belongs to.
+        message: MessageId,
+        /// The part.
+        part: Arc<Part>,
+    },
+    /// A part of an answer was made or changed, and is now so.
     Part {
         /// The message that it belongs to.
         message: MessageId,

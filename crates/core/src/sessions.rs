@@ -434,7 +434,7 @@ impl Sessions {
             self.tell(&session, SessionEvent::Message(user.clone()));
             for part in &user.parts {
                 let (message, part) = (user.id.clone(), part.clone());
-                self.tell(&session, SessionEvent::Part { message, part, delta: None });
+                self.tell(&session, SessionEvent::UserPart { message, part });
             }
         }
         drop(claim);

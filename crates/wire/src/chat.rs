@@ -21,8 +21,9 @@ pub struct ChatRequest {
     pub trigger: Option<String>,
     /// The message that is edited, regenerated or continued.
     pub message_id: Option<String>,
-    /// Tools of the page itself.
-    #[serde(deserialize_with = "crate::object::optional_list")]
+    /// Tools of the page itself: a list, or an object that has them by their names, as assistant-ui sends them.
+    #[serde(deserialize_with = "crate::object::list_or_map")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<PageTools>))]
     pub tools: Option<Vec<PageTool>>,
     /// The client whose tools the chat has.
     #[serde(rename = "clientID")]
@@ -61,6 +62,24 @@ pub struct PageTool {
     /// What its input looks like: a JSON Schema.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub parameters: Option<Box<RawValue>>,
+}
+
+/// The tools of a page, for the description of the API.
+#[cfg(feature = "openapi")]
+#[derive(utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described")]
+enum PageTools {
+    /// One after the other.
+    List(Vec<PageTool>),
+    /// By their names.
+    Map(std::collections::BTreeMap<String, PageTool>),
+}
+
+impl crate::object::Named for PageTool {
+    fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
 }
 
 /// A message as pages have it: an assistant's has all steps of a turn.
@@ -249,4 +268,26 @@ pub enum Chunk<'a> {
     Finish {
         finish_reason: &'a str,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::ChatRequest;
+
+    #[test]
+    fn tools_are_a_list_or_an_object() {
+        let read = |tools: serde_json::Value| {
+            let request: ChatRequest = serde_json::from_str(&json!({ "tools": tools }).to_string()).unwrap();
+            request.tools.map(|tools| serde_json::to_value(tools).unwrap())
+        };
+        let pick = json!({ "name": "pick", "description": "Picks", "parameters": { "type": "object" } });
+        let bare = json!({ "name": "bare", "description": null, "parameters": null });
+        let by_name = json!({ "bare": {}, "pick": { "description": "Picks", "parameters": { "type": "object" } } });
+        assert_eq!(read(json!([{ "name": "bare" }, pick])), Some(json!([bare, pick])));
+        assert_eq!(read(by_name), Some(json!([bare, pick])));
+        assert_eq!(read(json!({})), Some(json!([])));
+        assert_eq!(read(json!(null)), None);
+    }
 }

@@ -400,8 +400,9 @@ pub struct Call {
     pub attempt: u32,
     /// When it was made, RFC 3339.
     pub created: String,
-    /// When it expires, RFC 3339.
-    pub deadline: String,
+    /// When it expires, RFC 3339; not said while it waits to be allowed, for its time begins then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// How long it spent in each phase so far.
     pub times: Phases,
     /// The input; only where one call is asked for.

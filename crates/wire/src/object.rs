@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -70,6 +70,45 @@ pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 ) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
+}
+
+/// Something with a name.
+pub(crate) trait Named {
+    /// Gives it its name.
+    fn named(self, name: String) -> Self;
+}
+
+/// Reads a list of objects, or an object that has them by their names, or null for none.
+pub(crate) fn list_or_map<'de, D: Deserializer<'de>, T: Deserialize<'de> + Named>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    struct Either<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de> + Named> Visitor<'de> for Either<T> {
+        type Value = Option<Vec<T>>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list of objects, or an object that has them by their names")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Self::Value, A::Error> {
+            list(SeqAccessDeserializer::new(sequence)).map(Some)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut items = Vec::new();
+            while let Some((name, Object(item))) = entries.next_entry::<String, Object<T>>()? {
+                items.push(item.named(name));
+            }
+            Ok(Some(items))
+        }
+    }
+
+    deserializer.deserialize_any(Either(PhantomData))
 }
 
 /// Reads an object, or null for none.

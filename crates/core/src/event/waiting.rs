@@ -136,6 +136,7 @@ fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
         SessionEvent::Busy | SessionEvent::Idle | SessionEvent::PartRemoved { .. } => 0,
         SessionEvent::Failed(error) => error.message().len(),
         SessionEvent::Message(message) => weight::of_message(message),
+        SessionEvent::UserPart { part, .. } => weight::of_part(part),
         SessionEvent::Part { part, delta, .. } => weight::of_part(part) + delta.as_ref().map_or(0, |delta| delta.len()),
         SessionEvent::Delta { delta, .. } => delta.len(),
     }

@@ -20,6 +20,7 @@ mod earlier;
 mod encode;
 mod go_on;
 mod interrupt;
+mod proto;
 mod resume;
 mod routes;
 mod run;

@@ -139,9 +139,10 @@ fn session_link(session: &SessionId, event: &SessionEvent) -> String {
             PartBody::Tool(ToolPart { request: Some(request), .. }) => call_link(request),
             _ => format!("/session/{session}/message"),
         },
-        SessionEvent::Message(_) | SessionEvent::PartRemoved { .. } | SessionEvent::Delta { .. } => {
-            format!("/session/{session}/message")
-        }
+        SessionEvent::Message(_)
+        | SessionEvent::UserPart { .. }
+        | SessionEvent::PartRemoved { .. }
+        | SessionEvent::Delta { .. } => format!("/session/{session}/message"),
         _ => format!("/session/{session}"),
     }
 }

@@ -9,26 +9,30 @@ use crate::object;
 
 /// What a run is started with: the whole conversation, and what the front end brings along.
 ///
-/// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON.
+/// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON. Names in
+/// `snake_case` are taken too, as the protocol's Python types write and read them, and null for an empty list, as Go does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunAgentInput))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput<M = Message> {
     /// The conversation.
+    #[serde(alias = "thread_id")]
     pub thread_id: String,
     /// This run of it.
+    #[serde(alias = "run_id")]
     pub run_id: String,
     /// The version of the protocol that the front end speaks; absent before 1.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "protocol_version", default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
     /// The run that this one goes on from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "parent_run_id", default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
     /// The application's state, any JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
     /// The conversation as the front end knows it.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
+    #[serde(deserialize_with = "object::or_default", bound(deserialize = "M: serde::de::DeserializeOwned"))]
     pub messages: Vec<M>,
     /// Tools that the front end runs itself.
     #[serde(default, deserialize_with = "object::nullable_list")]
@@ -37,7 +41,7 @@ pub struct RunAgentInput<M = Message> {
     #[serde(default, deserialize_with = "object::nullable_list")]
     pub context: Vec<Context>,
     /// Whatever else the application passes on, any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "forwarded_props", default, skip_serializing_if = "Option::is_none")]
     pub forwarded_props: Option<Value>,
     /// Answers to the interrupts that the last run ended with.
     #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
@@ -106,6 +110,7 @@ pub struct Context {
 #[serde(rename_all = "camelCase")]
 pub struct Resume {
     /// The interrupt.
+    #[serde(alias = "interrupt_id")]
     pub interrupt_id: String,
     /// Whether it was answered.
     pub status: ResumeStatus,

@@ -30,6 +30,7 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<String>,
         #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "tool_calls")]
         tool_calls: Option<Vec<ToolCall>>,
         #[serde(flatten)]
         labels: Labels,
@@ -44,6 +45,7 @@ pub enum Message {
     /// What came of a call.
     Tool {
         id: String,
+        #[serde(alias = "tool_call_id")]
         tool_call_id: String,
         content: Content,
         /// What went wrong; the content says it too.
@@ -55,6 +57,7 @@ pub enum Message {
     /// Something that goes on and is no part of the conversation.
     Activity {
         id: String,
+        #[serde(alias = "activity_type")]
         activity_type: String,
         content: Map<String, Value>,
         #[serde(flatten)]
@@ -97,12 +100,14 @@ pub struct Labels {
     pub name: Option<String>,
     /// Something that only the provider can read.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
     /// Whatever else is to be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The subagent that it is from.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "subagent_run_id")]
     pub subagent_run_id: Option<String>,
 }
 
@@ -119,6 +124,7 @@ pub struct ToolCall {
     pub function: FunctionCall,
     /// Something that only the provider can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
     /// Whatever else is to be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,6 +238,7 @@ pub enum Part {
     },
     /// A file, as front ends before 1.0 send it.
     Binary {
+        #[serde(alias = "mime_type")]
         mime_type: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
@@ -253,11 +260,16 @@ pub enum Part {
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each source says what it is")]
 pub enum Source {
     /// Here, in base64.
-    Data { value: String, mime_type: String },
+    Data {
+        value: String,
+        #[serde(alias = "mime_type")]
+        mime_type: String,
+    },
     /// At a URL.
     Url {
         value: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "mime_type")]
         mime_type: Option<String>,
     },
     /// With the provider, under a name that it gave them.
@@ -266,6 +278,7 @@ pub enum Source {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "mime_type")]
         mime_type: Option<String>,
     },
 }

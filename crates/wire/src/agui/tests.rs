@@ -259,3 +259,42 @@ fn versions_from_1_0_on_are_known() {
         assert!(!speaks_1_0(version), "{version:?}");
     }
 }
+
+#[test]
+fn inputs_are_read_by_the_names_of_python_and_with_the_nulls_of_go() {
+    let camel: RunAgentInput = read(json!({
+        "threadId": "t", "runId": "r", "parentRunId": "q", "protocolVersion": "1.0", "forwardedProps": {"a_b": 1},
+        "tools": [], "context": [], "resume": [{"interruptId": "i", "status": "resolved"}],
+        "messages": [
+            {"role": "assistant", "id": "a", "encryptedValue": "e", "toolCalls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, "encryptedValue": "e"},
+            ]},
+            {"role": "tool", "id": "b", "toolCallId": "c", "content": "x", "subagentRunId": "s"},
+            {"role": "activity", "id": "d", "activityType": "x", "content": {}},
+            {"role": "user", "id": "u", "content": [
+                {"type": "image", "source": {"type": "data", "value": "v", "mimeType": "image/png"}},
+                {"type": "image", "source": {"type": "url", "value": "v", "mimeType": "image/png"}},
+                {"type": "binary", "mimeType": "image/png", "data": "v"},
+            ]},
+        ],
+    }));
+    let snake: RunAgentInput = read(json!({
+        "thread_id": "t", "run_id": "r", "parent_run_id": "q", "protocol_version": "1.0", "forwarded_props": {"a_b": 1},
+        "tools": null, "context": null, "resume": [{"interrupt_id": "i", "status": "resolved"}],
+        "messages": [
+            {"role": "assistant", "id": "a", "encrypted_value": "e", "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, "encrypted_value": "e"},
+            ]},
+            {"role": "tool", "id": "b", "tool_call_id": "c", "content": "x", "subagent_run_id": "s"},
+            {"role": "activity", "id": "d", "activity_type": "x", "content": {}},
+            {"role": "user", "id": "u", "content": [
+                {"type": "image", "source": {"type": "data", "value": "v", "mime_type": "image/png"}},
+                {"type": "image", "source": {"type": "url", "value": "v", "mime_type": "image/png"}},
+                {"type": "binary", "mime_type": "image/png", "data": "v"},
+            ]},
+        ],
+    }));
+    assert_eq!(camel, snake);
+    let empty: RunAgentInput = read(json!({"threadId": "t", "runId": "r", "messages": null, "resume": null}));
+    assert_eq!(empty, RunAgentInput { protocol_version: None, ..RunAgentInput::new("t", "r", vec![]) });
+}

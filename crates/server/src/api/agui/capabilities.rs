@@ -26,7 +26,7 @@ pub(super) fn of(app: &App, agent: Option<&str>) -> AgentCapabilities {
         transport: Some(TransportCapabilities {
             streaming: Some(true),
             websocket: Some(false),
-            http_binary: Some(false),
+            http_binary: Some(true),
             ..TransportCapabilities::default()
         }),
         tools: Some(ToolsCapabilities {

@@ -85,7 +85,7 @@ struct Head {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Forwarded {
-    #[serde(rename = "clientID")]
+    #[serde(rename = "clientID", alias = "client_id")]
     client_id: Option<String>,
     model: Option<String>,
     /// A name; whatever else an application means by it is its own.
@@ -323,7 +323,7 @@ pub(super) fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> 
     #[serde(rename_all = "camelCase")]
     struct Payload {
         approved: bool,
-        #[serde(default)]
+        #[serde(default, alias = "edited_args")]
         edited_args: Option<Value>,
         #[serde(default)]
         reason: Option<String>,

@@ -1,11 +1,12 @@
 //! The routes of runs.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -16,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::decode;
 use super::run::Reader;
-use super::{begin, capabilities, threads};
+use super::{begin, capabilities, proto, threads};
 use crate::api::client_tools::encode::json;
 use crate::api::session::{client_header, connection};
 use crate::api::{Answer, PathValue};
@@ -44,7 +45,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// `agui.onDisconnect` says otherwise.
 #[utoipa::path(post, path = "/agui", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
     responses(
-        (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto"))),
         (status = 400, description = "Bad input, or nothing in it to answer; a tool of the front end has the name of another", body = handback_wire::error::ErrorBody),
         (status = 403, description = "Another client's thread", body = handback_wire::error::ErrorBody),
         (status = 409, description = "Too many prompts wait, or the conversation has gone on", body = handback_wire::error::ErrorBody),
@@ -62,7 +63,7 @@ async fn run(
 #[utoipa::path(post, path = "/agui/{agent}", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
     params(("agent" = String, Path, description = "The agent")),
     responses(
-        (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto"))),
         (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody),
     ))]
 async fn run_agent(
@@ -83,6 +84,7 @@ async fn start(
     payload: &Payload,
 ) -> Result<Response, Problem> {
     let mut input = decode::input(app, payload).await?;
+    let format = Format::wanted(headers, input.speaks_1_0);
     input.client = client_header(headers, input.client)?;
     input.connection = input.connection.or_else(|| connection(None, headers));
     let lifetime = principal.lifetime(app.hub().clock().now());
@@ -96,7 +98,32 @@ async fn start(
     let run = app.begin_apart(beginning).await.unwrap_or_else(|_| Err(Problem::interrupted()))?;
     let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(sse::response(Frames { events: Box::pin(events) }, sse::KEEP_ALIVE, silence, None))
+    let frames = Frames { events: Box::pin(events), format };
+    Ok(match format {
+        Format::Text => sse::response(frames, sse::KEEP_ALIVE, silence, None),
+        Format::Proto { .. } => {
+            // There are no comments in it: nothing but events is ever sent.
+            let mut response = sse::response(frames, "", Duration::MAX, None);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));
+            response
+        }
+    })
+}
+
+/// How events are written.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    /// As server-sent events.
+    Text,
+    /// As protobuf.
+    Proto { speaks_1_0: bool },
+}
+
+impl Format {
+    fn wanted(headers: &HeaderMap, speaks_1_0: bool) -> Self {
+        let mut accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        if accepts.any(proto::is_wanted) { Self::Proto { speaks_1_0 } } else { Self::Text }
+    }
 }
 
 /// What a front end can expect of the default agent
@@ -126,14 +153,22 @@ async fn agent_capabilities(
 /// A run's events as frames.
 struct Frames {
     events: Pin<Box<dyn Stream<Item = Vec<Body>> + Send>>,
+    format: Format,
 }
 
 impl sse::Source for Frames {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
-        self.events.as_mut().poll_next(context).map(|events| match events {
-            Some(events) => Next::Frame(frames(events)),
-            None => Next::End,
-        })
+        loop {
+            let Some(events) = ready!(self.events.as_mut().poll_next(context)) else { return Poll::Ready(Next::End) };
+            let frames = match self.format {
+                Format::Text => frames(events),
+                Format::Proto { speaks_1_0 } => proto::frames(events, speaks_1_0),
+            };
+            // All of them may have been left out.
+            if !frames.is_empty() {
+                return Poll::Ready(Next::Frame(frames));
+            }
+        }
     }
 }
 

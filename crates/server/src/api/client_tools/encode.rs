@@ -167,7 +167,7 @@ pub(super) fn call(call: &CallInfo) -> wire::Call {
         state: state(call.state),
         attempt: call.attempt,
         created: time(head.created),
-        deadline: time(head.deadline),
+        deadline: (call.state != CallState::AwaitingApproval).then(|| time(head.deadline)),
         times: phases(call.phases),
         input: None,
         outcome: call.finished.as_ref().map(|finished| outcome(&finished.outcome)),

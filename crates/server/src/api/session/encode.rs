@@ -44,6 +44,10 @@ fn named(model: &ModelRef) -> wire::Model {
 
 /// A message with its parts.
 pub(super) fn message_with_parts(message: &Message) -> wire::MessageWithParts {
+    let part = match message.role {
+        Role::User(_) => user_part,
+        Role::Assistant(_) => part,
+    };
     let parts =
         message.parts.iter().filter(|part| part.is_shown()).map(|known| part(&message.session, &message.id, known));
     wire::MessageWithParts { info: info(message), parts: parts.collect() }
@@ -142,6 +146,11 @@ fn part(session: &SessionId, message: &MessageId, part: &Part) -> wire::Part {
             ..common
         },
     }
+}
+
+/// A part of a user's message. It was said at once: clients take a text that has an end for an answer.
+fn user_part(session: &SessionId, message: &MessageId, said: &Part) -> wire::Part {
+    wire::Part { time: None, ..part(session, message, said) }
 }
 
 fn times(span: Span) -> wire::Span {
@@ -298,16 +307,20 @@ pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
         SessionEvent::Idle => vec![status(wire::Status::Idle), events::Event::SessionIdle { session_id }],
         SessionEvent::Failed(error) => vec![events::Event::SessionError { session_id, error: turn_error(error) }],
         SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
+        SessionEvent::UserPart { message, part } => {
+            let part = user_part(&of.id, message, part);
+            vec![events::Event::PartUpdated { session_id, part, delta: None }]
+        }
         SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
             part: self::part(&of.id, message, part),
             // Older clients print what they find there: only text belongs into it, no arguments of calls.
             delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
         }],
-        // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::PartRemoved { message, part } => {
             vec![events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }]
         }
+        // Arguments are shown in the part itself; this event is for fields of a part.
         SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
         SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
             session_id,

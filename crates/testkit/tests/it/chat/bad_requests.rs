@@ -99,7 +99,10 @@ async fn tools_of_the_page_that_cannot_be_are_refused() {
         json!([{ "name": 1 }]),
         json!([{ "name": "x", "parameters": { "type": "nothing" } }]),
         json!([{ "name": "x", "parameters": 1 }]),
-        json!({ "x": {} }),
+        json!({ "x": 1 }),
+        json!({ "a b": {} }),
+        json!({ "open-url": {} }),
+        json!({ "x": { "parameters": 1 } }),
         json!("x"),
         // These are others'.
         json!([{ "name": "open-url" }]),

@@ -204,5 +204,7 @@ async fn a_call_is_forgotten_after_its_time_and_is_unknown_from_then_on() {
     server.answer("r", "done").await.must_be(200, &json!({ "success": true, "ignored": true }));
     until("it is forgotten", async || server.answer("r", "done").await.status != 200).await;
     server.answer("r", "done").await.must_fail(404, "NOT_FOUND");
+    // It is still listed: whoever wants to cancel it is told that it is over.
+    server.cancel("r", "too late").await.must_fail(410, "GONE");
     server.begin_call(json!({ "toolID": ids[0], "requestID": "r" })).await;
 }

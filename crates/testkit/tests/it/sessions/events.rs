@@ -114,7 +114,7 @@ fn turn_with_an_ask() -> Vec<Value> {
         session("session.created", "New session"),
         session("session.updated", "New session"),
         user(),
-        part("prt_1", "msg_1", text("what is 1 + 1?", &over)),
+        part("prt_1", "msg_1", json!({ "type": "text", "text": "what is 1 + 1?" })),
         session("session.updated", "what is 1 + 1?"),
         status("busy"),
         assistant("msg_2", None),

@@ -51,6 +51,8 @@ async fn an_ask_says_all_that_somebody_has_to_know() {
     assert_eq!((&part["state"]["status"], &part["callID"]), (&json!("running"), &ask["callID"]));
     let calls = world.server.get("/client-tools/calls?state=awaiting_approval").await.body;
     assert_eq!((calls.as_array().unwrap().len(), &calls[0]["callID"]), (1, &ask["callID"]));
+    // Its time begins when it is allowed.
+    assert_eq!(calls[0].get("deadline"), None);
     assert_eq!(world.server.status(&world.session).await, "busy");
 }
 
