@@ -11,11 +11,14 @@ const keptKey = new Kept(() => sessionStorage, "handback.key");
 /** Where the server is: the page is at its root, wherever that is. */
 export const baseUrl = new URL(".", window.location.href).href;
 
-/** The application key or client token that requests carry. */
+/** The application key that requests carry. */
 export const key = signal<string | undefined>(keptKey.value);
 
 /** Whether the server wants a key, or another one. */
 export const isKeyWanted = signal(false);
+
+/** Whether somebody wants to enter another key. */
+export const isKeyChanging = signal(false);
 
 /** Requests to the server, with the key of now. */
 export const http = computed(() => new Http({ baseUrl, token: key.value }));
@@ -24,7 +27,23 @@ export const http = computed(() => new Http({ baseUrl, token: key.value }));
 export function useKey(given: string): void {
   keptKey.value = given;
   isKeyWanted.value = false;
+  isKeyChanging.value = false;
   key.value = given;
+}
+
+/**
+ * Whether a key can do all that the console does. A client token is refused with 403 here; in most other places it is
+ * accepted, and answered with what concerns its client alone.
+ */
+export async function checkKey(given: string): Promise<"good" | "wrong" | "client token"> {
+  try {
+    await new Http({ baseUrl, token: given }).request("HEAD", ["doc"]);
+    return "good";
+  } catch (error) {
+    if (error instanceof HandbackError && error.status === 401) return "wrong";
+    if (error instanceof HandbackError && error.status === 403) return "client token";
+    throw error;
+  }
 }
 
 /** JSON there, JSON back. Rejects with a `HandbackError`; whoever has no key is asked for one besides. */
