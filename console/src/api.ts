@@ -47,10 +47,34 @@ export async function checkKey(given: string): Promise<"good" | "wrong" | "clien
 }
 
 /** JSON there, JSON back. Rejects with a `HandbackError`; whoever has no key is asked for one besides. */
-export async function request<T>(method: string, path: string[], options?: RequestOptions): Promise<T> {
+export function request<T>(method: string, path: string[], options?: RequestOptions): Promise<T> {
+  return requestWith(http.value, method, path, options);
+}
+
+export interface Page<T> {
+  entries: T[];
+  /** The `cursor` of the page after this one; none if it is the last. */
+  next: string | undefined;
+}
+
+/** One page of a listing. */
+export async function requestPage<T>(path: string[], query: RequestOptions["query"]): Promise<Page<T>> {
+  let next: string | undefined;
+  // The cursor is in a header, and requests give the body only.
+  const listening: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    next = response.headers.get("x-next-cursor") ?? undefined;
+    return response;
+  };
+  const paging = new Http({ baseUrl, token: key.value, fetch: listening });
+  const entries = await requestWith<T[]>(paging, "GET", path, { query });
+  return { entries, next };
+}
+
+async function requestWith<T>(by: Http, method: string, path: string[], options?: RequestOptions): Promise<T> {
   const used = key.value;
   try {
-    return await http.value.request<T>(method, path, options);
+    return await by.request<T>(method, path, options);
   } catch (error) {
     // One that was made with the key before says nothing about this one.
     if (key.value === used) askForKey(error);

@@ -1,6 +1,6 @@
 // Live follows what happens.
 
-import { assert, callRows, connect, miss, openConsole, reads, readsText, REFUSED, see, Server, test, until } from "./support.js";
+import { assert, callFilter, callRows, connect, miss, openConsole, reads, readsText, REFUSED, see, Server, test, until } from "./support.js";
 
 const CONFIG = `[agents.default.permission]\nclient_tools = "ask"\n`;
 
@@ -81,7 +81,7 @@ test("the filter looks at names, ids, states and outcomes", async (test) => {
     return (await callRows(page).getByRole("gridcell").allInnerTexts()).filter((_, index) => [1, 2].includes(index % 7));
   };
   await shown(3);
-  const text = page.getByRole("searchbox");
+  const text = callFilter(page);
   await text.fill("PHONE read");
   assert.deepEqual(await shown(1), ["read", "phone"]);
   await see(page.getByText("1 of 3"));

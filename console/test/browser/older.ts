@@ -1,0 +1,36 @@
+// Calls of before: more than the server lists at once.
+
+import { callFilter, callRows, connect, miss, openConsole, type Page, readsText, see, Server, test, type TestContext } from "./support.js";
+
+test("older calls are shown when asked for, and all of them are charted", async (test) => {
+  const server = await Server.start(test);
+  await connect(server, "laptop", { first: { run: () => "ok" }, quick: { run: () => "ok" } });
+  await server.execute("client_laptop_first");
+  for (let index = 0; index < 49; index += 1) await server.execute("client_laptop_quick");
+  const page = await openShort(test, server, "live");
+  const card = page.getByRole("region", { name: "Calls" });
+  const note = card.locator(".card-head .note");
+  await readsText(note, "the latest 20");
+  await callFilter(page).fill("first");
+  await see(card.getByText("No call fits the filter."));
+  await see(card.getByText("Only the latest 20 are searched."));
+  const button = card.getByRole("button", { name: "Show older calls" });
+  await button.click();
+  await readsText(note, "0 of the latest 40");
+  await button.click();
+  await see(callRows(page).filter({ hasText: "first" }));
+  await readsText(note, "1 of 50");
+  await miss(button);
+  // Charts read all of their time, also if they are opened only now.
+  const charts = await openShort(test, server, "charts");
+  await see(charts.getByText(/^50 calls/));
+  await see(charts.getByText("Success 50"));
+});
+
+/** A console for which the server lists 20 calls at once, and not 1,000. */
+async function openShort(test: TestContext, server: Server, name: string): Promise<Page> {
+  const page = await openConsole(test, server, { page: name });
+  await page.route("**/client-tools/calls?*", (route) => route.continue({ url: route.request().url().replace("limit=1000", "limit=20") }));
+  await page.reload();
+  return page;
+}
