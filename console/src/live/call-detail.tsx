@@ -4,15 +4,15 @@ import { useEffect, useState } from "preact/hooks";
 
 import { messageOf, request } from "../api";
 import { announce } from "../components/announcer";
-import { Badge } from "../components/badge";
 import { Button } from "../components/button";
 import { Dialog } from "../components/dialog";
 import { Json } from "../components/text";
 import { readCall } from "../world/reader";
 import { calls, callsBeat } from "../world/world";
+import { CallBadge } from "./call-badge";
 import { OutcomeView } from "./outcome";
 import { Timeline } from "./timeline";
-import { shortName, standing, timeOfDay } from "./words";
+import { shortName, timeOfDay } from "./words";
 
 /** All about one call, kept up while it is open. */
 export function CallDetail({ requestID, onClose }: { requestID: string; onClose: () => void }) {
@@ -41,7 +41,7 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
         )}
         {row && (
           <div class="form-actions" aria-live="polite">
-            <Badge tone={standing(row).tone}>{standing(row).word}</Badge>
+            <CallBadge state={row.state} outcome={row.outcome} error={row.error} />
             {row.state !== "done" && <CancelButton requestID={requestID} />}
           </div>
         )}

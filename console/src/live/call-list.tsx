@@ -1,10 +1,10 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { Badge } from "../components/badge";
 import type { CallRow } from "../world/calls";
+import { CallBadge } from "./call-badge";
 import { SmallTimeline } from "./timeline";
 import { scrolledTo, visible } from "./window";
-import { shortName, standing, timeOfDay } from "./words";
+import { shortName, timeOfDay } from "./words";
 
 const COLUMNS = ["Time", "Tool", "Client", "Session", "State", "Attempt", "Duration"];
 /** In px; the style has the same. */
@@ -114,7 +114,6 @@ interface RowProps {
 }
 
 function Row({ row, index, top, isActive, onOpen }: RowProps) {
-  const { tone, word } = standing(row);
   return (
     <div
       id={`call-${row.number}`}
@@ -139,7 +138,7 @@ function Row({ row, index, top, isActive, onOpen }: RowProps) {
         {row.sessionID || "–"}
       </span>
       <span role="gridcell" class="state" title={row.error}>
-        <Badge tone={tone}>{word}</Badge>
+        <CallBadge state={row.state} outcome={row.outcome} error={row.error} />
       </span>
       <span role="gridcell" class="attempt">
         {row.attempt}

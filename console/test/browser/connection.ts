@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { assert, callRows, connect, go, miss, openConsole, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
+import { assert, callRows, connect, go, miss, openConsole, reads, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
 
 const KEY = "a-key-for-the-console";
 const CONFIG = `[auth]
@@ -17,11 +17,17 @@ test("a lost connection is shown, and found again by itself", async (test) => {
   await connect(server, "laptop", { wait: { run: () => new Promise<string>(() => {}) } });
   await server.execute("client_laptop_wait", { wait: false });
   await see(callRows(page).filter({ hasText: "Running" }));
+  const presence = page.getByRole("region", { name: "Clients" }).locator(".badge");
+  await reads(() => presence.allInnerTexts(), ["Connected"]);
   await server.stop();
   await see(page.getByRole("alert").filter({ hasText: "The connection to the server is lost." }));
   await see(page.getByText("Reconnecting", { exact: true }));
+  // What was known of clients and calls before may not be so now.
+  await reads(() => presence.allInnerTexts(), ["Unknown"]);
+  await reads(() => callRows(page).locator(".badge").allInnerTexts(), ["Unknown"]);
   await server.restart();
   await see(page.getByText("Connected", { exact: true }));
+  await reads(() => presence.allInnerTexts(), ["Connected"]);
   await miss(page.getByRole("alert"));
   // The server was told to remember nothing: what became of the call cannot be known.
   await see(callRows(page).filter({ hasText: "Unknown" }));

@@ -98,6 +98,26 @@ test("the filter looks at names, ids, states and outcomes", async (test) => {
   await see(page.getByText("No call fits the filter."));
 });
 
+test("clients are in natural order, and can be searched", async (test) => {
+  const server = await Server.start(test);
+  const tools = [{ id: "hello" }];
+  for (const clientID of ["client10", "client2", "phone", "client1"]) {
+    await fetch(`${server.url}/client-tools/register`, { method: "POST", body: JSON.stringify({ clientID, tools }) });
+  }
+  const page = await openConsole(test, server);
+  const card = page.getByRole("region", { name: "Clients" });
+  const names = () => card.locator(".client-name").allInnerTexts();
+  await reads(names, ["client1", "client2", "client10", "phone"]);
+  const text = card.getByRole("searchbox", { name: "Search clients" });
+  await text.fill("CLIENT 1");
+  await reads(names, ["client1", "client10"]);
+  await see(card.getByText("2 of 4"));
+  await text.fill("tablet");
+  await see(card.getByText("No client has a name like that."));
+  await text.fill("");
+  await reads(async () => (await names()).length, 4);
+});
+
 test("a call can be cancelled", async (test) => {
   const server = await Server.start(test);
   await connect(server, "laptop", { wait: held().tool });
