@@ -118,6 +118,31 @@ test("clients are in natural order, and can be searched", async (test) => {
   await reads(async () => (await names()).length, 4);
 });
 
+test("the bars of all calls have one scale", async (test) => {
+  const server = await Server.start(test);
+  const { tool, release } = held();
+  await connect(server, "laptop", { quick: { run: () => "ok" }, slow: tool });
+  const slow = server.execute("client_laptop_slow");
+  // It takes longer than each of these, however slow the machine is.
+  for (let index = 0; index < 10; index += 1) await server.execute("client_laptop_quick");
+  release("done");
+  await slow;
+  const page = await openConsole(test, server);
+  const widths = async (name: string) => {
+    const bars = await callRows(page).filter({ hasText: name }).locator(".small-track").all();
+    const shares = bars.map((bar) => bar.evaluate((track) => {
+      const drawn = [...track.children].reduce((sum, { clientWidth }) => sum + clientWidth, 0);
+      return drawn / track.clientWidth;
+    }));
+    return Promise.all(shares);
+  };
+  await reads(async () => (await widths("slow")).map(Math.round), [1]);
+  const quick = await widths("quick");
+  assert.equal(quick.length, 10);
+  assert.ok(quick.some((share) => share < 0.5) && quick.every((share) => share <= 1), String(quick));
+  for (const text of await callRows(page).locator(".took").allInnerTexts()) assert.match(text, /^[\d.]+ m?s$/);
+});
+
 test("a call can be cancelled", async (test) => {
   const server = await Server.start(test);
   await connect(server, "laptop", { wait: held().tool });
