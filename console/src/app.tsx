@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 
+import { isKeyChanging } from "./api";
 import { Charts } from "./charts/charts";
 import { Announcer, announce } from "./components/announcer";
 import { Button } from "./components/button";
@@ -63,6 +64,9 @@ function Header() {
         ))}
       </nav>
       <ConnectionState />
+      <Button kind="quiet" onClick={() => (isKeyChanging.value = true)} title="Change the key">
+        Key
+      </Button>
       <Button kind="quiet" class="theme" onClick={() => (theme.value = nextTheme)} title={`Change to ${nextTheme}`}>
         <span class="hidden">Theme: </span>
         {theme.value}

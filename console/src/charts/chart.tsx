@@ -1,9 +1,12 @@
 // A chart of some series over the same points: lines, or bars on top of each other. Colours come from the style.
 
-import { useId } from "preact/hooks";
+import type { JSX } from "preact";
+import { useId, useState } from "preact/hooks";
 
 export interface Series {
   name: string;
+  /** What is said of all of it, beside its name. */
+  total?: number;
   /** The class that colours it. */
   look: string;
   values: (number | undefined)[];
@@ -26,7 +29,9 @@ const INNER = { width: WIDTH - MARGIN.left - MARGIN.right, height: HEIGHT - MARG
 
 export function Chart({ title, kind, series, points, format, summary }: ChartProps) {
   const id = useId();
-  const top = roundUp(kind === "bars" ? highestStack(series, points.length) : highest(series));
+  const [pointed, setPointed] = useState<number>();
+  // Bars are counts: half of the top is a whole number, too.
+  const top = roundUp(kind === "bars" ? Math.max(2, highestStack(series, points.length)) : highest(series));
   const y = (value: number) => MARGIN.top + INNER.height * (1 - value / top);
   return (
     <section class="card chart" aria-labelledby={id}>
@@ -34,11 +39,19 @@ export function Chart({ title, kind, series, points, format, summary }: ChartPro
         <h2 id={id}>{title}</h2>
         <span class="note">{summary}</span>
       </header>
-      <div class="plot">
+      <div
+        class="plot"
+        onPointerDown={(event) => setPointed(pointAt(event, points.length))}
+        onPointerMove={(event) => setPointed(pointAt(event, points.length))}
+        onPointerLeave={() => setPointed(undefined)}
+      >
         <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           {[0, 0.5, 1].map((share) => (
             <line key={share} class="grid" x1={MARGIN.left} x2={WIDTH - MARGIN.right} y1={y(top * share)} y2={y(top * share)} />
           ))}
+          {pointed !== undefined && (
+            <line class="pointed" x1={middle(pointed, points.length)} x2={middle(pointed, points.length)} y1={y(top)} y2={y(0)} />
+          )}
           {kind === "bars" ? <Bars series={series} count={points.length} y={y} /> : <Lines series={series} y={y} />}
         </svg>
         <span class="axis" aria-hidden="true">
@@ -47,15 +60,16 @@ export function Chart({ title, kind, series, points, format, summary }: ChartPro
         <span class="axis half" aria-hidden="true">
           {format(top / 2)}
         </span>
+        {pointed !== undefined && <Tip series={series} points={points} pointed={pointed} format={format} />}
       </div>
       <div class="axis-time note" aria-hidden="true">
         <span>{points[0]}</span>
         <span>now</span>
       </div>
       <ul class="legend">
-        {series.map(({ name, look }) => (
+        {series.map(({ name, total, look }) => (
           <li key={name}>
-            <span class={`swatch ${look}`} aria-hidden="true" /> {name}
+            <span class={`swatch ${look}`} aria-hidden="true" /> {name} {total !== undefined && format(total)}
           </li>
         ))}
       </ul>
@@ -69,16 +83,48 @@ export function Chart({ title, kind, series, points, format, summary }: ChartPro
   );
 }
 
-/** Points beside each other are connected; one that stands alone is a dot. */
+/** What is drawn at one point. The table says the same to those who do not point. */
+function Tip({ series, points, pointed, format }: Pick<ChartProps, "series" | "points" | "format"> & { pointed: number }) {
+  const said = series.filter(({ values }) => (values[pointed] ?? 0) > 0);
+  // Beside the point, on the side where there is more room.
+  const place = middle(pointed, points.length) / WIDTH;
+  const style = place < 0.5 ? { left: `calc(${place * 100}% + 8px)` } : { right: `calc(${(1 - place) * 100}% + 8px)` };
+  return (
+    <div class="tip" style={style} aria-hidden="true">
+      <strong>{points[pointed]}</strong>
+      {said.length === 0 && <span class="note">nothing</span>}
+      {said.map(({ name, look, values }) => (
+        <span key={name}>
+          <span class={`swatch ${look}`} /> {name} {format(values[pointed] ?? 0)}
+        </span>
+      ))}
+    </div>
+  );
+}
+
+function pointAt({ clientX, currentTarget }: JSX.TargetedPointerEvent<HTMLElement>, count: number): number {
+  const { left, width } = currentTarget.getBoundingClientRect();
+  return Math.max(0, Math.min(count - 1, Math.floor(((clientX - left) / width) * count)));
+}
+
+/** Where the middle of a point is, from the left. */
+function middle(index: number, count: number): number {
+  return MARGIN.left + (INNER.width * (index + 0.5)) / count;
+}
+
+/** Points beside each other are connected. */
 function Lines({ series, y }: { series: Series[]; y: (value: number) => number }) {
   return series.map(({ name, look, values }) => {
-    const x = (index: number) => MARGIN.left + (INNER.width * (index + 0.5)) / values.length;
-    const draw = (value: number | undefined, index: number) => {
-      if (value === undefined) return "";
-      const at = `${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
-      return values[index - 1] === undefined ? `M${at}h0` : `L${at}`;
-    };
-    return <path key={name} class={`line ${look}`} d={values.map(draw).join("")} />;
+    const places = values.map((value, index) => value !== undefined && `${middle(index, values.length).toFixed(1)} ${y(value).toFixed(1)}`);
+    const line = places.map((place, index) => place && `${places[index - 1] ? "L" : "M"}${place}`);
+    // A line without a length is drawn as a round dot, whatever the shape of the chart.
+    const dots = places.map((place) => place && `M${place}h0`);
+    return (
+      <g key={name} class={look}>
+        <path class="line" d={line.filter(Boolean).join("")} />
+        <path class="dots" d={dots.filter(Boolean).join("")} />
+      </g>
+    );
   });
 }
 
@@ -136,9 +182,9 @@ function highestStack(series: Series[], count: number): number {
   return Math.max(0, ...Array.from({ length: count }, (_, index) => stack(index)));
 }
 
-/** The next number that is easily halved and read. */
+/** The next number of one digit, as its half is. */
 function roundUp(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 3, 4, 6, 8, 10].find((step) => step * power >= value) ?? 10) * power;
+  return ([1, 2, 4, 6, 8, 10].find((step) => step * power >= value) ?? 10) * power;
 }

@@ -3,8 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import { Empty } from "../components/card";
 import { FirstCall } from "../live/first-call";
 import { duration, OUTCOMES, timeOfDay } from "../live/words";
-import { MOST_CALLS, type OutcomeStatus } from "../world/calls";
-import { calls } from "../world/world";
+import type { OutcomeStatus } from "../world/calls";
+import { calls, reader } from "../world/world";
 import { Chart, type Series } from "./chart";
 import { type Latency, measure, type Measures, PHASES, type Phase } from "./measure";
 
@@ -18,15 +18,24 @@ const TITLES: Record<Phase, string> = {
   execute: "Time to execute",
 };
 
+/** What is said where no call was in a phase. */
+const NONE: Record<Phase, string> = {
+  approval: "no call needed approval",
+  queue: "no call was queued",
+  execute: "no call was executed",
+};
+
 /** What happened in the last minutes. */
 export function Charts() {
   const [minutes, setMinutes] = useState(5);
   const now = useNow();
-  const rows = calls.ordered();
-  const span = minutes * 60_000;
-  const measures = measure(rows, now, span);
-  const oldest = rows[0];
-  const isCut = rows.length >= MOST_CALLS && oldest !== undefined && oldest.created > now - span;
+  const measures = measure(calls.ordered(), now, minutes * 60_000);
+  const begin = measures.starts[0] ?? now;
+  const isCut = reader.isMissing(begin) || calls.forgotAfter(begin);
+  // A page that was opened late shows the same as one that was open all the time.
+  useEffect(() => {
+    if (reader.isMissing(begin) && reader.hasOlder) void reader.readOlder();
+  });
   return (
     <div class="page">
       <div class="page-head">
@@ -40,9 +49,9 @@ export function Charts() {
             </label>
           ))}
         </fieldset>
-        {isCut && <span class="note">Only the newest {MOST_CALLS.toLocaleString("en")} calls are counted.</span>}
+        {isCut && <span class="note">Only the latest {calls.size.toLocaleString("en")} calls are counted.</span>}
       </div>
-      {measures.count === 0 ? <Nothing minutes={minutes} /> : <All measures={measures} />}
+      {sum(measures.made) + sum(Object.values(measures.outcomes).flat()) === 0 ? <Nothing minutes={minutes} /> : <All measures={measures} />}
     </div>
   );
 }
@@ -50,25 +59,25 @@ export function Charts() {
 function All({ measures }: { measures: Measures }) {
   const points = measures.starts.map(timeOfDay);
   const outcomes = (Object.entries(measures.outcomes) as [OutcomeStatus, number[]][]).sort(([one], [other]) => rank(one) - rank(other));
-  const series = outcomes.map(([status, values]): Series => ({ name: `${OUTCOMES[status]} ${sum(values).toLocaleString("en")}`, look: status, values }));
+  const series = outcomes.map(([status, values]): Series => ({ name: OUTCOMES[status], total: sum(values), look: status, values }));
   const ended = sum(outcomes.flatMap(([, values]) => values));
   const succeeded = sum(measures.outcomes.success ?? []);
   return (
     <div class="charts">
       <Chart
-        title="Calls per second"
+        title="Calls made"
         kind="bars"
-        series={[{ name: "Calls per second", look: "rate", values: measures.perSecond }]}
+        series={[{ name: "Calls", look: "made", values: measures.made }]}
         points={points}
-        format={rate}
-        summary={`${measures.count.toLocaleString("en")} calls`}
+        format={count}
+        summary={`${count(sum(measures.made))} calls · one bar is ${duration(measures.step)}`}
       />
       <Chart
         title="Outcomes"
         kind="bars"
         series={series}
         points={points}
-        format={(value) => value.toLocaleString("en")}
+        format={count}
         summary={ended > 0 ? `${((succeeded / ended) * 100).toFixed(succeeded === ended ? 0 : 1)} % succeeded` : "no call has ended"}
       />
       {PHASES.map((phase) => (
@@ -96,7 +105,7 @@ function Nothing({ minutes }: { minutes: number }) {
         <h2>No calls in the last {minutes === 1 ? "minute" : `${minutes} minutes`}</h2>
       </header>
       <Empty>
-        <p>Calls per second, how long calls take in each phase (approval, queue, execute), and how they end are drawn here.</p>
+        <p>How many calls are made, how long they take in each phase (approval, queue, execute), and how they end are drawn here.</p>
         <FirstCall />
       </Empty>
     </section>
@@ -118,12 +127,12 @@ function rank(status: OutcomeStatus): number {
 }
 
 function said({ total }: Latency, phase: Phase): string {
-  if (total.p50 === undefined || total.p95 === undefined) return phase === "approval" ? "no call was asked for" : "no call has ended";
+  if (total.p50 === undefined || total.p95 === undefined) return NONE[phase];
   return `p50 ${duration(total.p50)} · p95 ${duration(total.p95)}`;
 }
 
-function rate(value: number): string {
-  return `${value >= 10 ? Math.round(value).toLocaleString("en") : Number(value.toFixed(2))} /s`;
+function count(value: number): string {
+  return value.toLocaleString("en");
 }
 
 function sum(values: number[]): number {

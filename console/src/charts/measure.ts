@@ -1,6 +1,6 @@
-// What the charts show, from the calls that the page knows.
+// What the charts show, by the times that the server gives of calls: when each was made, and when it ended.
 
-import type { CallRow, OutcomeStatus } from "../world/calls";
+import { type CallRow, type OutcomeStatus, tookOf } from "../world/calls";
 
 /** How many points a chart has, whatever time it spans. */
 export const POINTS = 60;
@@ -17,37 +17,44 @@ export interface Latency {
 }
 
 export interface Measures {
-  /** How many calls there were. */
-  count: number;
   /** When each point begins, in ms since 1970. */
   starts: number[];
-  perSecond: number[];
+  /** How long a point is, in ms. */
+  step: number;
+  /** How many calls were made. */
+  made: number[];
+  /** How long the calls that ended then were in each phase. */
   latency: Record<Phase, Latency>;
-  /** How many calls made then ended in each way. */
+  /** How many calls ended in each way. */
   outcomes: Partial<Record<OutcomeStatus, number[]>>;
 }
 
-/** Measures the calls that were made in the time before `now`; `rows` are the oldest first. */
+/** Measures what happened in the time before `now`. */
 export function measure(rows: readonly CallRow[], now: number, span: number): Measures {
   const step = span / POINTS;
   // Steps begin at the same times whenever they are drawn, so that nothing flickers.
   const begin = Math.ceil(now / step) * step - span;
-  const buckets = Array.from({ length: POINTS }, (): CallRow[] => []);
-  let count = 0;
-  for (let index = rows.length - 1; index >= 0; index -= 1) {
-    const row = rows[index];
-    if (!row || row.created < begin) break;
-    // A clock here that is behind that of the server: the newest point has them.
-    buckets[Math.min(POINTS - 1, Math.floor((row.created - begin) / step))]?.push(row);
-    count += 1;
+  // The newest point has what is later: the clock here may be behind that of the server.
+  const pointOf = (time: number) => Math.min(POINTS - 1, Math.floor((time - begin) / step));
+  const made = new Array<number>(POINTS).fill(0);
+  const ended = Array.from({ length: POINTS }, (): CallRow[] => []);
+  for (const row of rows) {
+    const point = pointOf(row.created);
+    if (made[point] !== undefined) made[point] += 1;
+    if (row.outcome !== undefined) ended[pointOf(endOf(row))]?.push(row);
   }
   return {
-    count,
-    starts: buckets.map((_, index) => begin + index * step),
-    perSecond: buckets.map((bucket) => bucket.length / (step / 1000)),
-    latency: { approval: latencyOf(buckets, "approval"), queue: latencyOf(buckets, "queue"), execute: latencyOf(buckets, "execute") },
-    outcomes: outcomesOf(buckets),
+    starts: made.map((_, index) => begin + index * step),
+    step,
+    made,
+    latency: { approval: latencyOf(ended, "approval"), queue: latencyOf(ended, "queue"), execute: latencyOf(ended, "execute") },
+    outcomes: outcomesOf(ended),
   };
+}
+
+/** When a call ended. Where nobody knows how long it took, all that is known is when it was made. */
+function endOf({ created, times }: CallRow): number {
+  return created + ((times && tookOf(times)) ?? 0);
 }
 
 function latencyOf(buckets: CallRow[][], phase: Phase): Latency {
@@ -61,9 +68,9 @@ function latencyOf(buckets: CallRow[][], phase: Phase): Latency {
   };
 }
 
-/** How long a call was in a phase. Most calls need no approval: they would hide how long the others wait for theirs. */
-function timesIn({ state, times }: CallRow, phase: Phase): number[] {
-  return state !== "done" || !times || (phase === "approval" && times.approval === 0) ? [] : [times[phase]];
+/** How long a call was in a phase. One that was never in it, as most need no approval, would count as a very fast one. */
+function timesIn({ times }: CallRow, phase: Phase): number[] {
+  return times && times[phase] > 0 ? [times[phase]] : [];
 }
 
 /** The smallest value that so large a share of them does not exceed. */

@@ -6,7 +6,7 @@ import { Button } from "./button";
 interface DialogProps {
   title: string;
   /** Without it the dialog cannot be closed. */
-  onClose?: () => void;
+  onClose?: (() => void) | undefined;
   children: ComponentChildren;
 }
 

@@ -4,15 +4,15 @@ import { useEffect, useState } from "preact/hooks";
 
 import { messageOf, request } from "../api";
 import { announce } from "../components/announcer";
-import { Badge } from "../components/badge";
 import { Button } from "../components/button";
 import { Dialog } from "../components/dialog";
 import { Json } from "../components/text";
 import { readCall } from "../world/reader";
 import { calls, callsBeat } from "../world/world";
+import { CallBadge } from "./call-badge";
 import { OutcomeView } from "./outcome";
 import { Timeline } from "./timeline";
-import { shortName, standing, timeOfDay } from "./words";
+import { shortName, timeOfDay } from "./words";
 
 /** All about one call, kept up while it is open. */
 export function CallDetail({ requestID, onClose }: { requestID: string; onClose: () => void }) {
@@ -20,7 +20,8 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
   const [trouble, setTrouble] = useState<string>();
   void callsBeat.value;
   const row = calls.get(requestID);
-  // Read again whenever it has moved.
+  // Read again whenever it has moved, and for its times as long as it is under way.
+  const second = useSeconds(row !== undefined && row.state !== "done");
   const standsAt = `${row?.state} ${row?.attempt} ${row?.outcome}`;
   useEffect(() => {
     let isWanted = true;
@@ -29,7 +30,7 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
       (error: unknown) => isWanted && setTrouble(messageOf(error)),
     );
     return () => void (isWanted = false);
-  }, [requestID, standsAt]);
+  }, [requestID, standsAt, second]);
   const title = row ? shortName(row.tool, row.clientID) : requestID;
   return (
     <Dialog title={title} onClose={onClose}>
@@ -41,7 +42,7 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
         )}
         {row && (
           <div class="form-actions" aria-live="polite">
-            <Badge tone={standing(row).tone}>{standing(row).word}</Badge>
+            <CallBadge state={row.state} outcome={row.outcome} error={row.error} />
             {row.state !== "done" && <CancelButton requestID={requestID} />}
           </div>
         )}
@@ -49,6 +50,17 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
       </div>
     </Dialog>
   );
+}
+
+/** How many seconds have passed, as long as they are counted. */
+function useSeconds(isCounting: boolean): number {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    if (!isCounting) return;
+    const interval = setInterval(() => setSeconds((before) => before + 1), 1000);
+    return () => clearInterval(interval);
+  }, [isCounting]);
+  return seconds;
 }
 
 function Facts({ call }: { call: Call }) {
@@ -66,7 +78,7 @@ function Facts({ call }: { call: Call }) {
   ];
   return (
     <>
-      <Timeline times={call.times} />
+      <Timeline call={call} />
       <h3>Input</h3>
       <Json value={call.input ?? {}} label="Input" />
       {call.outcome && <OutcomeView outcome={call.outcome} />}

@@ -1,12 +1,12 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { Badge } from "../components/badge";
-import type { CallRow } from "../world/calls";
+import { type CallRow, tookOf } from "../world/calls";
+import { CallBadge } from "./call-badge";
 import { SmallTimeline } from "./timeline";
 import { scrolledTo, visible } from "./window";
-import { shortName, standing, timeOfDay } from "./words";
+import { duration, shortName, timeOfDay } from "./words";
 
-const COLUMNS = ["Time", "Tool", "Client", "Session", "State", "Attempt", "Duration"];
+const COLUMNS = ["Time", "Tool", "Client", "Session", "State", "Attempt"];
 /** In px; the style has the same. */
 const HEAD_HEIGHT = 34;
 const ROW_HEIGHT = 40;
@@ -42,6 +42,7 @@ export function CallList({ rows, onOpen }: CallListProps) {
   useAnchor(box, rows, rowHeight, measure);
 
   const { first, end } = visible(rows.length, scroll.top, scroll.height, rowHeight);
+  const scale = longest(rows);
   const activeIndex = rows.findIndex(({ requestID }) => requestID === active);
   const moveTo = (index: number) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, index))];
@@ -85,6 +86,9 @@ export function CallList({ rows, onOpen }: CallListProps) {
             {name}
           </span>
         ))}
+        <span role="columnheader" title={`A bar over all of its width is ${duration(scale)}`}>
+          Duration
+        </span>
       </div>
       <div class="calls-all" role="presentation" style={{ height: `${rows.length * rowHeight}px` }}>
         {rows.slice(first, end).map((row, offset) => (
@@ -93,6 +97,7 @@ export function CallList({ rows, onOpen }: CallListProps) {
             row={row}
             index={first + offset}
             top={(first + offset) * rowHeight}
+            scale={scale}
             isActive={row.requestID === active}
             onOpen={() => {
               setActive(row.requestID);
@@ -109,12 +114,13 @@ interface RowProps {
   row: CallRow;
   index: number;
   top: number;
+  /** The time of a bar over all of its width. */
+  scale: number;
   isActive: boolean;
   onOpen: () => void;
 }
 
-function Row({ row, index, top, isActive, onOpen }: RowProps) {
-  const { tone, word } = standing(row);
+function Row({ row, index, top, scale, isActive, onOpen }: RowProps) {
   return (
     <div
       id={`call-${row.number}`}
@@ -139,16 +145,21 @@ function Row({ row, index, top, isActive, onOpen }: RowProps) {
         {row.sessionID || "–"}
       </span>
       <span role="gridcell" class="state" title={row.error}>
-        <Badge tone={tone}>{word}</Badge>
+        <CallBadge state={row.state} outcome={row.outcome} error={row.error} />
       </span>
       <span role="gridcell" class="attempt">
         {row.attempt}
       </span>
       <span role="gridcell" class="took">
-        {row.times && row.state === "done" ? <SmallTimeline times={row.times} /> : "…"}
+        {row.times && row.state === "done" ? <SmallTimeline times={row.times} scale={scale} /> : "…"}
       </span>
     </div>
   );
+}
+
+/** How long the slowest of the calls took. */
+function longest(rows: CallRow[]): number {
+  return rows.reduce((most, { times, state }) => Math.max(most, (times && state === "done" && tookOf(times)) || 0), 0);
 }
 
 function useRowHeight(): number {

@@ -15,7 +15,8 @@ export function CallsCard() {
   void callsBeat.value;
   const rows = shown(calls.ordered());
   const count = (number: number) => number.toLocaleString("en");
-  const note = isFiltered() ? `${count(rows.length)} of ${count(calls.size)}` : count(calls.size);
+  const known = reader.older.value === undefined ? count(calls.size) : `the latest ${count(calls.size)}`;
+  const note = isFiltered() ? `${count(rows.length)} of ${known}` : known;
   return (
     <Card title="Calls" note={calls.size >= MOST_CALLS ? `${note}; only the newest ${count(MOST_CALLS)} are kept here` : note}>
       <Filter />
@@ -33,8 +34,24 @@ export function CallsCard() {
       ) : (
         <CallList rows={rows} onOpen={setOpened} />
       )}
+      {reader.hasOlder && <Older count={count(calls.size)} />}
       {opened !== undefined && <CallDetail key={opened} requestID={opened} onClose={() => setOpened(undefined)} />}
     </Card>
+  );
+}
+
+/** Says that there are more calls than those that were read. */
+function Older({ count }: { count: string }) {
+  const isBusy = reader.isReadingOlder.value;
+  return (
+    <div class="older">
+      <p class="note">
+        The server has older calls. {isFiltered() ? `Only the latest ${count} are searched.` : `The latest ${count} are shown.`}
+      </p>
+      <Button disabled={isBusy} onClick={() => void reader.readOlder()}>
+        {isBusy ? "Reading older calls" : "Show older calls"}
+      </Button>
+    </div>
   );
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Badge } from "../components/badge";
 import { Button } from "../components/button";
 import { Card, Empty } from "../components/card";
-import { type Client, clients, clientsTrouble, toolsOf, watchClients, watchTools } from "../world/clients";
+import { areClientsCurrent, type Client, clients, clientsTrouble, toolsOf, watchClients, watchTools } from "../world/clients";
 import { TryTool } from "./try-tool";
 import { shortName, timeOfDay } from "./words";
 
@@ -13,26 +13,44 @@ const SHOWN = 100;
 
 export function ClientsCard() {
   useEffect(watchClients, []);
+  const [text, setText] = useState("");
   const all = clients.value;
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = all.filter(({ id }) => words.every((word) => id.toLowerCase().includes(word)));
   return (
-    <Card title="Clients" note={String(all.length)}>
+    <Card title="Clients" note={words.length > 0 ? `${found.length} of ${all.length}` : String(all.length)}>
       {clientsTrouble.value !== undefined && (
         <p class="alert" role="alert">
           Clients cannot be read: {clientsTrouble.value}
         </p>
       )}
-      {all.length === 0 ? (
+      {all.length > 0 && (
+        <div class="find">
+          <input
+            type="search"
+            aria-label="Search clients"
+            placeholder="Search clients"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </div>
+      )}
+      {found.length === 0 ? (
         <Empty>
-          <p>No client is known. One is shown here as soon as it registers tools or connects.</p>
+          <p>
+            {all.length === 0
+              ? "No client is known. One is shown here as soon as it registers tools or connects."
+              : "No client has a name like that."}
+          </p>
         </Empty>
       ) : (
         <ul class="clients">
-          {all.slice(0, SHOWN).map((client) => (
+          {found.slice(0, SHOWN).map((client) => (
             <ClientItem key={client.id} client={client} />
           ))}
         </ul>
       )}
-      {all.length > SHOWN && <p class="more note">and {all.length - SHOWN} more</p>}
+      {found.length > SHOWN && <p class="more note">and {found.length - SHOWN} more: search to find them</p>}
     </Card>
   );
 }
@@ -45,8 +63,9 @@ function ClientItem({ client }: { client: Client }) {
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <span class="client-name">{client.id}</span>
-          {client.connections > 0 ? <Badge tone="good">Connected</Badge> : <Badge tone="calm">Away</Badge>}
+          <Presence client={client} />
           <span class="client-facts note">
+            {!areClientsCurrent.value && "Last known: "}
             {count(client.connections, "connection")} · {count(client.tools, "tool")} · {count(client.calls, "call")} under way ·
             since {timeOfDay(Date.parse(client.since))}
           </span>
@@ -55,6 +74,11 @@ function ClientItem({ client }: { client: Client }) {
       </details>
     </li>
   );
+}
+
+function Presence({ client }: { client: Client }) {
+  if (!areClientsCurrent.value) return <Badge tone="calm">Unknown</Badge>;
+  return client.connections > 0 ? <Badge tone="good">Connected</Badge> : <Badge tone="calm">Away</Badge>;
 }
 
 function Tools({ clientID }: { clientID: string }) {

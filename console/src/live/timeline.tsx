@@ -1,5 +1,6 @@
 import type { Call } from "@handback/client";
 
+import { tookOf } from "../world/calls";
 import { duration } from "./words";
 
 const PHASES = [
@@ -9,13 +10,16 @@ const PHASES = [
 ] as const;
 
 /** How long a call was in each phase, one after the other. */
-export function Timeline({ times }: { times: Call["times"] }) {
-  const total = times.approval + times.queue + times.execute;
-  const share = (time: number) => (total > 0 ? (time / total) * 100 : 0);
+export function Timeline({ call: { times, state } }: { call: Call }) {
+  const total = tookOf(times);
+  if (total === undefined) return <p class="note">How long the call took is not known.</p>;
+  const share = (time: number) => (time / total) * 100;
   let before = 0;
   return (
     <table class="timeline">
-      <caption>{duration(total)} in all</caption>
+      <caption>
+        {duration(total)} {state === "done" ? "in all" : "so far"}
+      </caption>
       <thead class="hidden">
         <tr>
           <th scope="col">Phase</th>
@@ -44,15 +48,16 @@ export function Timeline({ times }: { times: Call["times"] }) {
   );
 }
 
-/** The same in one small bar. */
-export function SmallTimeline({ times }: { times: Call["times"] }) {
-  const total = times.approval + times.queue + times.execute;
+/** The same in one small bar. `scale` is the time of a bar that fills its track, the same for all rows of a list. */
+export function SmallTimeline({ times, scale }: { times: Call["times"]; scale: number }) {
+  const total = tookOf(times);
+  if (total === undefined) return <span title="How long the call took is not known">–</span>;
   const title = PHASES.map(({ phase, name }) => `${name} ${duration(times[phase])}`).join(", ");
   return (
     <span class="small-timeline" title={title}>
       <span class="small-track" aria-hidden="true">
-        {PHASES.map(({ phase }) => (
-          <span key={phase} class={`bar ${phase}`} style={{ flexGrow: total > 0 ? times[phase] / total : 0 }} />
+        {PHASES.filter(({ phase }) => times[phase] > 0).map(({ phase }) => (
+          <span key={phase} class={`bar ${phase}`} style={{ width: `${(times[phase] / scale) * 100}%` }} />
         ))}
       </span>
       <span>{duration(total)}</span>

@@ -6,15 +6,17 @@ import { announce } from "../components/announcer";
 import { Badge } from "../components/badge";
 import { Button } from "../components/button";
 import { Dialog } from "../components/dialog";
+import { tookOf } from "../world/calls";
 import { OutcomeView } from "./outcome";
 import { type Draft, emptyDraft, fieldOf, inputOf } from "./schema";
 import { Editor } from "./schema-form";
-import { OUTCOMES, shortName } from "./words";
+import { duration, OUTCOMES, shortName } from "./words";
 
 /** How long one request waits for the call to end, in ms; then it is asked again. */
 const WAIT = 20_000;
 
-type Progress = { at: "idle" } | { at: "busy" } | { at: "refused"; reason: string } | { at: "done"; outcome: Outcome };
+type Progress = { at: "idle" } | { at: "busy" } | { at: "refused"; reason: string } | { at: "done"; call: Ended };
+type Ended = { outcome: Outcome; times: Call["times"] };
 
 /** Calls a tool with what is typed into a form, as the application would. */
 export function TryTool({ tool, clientID, onClose }: { tool: Tool; clientID: string; onClose: () => void }) {
@@ -32,8 +34,8 @@ export function TryTool({ tool, clientID, onClose }: { tool: Tool; clientID: str
     try {
       const body = { toolID: tool.id, input: inputOf(field, draft), wait: false };
       const { requestID } = await request<{ requestID: string }>("POST", ["client-tools", "execute"], { body });
-      const outcome = await outcomeOf(requestID, () => isShown.current);
-      return outcome ? { at: "done", outcome } : { at: "idle" };
+      const call = await endOf(requestID, () => isShown.current);
+      return call ? { at: "done", call } : { at: "idle" };
     } catch (error) {
       return { at: "refused", reason: messageOf(error) };
     }
@@ -43,7 +45,7 @@ export function TryTool({ tool, clientID, onClose }: { tool: Tool; clientID: str
     setProgress({ at: "busy" });
     const after = await run();
     setProgress(after);
-    if (after.at === "done") announce(`The call ended: ${OUTCOMES[after.outcome.status]}`);
+    if (after.at === "done") announce(`The call ended: ${OUTCOMES[after.call.outcome.status]}`);
   };
   return (
     <Dialog title={`Try ${shortName(tool.id, clientID)}`} onClose={onClose}>
@@ -61,24 +63,32 @@ export function TryTool({ tool, clientID, onClose }: { tool: Tool; clientID: str
           </Button>
           <span class="note">Runs on {clientID}, without an approval.</span>
         </div>
-        {progress.at === "done" && (
-          <section class="result" aria-label="Result">
-            <Badge tone={progress.outcome.status === "success" ? "good" : "bad"}>{OUTCOMES[progress.outcome.status]}</Badge>
-            <OutcomeView outcome={progress.outcome} />
-          </section>
-        )}
+        {progress.at === "done" && <Result call={progress.call} />}
       </form>
     </Dialog>
   );
 }
 
+function Result({ call: { outcome, times } }: { call: Ended }) {
+  const took = tookOf(times);
+  return (
+    <section class="result" aria-label="Result">
+      <div class="form-actions">
+        <Badge tone={outcome.status === "success" ? "good" : "bad"}>{OUTCOMES[outcome.status]}</Badge>
+        {took !== undefined && <span class="note">after {duration(took)}</span>}
+      </div>
+      <OutcomeView outcome={outcome} />
+    </section>
+  );
+}
+
 /** Waits for the end of a call, through lost connections, as long as somebody looks. */
-async function outcomeOf(requestID: string, isWanted: () => boolean): Promise<Outcome | undefined> {
+async function endOf(requestID: string, isWanted: () => boolean): Promise<Ended | undefined> {
   while (isWanted()) {
     const path = ["client-tools", "calls", requestID];
     try {
-      const { outcome } = await request<Call>("GET", path, { query: { wait: String(WAIT) }, timeout: 2 * WAIT });
-      if (outcome) return outcome;
+      const { outcome, times } = await request<Call>("GET", path, { query: { wait: String(WAIT) }, timeout: 2 * WAIT });
+      if (outcome) return { outcome, times };
     } catch (error) {
       if (!(error instanceof HandbackError) || !error.transient) throw error;
       await new Promise((resolve) => setTimeout(resolve, error.retryAfter ?? 1000));

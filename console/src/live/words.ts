@@ -21,8 +21,10 @@ export const OUTCOMES: Record<OutcomeStatus, string> = {
   disconnected: "Disconnected",
 };
 
+export type Standing = Pick<CallRow, "state" | "outcome" | "error">;
+
 /** Where a call stands, or how it ended. */
-export function standing({ state, outcome, error }: CallRow): { tone: Tone; word: string } {
+export function standing({ state, outcome, error }: Standing): { tone: Tone; word: string } {
   if (state === "awaiting_approval") return { tone: "wait", word: STATES[state] };
   if (state === "queued") return { tone: "calm", word: STATES[state] };
   if (state === "offered") return { tone: "busy", word: STATES[state] };

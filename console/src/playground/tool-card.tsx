@@ -3,6 +3,7 @@ import type { Permission, ToolPart } from "@handback/client";
 import { Badge } from "../components/badge";
 import { Button } from "../components/button";
 import { isWebAddress, Json, Text, writeOut } from "../components/text";
+import { duration } from "../live/words";
 import { asks } from "../world/asks";
 import { AskForm } from "./ask";
 import { Canvas } from "./canvas";
@@ -39,6 +40,7 @@ export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
         <strong>{title}</strong>
         {title !== name && <code class="note">{name}</code>}
         <Badge tone={tone}>{word}</Badge>
+        {isOver && <Took part={part} />}
       </header>
       <fieldset class="tool-body" role="presentation" disabled={conversation.isGone.value}>
         <Body part={part} name={name} title={title} ask={isOver ? undefined : ask} shapes={shapes} />
@@ -46,6 +48,12 @@ export function ToolCard({ part, conversation, shapes }: ToolCardProps) {
       {isOver && <Details part={part} title={title} />}
     </article>
   );
+}
+
+/** How long it took, if that is known. */
+function Took({ part }: { part: ToolPart }) {
+  const { start, end } = part.state.time ?? {};
+  return start != null && end != null && end > start ? <span class="note">{duration(end - start)}</span> : null;
 }
 
 interface BodyProps {

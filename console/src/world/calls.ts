@@ -35,6 +35,11 @@ export interface CallRow {
   readonly text: string;
 }
 
+/** How long a call took, in ms. Nobody knows of one that the server's restart ended: all of its times are 0. */
+export function tookOf({ approval, queue, execute }: Call["times"]): number | undefined {
+  return approval + queue + execute || undefined;
+}
+
 type Ids = Pick<CallRow, "requestID" | "sessionID" | "messageID" | "callID" | "tool" | "clientID">;
 type Reference = Omit<Ids, "requestID">;
 
@@ -46,6 +51,8 @@ export class Calls {
   #ordered: CallRow[] = [];
   #isSorted = true;
   #arrived = 0;
+  /** When the newest was made of those that were forgotten, in ms since 1970. */
+  #forgotten = Number.NEGATIVE_INFINITY;
 
   get size(): number {
     return this.#rows.size;
@@ -59,6 +66,11 @@ export class Calls {
   ordered(): readonly CallRow[] {
     this.#settle();
     return this.#ordered;
+  }
+
+  /** Whether calls were forgotten that were made after this time, in ms since 1970. */
+  forgotAfter(time: number): boolean {
+    return this.#forgotten > time;
   }
 
   /** Those that are not done. */
@@ -160,6 +172,7 @@ export class Calls {
     for (const row of this.#ordered.splice(0, excess)) {
       this.#move(row, "done");
       this.#rows.delete(row.requestID);
+      this.#forgotten = row.created;
     }
   }
 }

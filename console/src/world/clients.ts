@@ -1,9 +1,10 @@
 // Who is connected, and with which tools.
 
 import { type HandbackEvent, HandbackError, type Tool } from "@handback/client";
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 
 import { messageOf, request } from "../api";
+import { type Connection, connection } from "../events";
 
 export interface Client {
   id: string;
@@ -18,7 +19,12 @@ const GATHER = 300;
 /** No event tells of connections that come and go: they are read so often while somebody looks, in ms. */
 const LOOK = 3000;
 
+/** In natural order: client2 is before client10. */
 export const clients = signal<readonly Client[]>([]);
+/** The connection in which they were last read; none if that failed. */
+const readIn = signal<Connection | undefined>(undefined);
+/** Whether what is known of them is so now: it may be old since the connection was lost. */
+export const areClientsCurrent = computed(() => connection.value.state === "open" && readIn.value === connection.value);
 export const clientsTrouble = signal<string | undefined>(undefined);
 /** The tools of the clients that somebody looks at. */
 export const toolsOf = signal<ReadonlyMap<string, readonly Tool[]>>(new Map());
@@ -58,14 +64,22 @@ export function hearOfClients(event: HandbackEvent): void {
   if (watched.has(event.properties.clientID)) void readTools(event.properties.clientID);
 }
 
+const { compare } = new Intl.Collator("en", { numeric: true });
+
 async function readClients(): Promise<void> {
+  const now = connection.value;
   try {
-    clients.value = await request<Client[]>("GET", ["client-tools", "clients"]);
+    const read = await request<Client[]>("GET", ["client-tools", "clients"]);
+    clients.value = read.sort((one, other) => compare(one.id, other.id));
+    readIn.value = now;
     clientsTrouble.value = undefined;
   } catch (error) {
+    readIn.value = undefined;
     note(error);
   } finally {
     due = undefined;
+    // Whoever wanted them meanwhile has waited for this reading, which may be of before.
+    if (connection.value !== now) wantClients();
   }
 }
 

@@ -6,4 +6,5 @@ import "./connection.js";
 import "./hostile.js";
 import "./keyboard.js";
 import "./charts.js";
+import "./older.js";
 import "./looks.js";

@@ -2,10 +2,13 @@
 
 import { createHash } from "node:crypto";
 
-import { assert, callRows, connect, go, miss, openConsole, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
+import { assert, callRows, connect, go, miss, openConsole, reads, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
 
 const KEY = "a-key-for-the-console";
-const CONFIG = `[auth]\nkeys = ["${createHash("sha256").update(KEY).digest("hex")}"]\n`;
+const CONFIG = `[auth]
+keys = ["${createHash("sha256").update(KEY).digest("hex")}"]
+tokenSecret = "${"0123456789abcdef".repeat(4)}"
+`;
 
 test("a lost connection is shown, and found again by itself", async (test) => {
   const server = await Server.start(test);
@@ -14,11 +17,17 @@ test("a lost connection is shown, and found again by itself", async (test) => {
   await connect(server, "laptop", { wait: { run: () => new Promise<string>(() => {}) } });
   await server.execute("client_laptop_wait", { wait: false });
   await see(callRows(page).filter({ hasText: "Running" }));
+  const presence = page.getByRole("region", { name: "Clients" }).locator(".badge");
+  await reads(() => presence.allInnerTexts(), ["Connected"]);
   await server.stop();
   await see(page.getByRole("alert").filter({ hasText: "The connection to the server is lost." }));
   await see(page.getByText("Reconnecting", { exact: true }));
+  // What was known of clients and calls before may not be so now.
+  await reads(() => presence.allInnerTexts(), ["Unknown"]);
+  await reads(() => callRows(page).locator(".badge").allInnerTexts(), ["Unknown"]);
   await server.restart();
   await see(page.getByText("Connected", { exact: true }));
+  await reads(() => presence.allInnerTexts(), ["Connected"]);
   await miss(page.getByRole("alert"));
   // The server was told to remember nothing: what became of the call cannot be known.
   await see(callRows(page).filter({ hasText: "Unknown" }));
@@ -60,4 +69,29 @@ test("the key is asked for, kept for the tab, and sent", async (test) => {
   await other.goto(server.url);
   await see(other.getByRole("heading", { name: "This server asks for a key" }));
   await until("no address has the key", () => !page.url().includes(KEY));
+});
+
+test("a client token is not a key, and the key can be changed", async (test) => {
+  const server = await Server.start(test, { config: CONFIG });
+  const headers = { authorization: `Bearer ${KEY}` };
+  const made = await fetch(`${server.url}/auth/client-token`, { method: "POST", headers, body: '{"clientID":"laptop"}' });
+  const { token } = (await made.json()) as { token: string };
+  const page = await openConsole(test, server, { expected: REFUSED });
+  await page.getByLabel("Application key").fill(token);
+  await page.keyboard.press("Enter");
+  await see(page.getByRole("alert").filter({ hasText: "This is a client token." }).filter({ hasText: "auth.keys" }));
+  await see(page.getByRole("heading", { name: "This server asks for a key" }));
+  await page.getByLabel("Application key").fill(KEY);
+  await page.keyboard.press("Enter");
+  await miss(page.getByRole("dialog"));
+  await see(page.getByText("Connected", { exact: true }));
+  await page.getByRole("button", { name: "Key", exact: true }).click();
+  await see(page.getByRole("heading", { name: "Change the key" }));
+  await page.getByLabel("Application key").fill("wrong");
+  await page.keyboard.press("Enter");
+  await see(page.getByText("The key was not accepted."));
+  // The old one goes on until another is good.
+  await page.getByRole("button", { name: "Close" }).click();
+  await miss(page.getByRole("dialog"));
+  await see(page.getByText("Connected", { exact: true }));
 });

@@ -1,6 +1,6 @@
 // Live follows what happens.
 
-import { assert, callRows, connect, miss, openConsole, reads, readsText, REFUSED, see, Server, test, until } from "./support.js";
+import { assert, callFilter, callRows, connect, miss, openConsole, reads, readsText, REFUSED, see, Server, test, until } from "./support.js";
 
 const CONFIG = `[agents.default.permission]\nclient_tools = "ask"\n`;
 
@@ -81,7 +81,7 @@ test("the filter looks at names, ids, states and outcomes", async (test) => {
     return (await callRows(page).getByRole("gridcell").allInnerTexts()).filter((_, index) => [1, 2].includes(index % 7));
   };
   await shown(3);
-  const text = page.getByRole("searchbox");
+  const text = callFilter(page);
   await text.fill("PHONE read");
   assert.deepEqual(await shown(1), ["read", "phone"]);
   await see(page.getByText("1 of 3"));
@@ -96,6 +96,51 @@ test("the filter looks at names, ids, states and outcomes", async (test) => {
   await page.getByLabel("Outcome").selectOption("Every outcome");
   await page.getByLabel("State").selectOption("Running");
   await see(page.getByText("No call fits the filter."));
+});
+
+test("clients are in natural order, and can be searched", async (test) => {
+  const server = await Server.start(test);
+  const tools = [{ id: "hello" }];
+  for (const clientID of ["client10", "client2", "phone", "client1"]) {
+    await fetch(`${server.url}/client-tools/register`, { method: "POST", body: JSON.stringify({ clientID, tools }) });
+  }
+  const page = await openConsole(test, server);
+  const card = page.getByRole("region", { name: "Clients" });
+  const names = () => card.locator(".client-name").allInnerTexts();
+  await reads(names, ["client1", "client2", "client10", "phone"]);
+  const text = card.getByRole("searchbox", { name: "Search clients" });
+  await text.fill("CLIENT 1");
+  await reads(names, ["client1", "client10"]);
+  await see(card.getByText("2 of 4"));
+  await text.fill("tablet");
+  await see(card.getByText("No client has a name like that."));
+  await text.fill("");
+  await reads(async () => (await names()).length, 4);
+});
+
+test("the bars of all calls have one scale", async (test) => {
+  const server = await Server.start(test);
+  const { tool, release } = held();
+  await connect(server, "laptop", { quick: { run: () => "ok" }, slow: tool });
+  const slow = server.execute("client_laptop_slow");
+  // It takes longer than each of these, however slow the machine is.
+  for (let index = 0; index < 10; index += 1) await server.execute("client_laptop_quick");
+  release("done");
+  await slow;
+  const page = await openConsole(test, server);
+  const widths = async (name: string) => {
+    const bars = await callRows(page).filter({ hasText: name }).locator(".small-track").all();
+    const shares = bars.map((bar) => bar.evaluate((track) => {
+      const drawn = [...track.children].reduce((sum, { clientWidth }) => sum + clientWidth, 0);
+      return drawn / track.clientWidth;
+    }));
+    return Promise.all(shares);
+  };
+  await reads(async () => (await widths("slow")).map(Math.round), [1]);
+  const quick = await widths("quick");
+  assert.equal(quick.length, 10);
+  assert.ok(quick.some((share) => share < 0.5) && quick.every((share) => share <= 1), String(quick));
+  for (const text of await callRows(page).locator(".took").allInnerTexts()) assert.match(text, /^[\d.]+ m?s$/);
 });
 
 test("a call can be cancelled", async (test) => {

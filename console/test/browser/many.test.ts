@@ -1,6 +1,6 @@
 // Ten thousand calls: a file of its own, as it takes as long as the others together.
 
-import { assert, callRows, connect, go, openConsole, picture, see, Server, test, until } from "./support.js";
+import { assert, callFilter, callRows, connect, go, openConsole, picture, see, Server, test, until } from "./support.js";
 
 const CALLS = 10_000;
 const AT_ONCE = 40;
@@ -23,7 +23,7 @@ test(
       }
     };
     const pouring = Promise.all(Array.from({ length: AT_ONCE }, call));
-    const text = page.getByRole("searchbox");
+    const text = callFilter(page);
     // While calls pour in, the page answers.
     let interactions = 0;
     while (answered < CALLS) {

@@ -37,7 +37,7 @@ interface Options extends BrowserContextOptions {
 }
 
 /** Opens the console. */
-export async function openConsole(test: TestContext, server: Server, options: Options = {}): Promise<Page> {
+export async function openConsole(test: TestContext, server: Pick<Server, "url" | "guest">, options: Options = {}): Promise<Page> {
   const { page: path = "live", expected, ...rest } = options;
   browser ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS, ignoreDefaultArgs: UNUSUAL });
   const context = await (await browser).newContext({ viewport: { width: 1280, height: 860 }, ...rest });
@@ -96,6 +96,11 @@ export async function go(page: Page, name: string): Promise<void> {
 /** The rows of calls that are in the document. */
 export function callRows(page: Page): Locator {
   return page.getByRole("grid", { name: /Calls/ }).locator(".calls-all > [role=row]");
+}
+
+/** The search field of the calls. */
+export function callFilter(page: Page): Locator {
+  return page.getByRole("searchbox", { name: "Filter by id, tool, client or session" });
 }
 
 /** Keeps a picture of the page, for people to look at. */

@@ -52,6 +52,7 @@ test("a tool is tried with every kind of field", async (test) => {
   await see(result.getByText("Success"));
   await see(result.getByRole("heading", { name: "Greeting" }));
   await readsText(result.getByLabel("Output"), "Hello!");
+  await see(result.getByText(/^after [\d.]+ m?s$/));
   await readsText(result.getByLabel("Metadata"), '{\n  "mood": "good"\n}');
   const place = { city: "Berlin", zip: 10115.5 };
   assert.deepEqual(inputs, [{ name: "Ada", times: 3, loud: false, tone: 7, tags: ["b"], place, extra: { deep: [1, null] } }]);

@@ -49,6 +49,7 @@ test("every suggestion is answered by the tool that it is there for", async (tes
     }
     await see(log(page).getByText(expected[shows]));
     await see(log(page).getByText("demo/scripted"));
+    if (shows === "ask_user") await see(card(page, "Ask the user", "Done").getByText(/^[\d.]+ m?s$/));
     await page.getByRole("button", { name: "New conversation" }).click();
     await see(page.getByRole("button", { name: text }));
   }

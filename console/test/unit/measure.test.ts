@@ -11,23 +11,27 @@ function row(created: number, outcome: CallRow["outcome"], times = { approval: 0
   return { ...ids, state, attempt: 1, created, times, outcome, error: undefined, isFrontend: false, number: 0, text: "" };
 }
 
-test("calls are counted where they were made, and only those of the time", () => {
+test("calls are counted when they were made, outcomes when they ended, whenever the page is opened", () => {
   const now = 600_000;
-  const rows = [row(539_999, "success"), row(540_000, "success"), row(540_999, "error"), row(599_500, undefined), row(600_400, "success")];
-  const { count, starts, perSecond, outcomes } = measure(rows, now, 60_000);
-  assert.deepEqual([count, starts[0], starts.length], [4, 540_000, POINTS]);
-  assert.deepEqual([perSecond[0], perSecond[1], perSecond[59]], [2, 0, 2]);
-  const at = (index: number, value: number) => Array.from({ length: POINTS }, (_, point) => (point === index ? value : 0));
-  assert.deepEqual(outcomes, { success: at(0, 1).map((value, index) => (index === 59 ? 1 : value)), error: at(0, 1) });
+  const long = { approval: 0, queue: 1, execute: 59_999 };
+  const rows = [row(500_000, "timeout", long), row(539_999, "success"), row(540_000, "success"), row(540_999, "error"), row(599_500, undefined), row(600_400, "success")];
+  const { starts, step, made, outcomes } = measure(rows, now, 60_000);
+  assert.deepEqual([starts[0], starts.length, step], [540_000, POINTS, 1000]);
+  const at = (counts: Record<number, number>) => Array.from({ length: POINTS }, (_, point) => counts[point] ?? 0);
+  assert.deepEqual(made, at({ 0: 2, 59: 2 }));
+  assert.deepEqual(outcomes, { success: at({ 0: 2, 59: 1 }), error: at({ 1: 1 }), timeout: at({ 20: 1 }) });
 });
 
-test("times are of calls that ended; of approvals, of those that needed one", () => {
+test("times are of calls that ended, and were in the phase", () => {
   const times = (execute: number, approval = 0) => ({ approval, queue: 1, execute });
-  const rows = [...Array.from({ length: 100 }, (_, index) => row(59_000, "success", times(index + 1))), row(59_500, "denied", times(0, 700)), row(59_900, undefined)];
-  const { latency } = measure(rows, 60_000, 60_000);
+  const asked = row(59_000, "denied", { approval: 700, queue: 0, execute: 0 });
+  const restarted = row(59_000, "cancelled", { approval: 0, queue: 0, execute: 0 });
+  const rows = [...Array.from({ length: 99 }, (_, index) => row(58_000, "success", times(index + 1))), asked, restarted, row(59_900, undefined)];
+  const { latency, outcomes } = measure(rows, 60_000, 60_000);
   assert.deepEqual(latency.execute.total, { p50: 50, p95: 95 });
   assert.deepEqual(latency.approval.total, { p50: 700, p95: 700 });
-  assert.deepEqual([latency.execute.p50[58], latency.execute.p50[59]], [undefined, 50]);
+  assert.deepEqual([latency.execute.p50[57], latency.execute.p50[58], latency.execute.p50[59]], [undefined, 50, undefined]);
+  assert.equal(outcomes.cancelled?.[59], 1);
 });
 
 test("quantiles are values that were there", () => {
