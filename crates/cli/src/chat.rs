@@ -9,7 +9,9 @@
 //! | `layout` | how that looks |
 //! | `screen` | writes it |
 //! | `question` | asks whether a call may be made |
-//! | `lines` | what is typed |
+//! | `prompt` | what is typed at a prompt |
+//! | `lines` | what is typed elsewhere |
+//! | `mode` | how the terminal treats what is typed |
 //! | `attached` | local commands that are offered as tools |
 //! | `agui` | all of that with an agent that speaks AG-UI |
 
@@ -19,7 +21,9 @@ mod conversation;
 mod interactive;
 mod layout;
 mod lines;
+mod mode;
 mod pieces;
+mod prompt;
 mod question;
 mod screen;
 mod turn;

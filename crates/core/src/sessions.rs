@@ -378,6 +378,12 @@ impl Sessions {
         })
     }
 
+    /// The model that answers in a session where a prompt names no other, and no other agent.
+    pub fn model_of<'a>(&'a self, session: &'a Session) -> &'a ModelRef {
+        let of_agent = || self.agent(session.agent.as_deref()).ok()?.model.as_ref();
+        session.model.as_ref().or_else(of_agent).unwrap_or(&self.setup().default_model)
+    }
+
     /// Whether there is such an agent, and such a model.
     pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<(), SessionError> {
         self.agent(agent)?;

@@ -76,7 +76,7 @@ pub struct Session {
     /// The agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model.
+    /// The model that answers unless a prompt names another, or another agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// What is kept with it.

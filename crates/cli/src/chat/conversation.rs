@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use handback_client::{Api, ClientTools};
 use handback_wire::session::{CreateSession, MessageWithParts, Model, Prompt, Session, Tokens};
+use tokio::time::Instant;
 
 use super::layout::{Ink, usage};
 use super::lines::Lines;
@@ -59,7 +60,7 @@ impl Conversation {
             Some(session) => session,
             None => create(&api, &setting).await?,
         };
-        Ok(Self { api, tools, setting, session, is_used, screen, lines: Lines::of_terminal(), approval })
+        Ok(Self { api, tools, setting, session, is_used, screen, lines: Lines::default(), approval })
     }
 
     /// Goes on in a new session.
@@ -102,6 +103,7 @@ impl Conversation {
             approval: self.approval,
             pieces: Pieces::new(client),
             events,
+            waits_since: Instant::now(),
             questions: VecDeque::new(),
             tokens: Tokens::default(),
         };
@@ -111,8 +113,7 @@ impl Conversation {
         };
         let said = match ended {
             Ok(answer) => {
-                turn.screen.leave_question()?;
-                turn.screen.end_line()?;
+                turn.end()?;
                 Said::Answered(Box::new(answer?))
             }
             Err(stop) => {

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::attached::Link;
 use super::conversation::{Conversation, Said, failure};
 use super::layout::Ink;
+use super::prompt::Prompt;
 use super::{model_name, parse_model};
 use crate::connection::word;
 use crate::failure::Interrupted;
@@ -21,13 +22,10 @@ const HELP: &str = "\
 /sessions     the sessions of the server
 /model [P/M]  show the model, or take another for what follows
 /quit         leave; so does Ctrl-D
-Ctrl-C stops an answer. A line that ends with \\ goes on in the next.";
+Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ goes on in the next.";
 
 /// So many sessions are listed.
 const LISTED_SESSIONS: usize = 20;
-
-/// What is typed at once has at most about so many bytes; a line end that is marked does not count beyond it.
-const LONGEST_TYPED: usize = 1024 * 1024;
 
 /// What was typed.
 #[derive(Debug, PartialEq)]
@@ -68,8 +66,10 @@ pub(super) async fn run(
     signals: &mut Signals,
     mut link: Option<watch::Receiver<Link>>,
 ) -> anyhow::Result<()> {
+    conversation.lines.hide();
+    let mut prompt = Prompt::new(conversation.screen.paint())?;
     introduce(conversation).await?;
-    while let Some(typed) = next_typed(conversation, signals, link.as_mut()).await? {
+    while let Some(typed) = next_typed(conversation, &mut prompt, signals, link.as_mut()).await? {
         match act(conversation, signals, Typed::read(&typed)).await {
             Ok(true) => {}
             Ok(false) => break,
@@ -85,36 +85,22 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// What is typed next, of one line or more; `None` if the user leaves instead.
+/// What is typed next; `None` if the user leaves instead.
 async fn next_typed(
     conversation: &mut Conversation,
+    prompt: &mut Prompt,
     signals: &mut Signals,
     mut link: Option<&mut watch::Receiver<Link>>,
 ) -> anyhow::Result<Option<String>> {
-    let (mut typed, mut was_lost) = (String::new(), false);
-    conversation.screen.aside(Ink::Bold, "\n> ")?;
+    let mut was_lost = false;
+    conversation.screen.aside(Ink::Bold, "\n")?;
     loop {
-        let line = tokio::select! {
-            line = conversation.lines.next() => line?,
-            _ = signals.next() => None,
+        tokio::select! {
+            typed = prompt.next("> ", signals) => return Ok(typed?),
             note = link_change(link.as_deref_mut(), was_lost) => {
                 was_lost = !was_lost;
-                conversation.screen.aside(Ink::Yellow, &format!("\n{}", plain(&note)))?;
-                conversation.screen.aside(Ink::Bold, "\n> ")?;
-                continue;
+                prompt.print(Ink::Yellow, &plain(&note))?;
             }
-        };
-        let Some(line) = line else {
-            conversation.screen.aside(Ink::Bold, "\n")?;
-            return Ok(None);
-        };
-        match line.strip_suffix('\\') {
-            Some(begun) if typed.len() < LONGEST_TYPED => {
-                typed.push_str(begun);
-                typed.push('\n');
-                conversation.screen.aside(Ink::Bold, "… ")?;
-            }
-            _ => return Ok(Some(typed + &line)),
         }
     }
 }
@@ -193,8 +179,15 @@ async fn introduce(conversation: &mut Conversation) -> anyhow::Result<()> {
 }
 
 fn describe_model(conversation: &Conversation) -> String {
-    let model = conversation.setting.model.as_ref().or(conversation.session.model.as_ref());
-    model.map_or_else(|| "the server's default".to_owned(), model_name)
+    let Conversation { setting, session, .. } = conversation;
+    match (&setting.model, &setting.agent, &session.model) {
+        (Some(model), _, _) => model_name(model),
+        // What the session has may be its own agent's.
+        (None, Some(agent), _) if session.agent.as_ref() != Some(agent) => format!("as agent {agent} has it"),
+        (None, _, Some(model)) => model_name(model),
+        // A server that does not say.
+        (None, _, None) => "the server's default".to_owned(),
+    }
 }
 
 fn offered_tools(tools: Vec<OfferedTool>) -> Table {

@@ -47,7 +47,7 @@ pub(super) struct Paint {
 /// Lays out one thing after the other.
 #[derive(Debug)]
 pub(super) struct Layout {
-    paint: Paint,
+    pub(super) paint: Paint,
     open: Open,
 }
 
@@ -94,6 +94,14 @@ impl Layout {
             Open::Text { at_line_start: false, .. } => vec![Chunk::Answer(line_end())],
             Open::Thought { at_line_start: false, .. } | Open::Call { .. } => vec![Chunk::Aside(line_end())],
             Open::Nothing | Open::Text { .. } | Open::Thought { .. } => Vec::new(),
+        }
+    }
+
+    /// Ends the line that is open, unless a text goes on there.
+    pub(super) fn make_room(&mut self) -> Option<Vec<Chunk>> {
+        match self.open {
+            Open::Text { at_line_start: false, .. } | Open::Thought { at_line_start: false, .. } => None,
+            Open::Nothing | Open::Text { .. } | Open::Thought { .. } | Open::Call { .. } => Some(self.end_line()),
         }
     }
 

@@ -1,72 +1,129 @@
-//! What is typed, line by line.
+//! What is typed while no prompt is open, line by line.
 
-use std::io::{self, BufRead};
-use std::sync::mpsc as requests;
+use std::io;
 
-use tokio::sync::mpsc;
+use super::mode::{Mode, forget_typed};
 
 /// The lines that are typed into the terminal. It is read only when a line is wanted: what is typed while nothing is
 /// asked stays in the terminal, for whoever reads it next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lines {
     reader: Option<Reader>,
-}
-
-#[derive(Debug)]
-struct Reader {
-    requests: requests::Sender<()>,
-    lines: mpsc::Receiver<String>,
-    /// Whether a line was asked for that has not come yet.
-    is_asked: bool,
+    /// How the terminal was, if what is typed unasked is not shown.
+    shown: Option<Mode>,
 }
 
 impl Lines {
-    /// Standard input, which is a terminal: that bounds the length of a line.
-    pub(super) fn of_terminal() -> Self {
-        Self { reader: None }
-    }
-
     /// The next line; `None` when there will be no more. Safe to drop while it waits: no line is lost.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
-            empty => empty.insert(Reader::start()?),
+            empty => empty.insert(Reader::new()?),
         };
-        if !reader.is_asked {
-            // Fails when the reader has met the end, and then there is no line either.
-            reader.is_asked = reader.requests.send(()).is_ok();
-        }
-        let line = reader.lines.recv().await;
-        reader.is_asked = false;
-        Ok(line)
+        reader.next().await
     }
 
-    /// Forgets what was typed before anybody asked.
-    pub(super) fn forget_typed(&mut self) {
-        #[cfg(unix)]
-        // Fails where there is no terminal any more, and then there is nothing to forget.
-        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    /// From now on what is typed is shown only while something is asked: it would stand in the middle of what is written.
+    pub(super) fn hide(&mut self) {
+        let mode = Mode::of_terminal();
+        mode.hide_typed();
+        self.shown = Some(mode);
+    }
+
+    /// Whether what is typed unasked is not shown.
+    pub(super) fn are_hidden(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Something is asked: what was typed before is no answer to it.
+    pub(super) fn ask(&mut self) {
+        forget_typed();
+        if let Some(mode) = &self.shown {
+            mode.restore();
+        }
+    }
+
+    /// Nothing is asked any more.
+    pub(super) fn stop_asking(&mut self) {
+        if let Some(mode) = &self.shown {
+            mode.hide_typed();
+        }
     }
 }
 
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if let Some(mode) = &self.shown {
+            mode.restore();
+        }
+    }
+}
+
+/// Reads standard input, which is a terminal and gives whole lines. Nothing is read that nobody waits for: the prompt reads
+/// the same terminal.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Reader(tokio::io::unix::AsyncFd<io::Stdin>);
+
+#[cfg(unix)]
 impl Reader {
-    fn start() -> io::Result<Self> {
-        let (requests, requested) = requests::channel();
-        let (sender, lines) = mpsc::channel(1);
-        // A thread that nobody waits for: a read from a terminal cannot be stopped, and must not hold up the end.
-        std::thread::Builder::new().name("lines".to_owned()).spawn(move || {
-            while requested.recv().is_ok() {
-                let mut line = Vec::new();
-                // An error is the end as well: the terminal is gone.
-                if !io::stdin().lock().read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-                    return;
-                }
-                let line = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-                if sender.blocking_send(line).is_err() {
-                    return;
-                }
+    /// No terminal has longer lines.
+    const LONGEST_LINE: usize = 4096;
+
+    #[expect(deprecated, reason = "what took its place is unsafe; standard input is never closed")]
+    fn new() -> io::Result<Self> {
+        tokio::io::unix::AsyncFd::with_interest(io::stdin(), tokio::io::Interest::READABLE).map(Self)
+    }
+
+    async fn next(&mut self) -> io::Result<Option<String>> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            if !Self::has_line()? {
+                ready.clear_ready();
+                continue;
             }
-        })?;
-        Ok(Self { requests, lines, is_asked: false })
+            let mut line = [0; Self::LONGEST_LINE];
+            // An error is the end as well: the terminal is gone.
+            return Ok(match rustix::io::read(io::stdin(), &mut line) {
+                Ok(0) | Err(_) => None,
+                Ok(length) => Some(String::from_utf8_lossy(&line[..length]).trim_end_matches(['\n', '\r']).to_owned()),
+            });
+        }
+    }
+
+    /// Whether a read would return at once.
+    fn has_line() -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        Ok(poll(&mut polled, Some(&Timespec::default()))? > 0)
+    }
+}
+
+/// Reads standard input. A line that was asked for is read, also if nobody waits for it any more.
+#[cfg(not(unix))]
+#[derive(Debug, Default)]
+struct Reader(Option<tokio::sync::oneshot::Receiver<String>>);
+
+#[cfg(not(unix))]
+impl Reader {
+    fn new() -> io::Result<Self> {
+        Ok(Self::default())
+    }
+
+    async fn next(&mut self) -> io::Result<Option<String>> {
+        let line = self.0.get_or_insert_with(|| {
+            let (sender, line) = tokio::sync::oneshot::channel();
+            // A thread that nobody waits for: a read from a terminal cannot be stopped, and must not hold up the end.
+            std::thread::spawn(move || {
+                if let Some(Ok(line)) = io::stdin().lines().next() {
+                    let _ = sender.send(line);
+                }
+            });
+            line
+        });
+        let line = line.await.ok();
+        self.0 = None;
+        Ok(line)
     }
 }

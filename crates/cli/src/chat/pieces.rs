@@ -1,10 +1,15 @@
 //! What of a turn is shown: its events in, pieces to show out.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use handback_client::TurnEvent;
 use handback_wire::session::{Part, ToolState};
+
+use super::layout::excerpt;
+
+/// So much of a tool's name is shown where it must fit on a line.
+const TOOL_CHARACTERS: usize = 40;
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,15 +38,15 @@ pub(super) enum CallEnd {
 pub(super) struct Pieces {
     /// What the ids of the client's tools begin with.
     prefix: String,
-    /// The parts of the calls that were shown to have started.
-    started: HashSet<String>,
+    /// The parts of the calls that were shown to have started, with the tool as long as it runs.
+    calls: BTreeMap<String, Option<String>>,
 }
 
 impl Pieces {
     /// Those of a turn in a session whose tools are those of `client`.
     pub(super) fn new(client: Option<&str>) -> Self {
         let prefix = client.map(|client| format!("client_{client}_")).unwrap_or_default();
-        Self { prefix, started: HashSet::new() }
+        Self { prefix, calls: BTreeMap::new() }
     }
 
     /// What an event adds to what is shown.
@@ -59,6 +64,16 @@ impl Pieces {
         tool.strip_prefix(&self.prefix).filter(|name| !name.is_empty()).unwrap_or(tool)
     }
 
+    /// What the turn waits for: the tools that run, or else the model.
+    pub(super) fn awaited(&self) -> String {
+        let running: Vec<&String> = self.calls.values().flatten().collect();
+        match running.as_slice() {
+            [] => "the model".to_owned(),
+            [tool] => excerpt(tool, TOOL_CHARACTERS),
+            tools => format!("{} tools", tools.len()),
+        }
+    }
+
     fn of_call(&mut self, part: Part) -> Vec<Piece> {
         let Some(state) = &part.state else { return Vec::new() };
         let is_over = matches!(state.status.as_str(), "completed" | "error");
@@ -68,7 +83,8 @@ impl Pieces {
         let tool = self.short_name(part.tool.as_deref().unwrap_or_default()).to_owned();
         let mut pieces = Vec::new();
         // Its start may have been missed.
-        if self.started.insert(part.id.clone()) {
+        let running = (!is_over).then(|| tool.clone());
+        if self.calls.insert(part.id.clone(), running).is_none() {
             let input = state.input.as_ref().map(|input| input.get().to_owned()).unwrap_or_default();
             pieces.push(Piece::CallStarted { part: part.id.clone(), tool: tool.clone(), input });
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::layout::{Chunk, Ink, Layout};
+use super::layout::{Chunk, Ink, Layout, Paint};
 use super::pieces::Piece;
 use crate::output::print;
 
@@ -11,6 +11,10 @@ use crate::output::print;
 pub(super) struct Screen {
     layout: Layout,
     shows_answers: bool,
+    /// Whether it is a terminal, on which a line can be written anew.
+    is_terminal: bool,
+    /// Whether the line that the cursor is in says what is waited for.
+    tells_waiting: bool,
     /// What comes while a question is open, to be shown when it is answered. Little does: a model that waits for calls
     /// says nothing, and of a call only a few lines are shown.
     held: Option<Vec<Chunk>>,
@@ -19,7 +23,13 @@ pub(super) struct Screen {
 impl Screen {
     /// A screen; the answers are left out where they are printed in another form.
     pub(super) fn new(coloured: bool, shows_answers: bool) -> Self {
-        Self { layout: Layout::new(coloured), shows_answers, held: None }
+        let is_terminal = io::stderr().is_terminal();
+        Self { layout: Layout::new(coloured), shows_answers, is_terminal, tells_waiting: false, held: None }
+    }
+
+    /// What texts are written with.
+    pub(super) fn paint(&self) -> Paint {
+        self.layout.paint
     }
 
     /// Shows what is new of a turn.
@@ -43,8 +53,22 @@ impl Screen {
         self.write(chunks)
     }
 
+    /// Shows at a terminal what is waited for and for how long, until there is something else to show.
+    pub(super) fn waiting(&mut self, text: &str) -> io::Result<()> {
+        if !self.is_terminal || self.held.is_some() {
+            return Ok(());
+        }
+        // In the middle of a text it would break the text.
+        let Some(chunks) = self.layout.make_room() else { return Ok(()) };
+        self.write(chunks)?;
+        write_aside(&self.layout.paint(Ink::Dim, text))?;
+        self.tells_waiting = true;
+        Ok(())
+    }
+
     /// Writes to standard error at once, where the cursor is. The text is our own, or made plain.
-    pub(super) fn aside(&self, ink: Ink, text: &str) -> io::Result<()> {
+    pub(super) fn aside(&mut self, ink: Ink, text: &str) -> io::Result<()> {
+        self.end_waiting()?;
         write_aside(&self.layout.paint(ink, text))
     }
 
@@ -71,7 +95,7 @@ impl Screen {
             return self.leave_question();
         }
         let chunks = self.layout.end_line();
-        if chunks.is_empty() && io::stderr().is_terminal() {
+        if chunks.is_empty() && self.is_terminal {
             return write_aside("\n");
         }
         self.write(chunks)
@@ -85,7 +109,13 @@ impl Screen {
         }
     }
 
+    /// Takes back what is said about waiting.
+    fn end_waiting(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.tells_waiting) { write_aside("\r\u{1b}[K") } else { Ok(()) }
+    }
+
     fn write(&mut self, chunks: Vec<Chunk>) -> io::Result<()> {
+        self.end_waiting()?;
         if let Some(held) = &mut self.held {
             held.extend(chunks);
             return Ok(());
@@ -101,6 +131,6 @@ impl Screen {
     }
 }
 
-fn write_aside(text: &str) -> io::Result<()> {
+pub(super) fn write_aside(text: &str) -> io::Result<()> {
     io::stderr().lock().write_all(text.as_bytes())
 }

@@ -1,10 +1,12 @@
 //! One turn at the terminal: the answer is shown as it comes, and calls that ask for it are allowed or not.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use handback_client::{Api, Ask, Error, TurnEvent};
 use handback_wire::session::{MessageWithParts, Permission, Reply, Tokens};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::layout::Ink;
 use super::lines::Lines;
@@ -32,6 +34,8 @@ pub(super) struct Turn<'a> {
     pub(super) approval: Approval,
     pub(super) pieces: Pieces,
     pub(super) events: handback_client::Turn,
+    /// When something was last shown, or the user was heard.
+    pub(super) waits_since: Instant,
     /// The asks that wait for the user, the first of which is being asked.
     pub(super) questions: VecDeque<Question>,
     /// What it cost, once it is over.
@@ -42,10 +46,16 @@ impl Turn<'_> {
     /// Says it, and shows what comes, until the turn is over; gives the last message.
     pub(super) async fn run(&mut self) -> anyhow::Result<MessageWithParts> {
         loop {
+            let next_second = self.next_second();
             let event = tokio::select! {
                 event = self.events.next() => event.ok_or_else(|| anyhow!("the turn was not begun"))?,
                 line = self.lines.next(), if !self.questions.is_empty() => {
                     self.reply(line?.as_deref()).await?;
+                    continue;
+                }
+                () = next_second => {
+                    let seconds = self.waits_since.elapsed().as_secs();
+                    self.screen.waiting(&format!("waiting for {} · {seconds} s", self.pieces.awaited()))?;
                     continue;
                 }
             };
@@ -62,15 +72,32 @@ impl Turn<'_> {
         }
     }
 
+    /// Waits until another second has gone by in which nothing was shown.
+    fn next_second(&self) -> Sleep {
+        let seconds = self.waits_since.elapsed().as_secs() + 1;
+        sleep_until(self.waits_since + Duration::from_secs(seconds))
+    }
+
     /// Stops the turn, and shows what had come of it.
     pub(super) async fn abort(&mut self) -> anyhow::Result<()> {
         self.questions.clear();
-        self.screen.interrupted()?;
+        if self.lines.are_hidden() {
+            self.end()?;
+        } else {
+            self.screen.interrupted()?;
+        }
         self.events.abort().await?;
         while let Some(event) = self.events.next().await {
             self.show(event?)?;
         }
         Ok(())
+    }
+
+    /// Ends the question and the line that are open: nothing more is asked or shown.
+    pub(super) fn end(&mut self) -> anyhow::Result<()> {
+        self.lines.stop_asking();
+        self.screen.leave_question()?;
+        Ok(self.screen.end_line()?)
     }
 
     /// Shows what happens; gives the answer if the turn is over with it.
@@ -85,7 +112,13 @@ impl Turn<'_> {
                 self.screen.line(Ink::Yellow, &format!("{reason}; connecting again"))?;
             }
             TurnEvent::Reconnected => self.screen.line(Ink::Dim, "connected again")?,
-            other => self.screen.show(&self.pieces.of(other))?,
+            other => {
+                let pieces = self.pieces.of(other);
+                if !pieces.is_empty() {
+                    self.waits_since = Instant::now();
+                }
+                self.screen.show(&pieces)?;
+            }
         }
         Ok(None)
     }
@@ -118,10 +151,14 @@ impl Turn<'_> {
         match self.questions.front() {
             Some(question) => {
                 self.screen.hold()?;
-                self.lines.forget_typed();
+                self.lines.ask();
                 self.screen.aside(Ink::Yellow, &question.text())?;
             }
-            None => self.screen.release()?,
+            None => {
+                self.lines.stop_asking();
+                self.waits_since = Instant::now();
+                self.screen.release()?;
+            }
         }
         Ok(())
     }

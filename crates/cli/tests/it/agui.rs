@@ -2,16 +2,13 @@
 
 mod foreign;
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use self::foreign::Foreign;
-use crate::chat::{Stderr, pipe, ran, serve, serve_asking, temporary, wait_for_line, without_numbers};
+use crate::chat::{Gated, Stderr, pipe, ran, serve, serve_asking, temporary, wait_for_line, without_numbers};
 use crate::processes::{Process, attach, serve_with};
 use crate::terminal::Terminal;
 use crate::{Ran, command, run};
@@ -33,38 +30,6 @@ fn start(mut command: Command) -> (Process, Stderr) {
 /// What a process has printed, when it has ended.
 fn stdout(process: &mut Process) -> String {
     std::io::read_to_string(process.0.stdout.take().unwrap()).unwrap()
-}
-
-/// A command that says that it runs and then waits: its gates, and how it is attached.
-struct Gated {
-    runs: PathBuf,
-    gate: PathBuf,
-    /// The end that the test holds: while it is open, what was written is there for whoever comes to read it.
-    held: File,
-    attached: String,
-}
-
-impl Gated {
-    fn new(test: &str, tool: &str, last: &str) -> Self {
-        let [runs, gate] = ["runs", "gate"].map(|name| pipe(&format!("agui-{test}-{tool}-{name}")));
-        let attached = format!("{tool}=echo yes > {}; read line < {}; {last}", runs.display(), gate.display());
-        // Opened for both, it does not wait for the other end.
-        let held = OpenOptions::new().read(true).write(true).open(&gate).unwrap();
-        Self { runs, gate, held, attached }
-    }
-
-    /// Lets the command go on, once.
-    fn let_go(&self) {
-        (&self.held).write_all(b"yes\n").unwrap();
-    }
-}
-
-impl Drop for Gated {
-    fn drop(&mut self) {
-        for path in [&self.runs, &self.gate] {
-            std::fs::remove_file(path).ok();
-        }
-    }
 }
 
 #[test]
@@ -95,7 +60,7 @@ fn commands_fail_alone() {
 #[test]
 fn two_threads_go_on_at_the_same_time() {
     let (_server, url) = serve();
-    let [first, second] = ["first", "second"].map(|tool| Gated::new("two", tool, &format!("printf {tool}")));
+    let [first, second] = ["first", "second"].map(|tool| Gated::new("agui-two", tool, &format!("printf {tool}")));
     let tools = ["--attach", &first.attached, "--attach", &second.attached];
     let arguments = [&tools[..], &["call first {}", "--also", "call second {}"]].concat();
     let (mut process, mut stderr) = start(chat_command(&format!("{url}/agui"), &arguments));
@@ -172,7 +137,7 @@ fn a_call_that_asks_is_answered_or_rejected() {
 #[test]
 fn a_server_that_goes_away_in_the_middle_is_an_error() {
     let (mut server, url) = serve();
-    let slow = Gated::new("gone", "slow", "printf done");
+    let slow = Gated::new("agui-gone", "slow", "printf done");
     let (mut process, mut stderr) =
         start(chat_command(&format!("{url}/agui"), &["--attach", &slow.attached, "call slow {}"]));
     wait_for_line(&slow.runs);
@@ -318,7 +283,7 @@ fn a_question_that_is_not_answered_can_be_asked_again() {
 #[test]
 fn a_conversation_at_a_terminal() {
     let (_server, url) = serve();
-    let slow = Gated::new("terminal", "slow", "printf slept");
+    let slow = Gated::new("agui-terminal", "slow", "printf slept");
     let mut chat = chat_command(&format!("{url}/agui"), &["--attach", &slow.attached, "--attach", "echo=cat"]);
     chat.env("NO_COLOR", "1");
     let mut terminal = Terminal::run(chat);
@@ -363,7 +328,7 @@ fn an_answer_that_failed_is_asked_for_again_and_its_tools_are_not_run_again() {
         |listen: &str| serve_with(&["serve", "--listen", listen, "--log", "off", "--data", data.to_str().unwrap()]);
     let (mut server, url) = listen("127.0.0.1:0");
     let count = temporary("agui-retry-count");
-    let slow = Gated::new("retry", "slow", &format!("echo ran >> {}; printf slept", count.display()));
+    let slow = Gated::new("agui-retry", "slow", &format!("echo ran >> {}; printf slept", count.display()));
     let mut chat = chat_command(&format!("{url}/agui"), &["--attach", &slow.attached]);
     chat.env("NO_COLOR", "1");
     let mut terminal = Terminal::run(chat);

@@ -1,6 +1,6 @@
 //! `handback chat` against a real server with the built-in model.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -46,6 +46,38 @@ pub(crate) fn wait_for_line(pipe: &Path) {
     let pipe = pipe.to_owned();
     std::thread::spawn(move || sender.send(std::fs::read_to_string(pipe)));
     assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap(), "yes\n");
+}
+
+/// A command that says that it runs and then waits: its gates, and how it is attached.
+pub(crate) struct Gated {
+    pub(crate) runs: PathBuf,
+    gate: PathBuf,
+    /// The end that the test holds: while it is open, what was written is there for whoever comes to read it.
+    held: File,
+    pub(crate) attached: String,
+}
+
+impl Gated {
+    pub(crate) fn new(test: &str, tool: &str, last: &str) -> Self {
+        let [runs, gate] = ["runs", "gate"].map(|name| pipe(&format!("{test}-{tool}-{name}")));
+        let attached = format!("{tool}=echo yes > {}; read line < {}; {last}", runs.display(), gate.display());
+        // Opened for both, it does not wait for the other end.
+        let held = OpenOptions::new().read(true).write(true).open(&gate).unwrap();
+        Self { runs, gate, held, attached }
+    }
+
+    /// Lets the command go on, once.
+    pub(crate) fn let_go(&self) {
+        (&self.held).write_all(b"yes\n").unwrap();
+    }
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        for path in [&self.runs, &self.gate] {
+            std::fs::remove_file(path).ok();
+        }
+    }
 }
 
 fn chat_command(url: &str, arguments: &[&str]) -> Command {
@@ -270,7 +302,8 @@ fn a_conversation_at_a_terminal() {
     chat.env("NO_COLOR", "1");
     let mut terminal = Terminal::run(chat);
     let introduction = terminal.wait_for("\n> ");
-    for expected in ["session  ses_", &format!("server   {url}"), "echo, slow", "Ctrl-D leaves"] {
+    let server = format!("server   {url}\n");
+    for expected in ["session  ses_", &server, "model    demo/scripted\n", "echo, slow", "Ctrl-D leaves"] {
         assert!(introduction.contains(expected), "{introduction}");
     }
     terminal.type_in("call echo {\"a\":1}\n");
@@ -287,15 +320,12 @@ fn a_conversation_at_a_terminal() {
     let aborted = terminal.wait_for("\n> ");
     assert!(aborted.contains("✗ slow ") && aborted.contains("The turn was aborted."), "{aborted}");
 
-    terminal.type_in("one \\\nline more\n");
-    terminal.wait_for("… ");
-    terminal.wait_for("\n> ");
     terminal.type_in("/nonsense\n");
     terminal.wait_for("There is no /nonsense; /help lists what there is.\n\n> ");
     terminal.type_in("\u{4}");
     let (farewell, code) = terminal.wait_for_end();
     assert_eq!(code, Some(0), "{farewell}");
-    assert!(farewell.starts_with("\nTo go on: handback chat --session ses_"), "{farewell}");
+    assert!(farewell.contains("\nTo go on: handback chat --session ses_"), "{farewell}");
 }
 
 #[test]
@@ -304,9 +334,90 @@ fn a_chat_in_which_nothing_is_said_leaves_nothing_behind() {
     let mut terminal = Terminal::run(chat_command(&url, &[]));
     let introduction = terminal.wait_for("> ");
     assert!(introduction.contains("\u{1b}[2m"), "there are colours at a terminal: {introduction:?}");
-    terminal.process.signal(Signal::INT);
-    assert_eq!(terminal.wait_for_end().1, Some(0));
+    terminal.process.signal(Signal::TERM);
+    let (_, code) = terminal.wait_for_end();
+    assert!(terminal.is_as_it_was());
+    assert_eq!(code, Some(0));
     assert_eq!(crate::handback(&["sessions", "--url", &url]).stderr, "no sessions\n");
+}
+
+/// A chat at a terminal, at its first prompt.
+fn converse(url: &str, arguments: &[&str]) -> Terminal {
+    let mut chat = chat_command(url, arguments);
+    chat.env("NO_COLOR", "1");
+    let mut terminal = Terminal::run(chat);
+    terminal.wait_for("\n> ");
+    terminal
+}
+
+#[test]
+fn what_is_typed_can_be_edited_and_had_back() {
+    let (_server, url) = serve();
+    let mut terminal = converse(&url, &["--attach", "echo=cat"]);
+    let (left, up, backspace, start, end, word) = ("\u{1b}[D", "\u{1b}[A", "\u{7f}", "\u{1}", "\u{5}", "\u{17}");
+    for (keys, answer) in [
+        (format!("cal echo {{}}{}l", left.repeat(" echo {}".len())), "{}"),
+        (up.to_owned(), "{}"),
+        (format!("echo{start}call {end} {{\"a\":\"äöü{backspace}\"}}"), "{\"a\":\"äö\"}"),
+        (up.repeat(2), "{}"),
+        (format!("call echo {{\"b\":1}} nonsense{word}"), "{\"b\":1}"),
+    ] {
+        terminal.type_in(&format!("{keys}\r"));
+        let shown = terminal.wait_for("\n> ");
+        assert!(shown.contains(&format!("\nThe tool `echo` answered: {answer}\n")), "{keys:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_paste_of_several_lines_is_one_message_and_so_are_lines_that_are_marked() {
+    let (_server, url) = serve();
+    let mut terminal = converse(&url, &["--attach", "one=printf 1", "--attach", "two=printf 2"]);
+    for keys in ["\u{1b}[200~call one {}\rcall two {}\u{1b}[201~\r", "call one {}\\\rcall two {}\r"] {
+        terminal.type_in(keys);
+        let shown = terminal.wait_for("tokens in, ");
+        assert!(shown.contains("The tool `one` answered: 1\n\nThe tool `two` answered: 2\n"), "{keys:?}: {shown}");
+        terminal.wait_for("\n> ");
+    }
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_takes_back_what_is_typed_or_says_how_to_leave() {
+    let (_server, url) = serve();
+    let mut terminal = converse(&url, &["--attach", "echo=cat"]);
+    let hint = "\nPress Ctrl-C again or Ctrl-D to leave.\n> ";
+    terminal.type_in("\u{3}");
+    terminal.wait_for(hint);
+    terminal.type_in("nonsense\u{3}call echo {}\r");
+    let shown = terminal.wait_for("\n> ");
+    assert!(shown.contains("\nThe tool `echo` answered: {}\n") && !shown.contains("nonsense"), "{shown}");
+    terminal.type_in("\u{3}");
+    terminal.wait_for(hint);
+    terminal.type_in("\u{3}");
+    let (farewell, code) = terminal.wait_for_end();
+    assert!(farewell.contains("To go on: handback chat --session ses_"), "{farewell}");
+    assert!(terminal.is_as_it_was());
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn how_long_a_tool_takes_is_shown_until_it_is_done() {
+    let (_server, url) = serve();
+    let slow = Gated::new("seconds", "slow", "printf done");
+    let mut terminal = converse(&url, &["--attach", &slow.attached]);
+    terminal.type_in("call slow {}\r");
+    wait_for_line(&slow.runs);
+    // Every second it is written anew.
+    for _ in 0..2 {
+        terminal.wait_for("waiting for slow · ");
+        terminal.wait_for(" s");
+    }
+    // What is typed meanwhile is not in the way, and is there afterwards.
+    terminal.type_in("call nothing");
+    slow.let_go();
+    let shown = terminal.wait_for("\n> ");
+    assert!(shown.contains("✓ slow ") && shown.contains("The tool `slow` answered: done\n"), "{shown}");
+    assert!(!shown.contains("waiting") && !shown.contains("nothing"), "{shown}");
+    terminal.wait_for("call nothing");
 }
 
 /// What a process says aside, as it comes.

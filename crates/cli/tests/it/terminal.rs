@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::processes::Process;
 
@@ -20,7 +21,9 @@ pub(crate) struct Terminal {
     pub(crate) process: Process,
     keyboard: File,
     output: Receiver<Vec<u8>>,
-    /// What the command has written and nobody has looked at yet.
+    /// What the command has written and is not shown yet: the terminal waits for the rest of a sequence.
+    unread: Vec<u8>,
+    /// What is shown and nobody has looked at yet.
     unseen: Vec<u8>,
 }
 
@@ -31,6 +34,9 @@ impl Terminal {
         unlockpt(&controller).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
         let device: OwnedFd = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&controller, size).unwrap();
+        command.env("TERM", "xterm");
         let stdio = || Stdio::from(device.try_clone().unwrap());
         command.stdin(stdio()).stdout(stdio()).stderr(stdio());
         let process = Process(command.spawn().unwrap());
@@ -38,7 +44,7 @@ impl Terminal {
         drop(command);
         let keyboard = File::from(controller);
         let output = read(keyboard.try_clone().unwrap());
-        Self { process, keyboard, output, unseen: Vec::new() }
+        Self { process, keyboard, output, unread: Vec::new(), unseen: Vec::new() }
     }
 
     pub(crate) fn type_in(&mut self, keys: &str) {
@@ -71,9 +77,39 @@ impl Terminal {
         (String::from_utf8(std::mem::take(&mut self.unseen)).unwrap(), self.process.end().code())
     }
 
+    /// Whether the terminal shows what is typed, and gives it out line by line.
+    pub(crate) fn is_as_it_was(&self) -> bool {
+        tcgetattr(&self.keyboard).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+
+    /// Shows bytes as a terminal does, as far as the tests go: colours stay, a line that is wiped is gone, and all else that
+    /// is not a character does nothing.
     fn take(&mut self, bytes: &[u8]) {
-        // The terminal makes two characters of each line end.
-        self.unseen.extend(bytes.iter().filter(|byte| **byte != b'\r'));
+        self.unread.extend(bytes);
+        let mut rest = self.unread.as_slice();
+        while let Some((byte, after)) = rest.split_first() {
+            rest = match (byte, after) {
+                (b'\r', _) => after,
+                (b'\x1b', []) => break,
+                (b'\x1b', [b'[', parameters @ ..]) => {
+                    let Some(end) = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte)) else { break };
+                    match parameters[end] {
+                        b'm' => self.unseen.extend(&rest[..end + 3]),
+                        b'K' => {
+                            let line = self.unseen.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
+                            self.unseen.truncate(line);
+                        }
+                        _ => {}
+                    }
+                    &parameters[end + 1..]
+                }
+                _ => {
+                    self.unseen.push(*byte);
+                    after
+                }
+            };
+        }
+        self.unread = rest.to_vec();
     }
 }
 

@@ -13,6 +13,7 @@ use handback_core::call::CallHead;
 use handback_core::event::{Event, SessionEvent};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
 use handback_core::message::{PartBody, ToolPart};
+use handback_core::sessions::Sessions;
 use handback_wire::event as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -44,6 +45,7 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
             stream::unfold(app.hub().subscribe(), async |mut events| Some((events.next().await?, events))).fuse(),
         ),
         closing: Box::pin(app.closing().clone().cancelled_owned()),
+        sessions: app.sessions().clone(),
         principal,
     };
     sse::response(source, sse::KEEP_ALIVE, interval, lifetime)
@@ -54,6 +56,7 @@ struct Listener {
     frames: Bytes,
     events: Pin<Box<dyn Stream<Item = Event> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
+    sessions: Sessions,
     principal: Principal,
 }
 
@@ -72,7 +75,7 @@ impl sse::Source for Listener {
                     return Poll::Ready(Next::Cut);
                 }
             };
-            let frames = if may_see(&self.principal, &event) { frames(&event) } else { Bytes::new() };
+            let frames = if may_see(&self.principal, &event) { frames(&self.sessions, &event) } else { Bytes::new() };
             if !frames.is_empty() {
                 return Poll::Ready(Next::Frame(frames));
             }
@@ -100,7 +103,7 @@ fn frame(event: &wire::Event, link: &str) -> Bytes {
 }
 
 /// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
-fn frames(event: &Event) -> Bytes {
+fn frames(sessions: &Sessions, event: &Event) -> Bytes {
     match event {
         Event::Requested(head) => {
             let request = request(head, 1);
@@ -123,7 +126,7 @@ fn frames(event: &Event) -> Bytes {
         Event::Answered(ask, reply) => frame(&session::answered(ask, *reply), ""),
         Event::Session(of, event) => {
             let link = session_link(&of.id, event);
-            session::event(of, event).iter().flat_map(|event| frame(event, &link)).collect()
+            session::event(of, sessions.model_of(of), event).iter().flat_map(|event| frame(event, &link)).collect()
         }
     }
 }

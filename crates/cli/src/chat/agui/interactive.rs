@@ -1,6 +1,7 @@
 //! A talk at a terminal: a prompt, commands, and what is said.
 
 use super::super::layout::{Ink, excerpt};
+use super::super::prompt::Prompt;
 use super::talk::{Event, Listening, Talk};
 use super::thread::{Standing, Thread};
 use super::{TITLE_CHARACTERS, tell_failure};
@@ -15,11 +16,8 @@ const HELP: &str = "\
 /retry          ask again for an answer that failed; tools that were run are not run again
 /tools          the tools that the agent may call here
 /quit           leave; so does Ctrl-D
-What you say while a thread answers is said when it has. Ctrl-C stops all answers.
+What you say while a thread answers is said when it has. Ctrl-C stops all answers, or takes back what is typed.
 A line that ends with \\ goes on in the next.";
-
-/// What is typed at once has at most about so many bytes; a line end that is marked does not count beyond it.
-const LONGEST_TYPED: usize = 1024 * 1024;
 
 /// What was typed.
 #[derive(Debug, PartialEq)]
@@ -63,33 +61,30 @@ impl<'a> Typed<'a> {
 struct Chat<'a> {
     talk: &'a mut Talk,
     current: usize,
-    /// The lines so far of what is being typed.
-    begun: String,
+    prompt: Prompt,
 }
 
 /// Talks until the user leaves.
 pub(super) async fn run(talk: &mut Talk, signals: &mut Signals) -> anyhow::Result<()> {
     let current = talk.open()?;
-    let mut chat = Chat { talk, current, begun: String::new() };
+    let prompt = Prompt::new(talk.screen.paint())?;
+    let mut chat = Chat { talk, current, prompt };
     chat.introduce()?;
-    chat.prompt()?;
     loop {
-        let was_busy = chat.talk.is_busy();
-        match chat.talk.next(signals, Listening::Always).await? {
-            Event::Stop(Stop::Interrupt) if was_busy => chat.talk.cancel_all()?,
-            Event::Stop(_) | Event::Typed(None) => {
-                chat.talk.screen.aside(None, Ink::Bold, "\n")?;
-                return Ok(());
-            }
-            Event::Typed(Some(line)) => {
-                if !chat.take_line(&line)? {
+        let event = if chat.talk.is_busy() {
+            chat.talk.next(signals, Listening::Always).await?
+        } else {
+            Event::Typed(chat.prompt(signals).await?)
+        };
+        match event {
+            Event::Stop(Stop::Interrupt) => chat.talk.cancel_all()?,
+            Event::Stop(Stop::Terminate) | Event::Typed(None) => return Ok(()),
+            Event::Typed(Some(typed)) => {
+                if !chat.act(Typed::read(&typed))? {
                     return Ok(());
                 }
             }
             Event::Ended(number) => chat.ended(number)?,
-        }
-        if !chat.talk.is_busy() {
-            chat.prompt()?;
         }
     }
 }
@@ -106,24 +101,14 @@ impl Chat<'_> {
         Ok(self.talk.screen.line(None, Ink::Dim, &text)?)
     }
 
-    fn prompt(&mut self) -> anyhow::Result<()> {
-        if !self.begun.is_empty() {
-            return Ok(self.talk.screen.aside(None, Ink::Bold, "… ")?);
-        }
+    /// What is typed while nothing goes on; `None` if the user leaves instead.
+    async fn prompt(&mut self, signals: &mut Signals) -> anyhow::Result<Option<String>> {
         self.talk.screen.aside(None, Ink::Bold, "\n")?;
-        Ok(self.talk.screen.aside(Some(self.current), Ink::Bold, "> ")?)
+        let text = if self.talk.threads().len() > 1 { format!("[{}] > ", self.current) } else { "> ".to_owned() };
+        Ok(self.prompt.next(&text, signals).await?)
     }
 
-    /// Takes a line that was typed; says whether the talk goes on.
-    fn take_line(&mut self, line: &str) -> anyhow::Result<bool> {
-        let typed = std::mem::take(&mut self.begun);
-        if let Some(begun) = line.strip_suffix('\\').filter(|_| typed.len() < LONGEST_TYPED) {
-            self.begun = format!("{typed}{begun}\n");
-            return Ok(true);
-        }
-        self.act(Typed::read(&format!("{typed}{line}")))
-    }
-
+    /// Does what was typed; says whether the talk goes on.
     fn act(&mut self, typed: Typed<'_>) -> anyhow::Result<bool> {
         match typed {
             Typed::Nothing => {}

@@ -1,10 +1,11 @@
 //! Writing what threads show: answers to standard output, all else to standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use super::page::{Page, Place};
 use super::pieces::Piece;
 use crate::chat::layout::{Chunk, Ink, Paint};
+use crate::chat::screen::write_aside;
 use crate::output::print;
 
 /// Where threads are shown.
@@ -19,6 +20,11 @@ impl Screen {
     pub(super) fn new(coloured: bool, shows_answers: bool) -> Self {
         let place = if io::stderr().is_terminal() { Place::Terminal } else { Place::Log };
         Self { page: Page::new(Paint { coloured }, place, io::stdout().is_terminal()), shows_answers }
+    }
+
+    /// What texts are written with.
+    pub(super) fn paint(&self) -> Paint {
+        self.page.paint()
     }
 
     /// From now on there are several threads.
@@ -80,8 +86,4 @@ impl Screen {
         }
         write_aside(&aside)
     }
-}
-
-fn write_aside(text: &str) -> io::Result<()> {
-    io::stderr().lock().write_all(text.as_bytes())
 }

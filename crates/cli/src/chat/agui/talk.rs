@@ -68,7 +68,7 @@ impl Talk {
     ) -> Self {
         let runs = RunRegistry::new();
         let lifecycle = runs.lifecycle();
-        let (lines, threads, asks) = (Lines::of_terminal(), Vec::new(), VecDeque::new());
+        let (lines, threads, asks) = (Lines::default(), Vec::new(), VecDeque::new());
         Self { address, commands, options, approval, screen, lines, runs, lifecycle, threads, asks }
     }
 
@@ -262,7 +262,7 @@ impl Talk {
 
     fn put_question(&mut self) -> anyhow::Result<()> {
         if let Some(ask) = self.asks.front() {
-            self.lines.forget_typed();
+            self.lines.ask();
             self.screen.aside(Some(ask.thread), Ink::Yellow, &ask.text())?;
         }
         Ok(())

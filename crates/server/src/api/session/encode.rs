@@ -16,8 +16,8 @@ use handback_wire::event as events;
 use handback_wire::session as wire;
 use serde_json::value::RawValue;
 
-/// A session.
-pub(crate) fn session(session: &Session) -> wire::Session {
+/// A session, and the model that answers in it.
+pub(crate) fn session(session: &Session, model: &ModelRef) -> wire::Session {
     wire::Session {
         id: session.id.to_string(),
         slug: session.id.to_string(),
@@ -28,11 +28,7 @@ pub(crate) fn session(session: &Session) -> wire::Session {
         title: session.title.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: session.agent.as_ref().map(ToString::to_string),
-        model: session.model.as_ref().map(|model| wire::Model {
-            model_id: None,
-            id: Some(model.model.to_string()),
-            ..named(model)
-        }),
+        model: Some(wire::Model { model_id: None, id: Some(model.model.to_string()), ..named(model) }),
         metadata: session.metadata.clone(),
         time: wire::SessionTime { created: session.created.0, updated: session.updated.0 },
     }
@@ -295,9 +291,9 @@ pub(crate) fn answered(ask: &Ask, answer: Reply) -> events::Event {
 }
 
 /// What happened in a session, as events; most often one.
-pub(crate) fn event(of: &Session, event: &SessionEvent) -> Vec<events::Event> {
+pub(crate) fn event(of: &Session, model: &ModelRef, event: &SessionEvent) -> Vec<events::Event> {
     let session_id = of.id.to_string();
-    let about = || events::SessionInfo { session_id: of.id.to_string(), info: session(of) };
+    let about = || events::SessionInfo { session_id: of.id.to_string(), info: session(of, model) };
     let status = |status| events::Event::SessionStatus { session_id: of.id.to_string(), status };
     match event {
         SessionEvent::Created => vec![events::Event::SessionCreated(about())],

@@ -88,7 +88,7 @@ async fn create(
             find(&app, &principal, parent.as_str()).await?;
         }
     }
-    Ok(Answer(encode::session(&*app.sessions().create(new).await?)))
+    Ok(Answer(shown(&app, &*app.sessions().create(new).await?)))
 }
 
 /// List sessions, those used last first
@@ -111,7 +111,11 @@ async fn list(
     let page = visible(&app, &principal, None, after.as_ref(), query.most()).await?;
     let last = page.items.last().filter(|_| page.has_more);
     let next = last.map(|last| Cursor::Sessions(SessionPlace::from(&**last)));
-    Ok(Listed { page: Answer(page.items.iter().map(|session| encode::session(session)).collect()), next })
+    Ok(Listed { page: Answer(page.items.iter().map(|session| shown(&app, session)).collect()), next })
+}
+
+fn shown(app: &App, session: &Session) -> wire::Session {
+    encode::session(session, app.sessions().model_of(session))
 }
 
 /// The sessions that the caller may use, of an agent or of all, after a place in their order.
@@ -170,7 +174,7 @@ async fn show(
     principal: Principal,
     PathValue(id): PathValue,
 ) -> Result<Answer<wire::Session>, Problem> {
-    Ok(Answer(encode::session(&*find(&app, &principal, &id).await?)))
+    Ok(Answer(shown(&app, &*find(&app, &principal, &id).await?)))
 }
 
 /// Delete a session

@@ -52,7 +52,7 @@ async fn a_session_may_be_made_with_nothing_at_all() {
     let world = World::start().await;
     let expected = json!({
         "id": "ses_1", "slug": "ses_1", "projectID": "global", "directory": "", "title": "New session",
-        "version": env!("CARGO_PKG_VERSION"), "time": { "created": "time", "updated": "time" },
+        "version": env!("CARGO_PKG_VERSION"), "model": { "providerID": "fake", "id": "one" }, "time": { "created": "time", "updated": "time" },
     });
     let requests = [
         world.server.request(Method::POST, "/session"),

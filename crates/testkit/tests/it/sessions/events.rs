@@ -24,7 +24,8 @@ fn status(status: &str) -> Value {
 fn session(kind: &str, title: &str) -> Value {
     let info = json!({
         "id": "ses_1", "slug": "ses_1", "projectID": "global", "directory": "", "clientID": "tab", "title": title,
-        "version": env!("CARGO_PKG_VERSION"), "time": { "created": "time", "updated": "time" },
+        "version": env!("CARGO_PKG_VERSION"), "model": { "providerID": "fake", "id": "one" },
+        "time": { "created": "time", "updated": "time" },
     });
     event(kind, json!({ "sessionID": "ses_1", "info": info }))
 }

@@ -200,6 +200,10 @@ async fn agents_models_and_instructions_are_those_that_are_said_closest() {
     let of_clerk = world.server.session(json!({ "clientID": "tab", "agent": "clerk" })).await;
     let model = json!({ "providerID": "fake", "modelID": "session" });
     let of_model = world.server.session(json!({ "clientID": "tab", "agent": "clerk", "model": model })).await;
+    for (session, model) in [(&world.session, "one"), (&of_clerk, "clerk"), (&of_model, "session")] {
+        let shown = world.server.get(&format!("/session/{session}")).await.body;
+        assert_eq!(shown["model"], json!({ "providerID": "fake", "id": model }));
+    }
     let cases = [
         (&world.session, json!({}), "default", "one", "Be brief."),
         (&world.session, json!({ "agent": "clerk" }), "clerk", "clerk", "You are a clerk."),
