@@ -128,8 +128,8 @@ export interface components {
             clientID: string;
             /** @description When it was made, RFC 3339. */
             created: string;
-            /** @description When it expires, RFC 3339. */
-            deadline: string;
+            /** @description When it expires, RFC 3339; not said while it waits to be allowed, for its time begins then. */
+            deadline?: string | null;
             /** @description What running the tool does. */
             effect: components["schemas"]["Effect"];
             executionMode?: components["schemas"]["ExecutionMode"] | null;
@@ -222,11 +222,8 @@ export interface components {
              * @default null
              */
             model: string | null;
-            /**
-             * @description Tools of the page itself.
-             * @default null
-             */
-            tools: components["schemas"]["PageTool"][] | null;
+            /** @default null */
+            tools: components["schemas"]["PageTools"] | null;
             /**
              * @description `submit-message` (also when absent) or `regenerate-message`.
              * @default null
@@ -451,6 +448,18 @@ export interface components {
             };
             /** @enum {string} */
             type: "message.part.updated";
+        } | {
+            /** @description A part is gone: its provider has begun the answer anew. */
+            properties: {
+                /** @description The message that it belonged to. */
+                messageID: string;
+                /** @description The part. */
+                partID: string;
+                /** @description The session. */
+                sessionID: string;
+            };
+            /** @enum {string} */
+            type: "message.part.removed";
         } | {
             /** @description The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text. */
             properties: {
@@ -854,6 +863,10 @@ export interface components {
             /** @description What its input looks like: a JSON Schema. */
             parameters?: Record<string, unknown> | null;
         };
+        /** @description The tools of a page, for the description of the API. */
+        PageTools: components["schemas"]["PageTool"][] | {
+            [key: string]: components["schemas"]["PageTool"];
+        };
         /** @description A part of a message. */
         Part: {
             /** @description Of `tool`: the call. */
@@ -1109,7 +1122,8 @@ export interface components {
         /**
          * @description What a run is started with: the whole conversation, and what the front end brings along.
          *
-         *     Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON.
+         *     Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON. Names in
+         *     `snake_case` are taken too, as the protocol's Python types write and read them, and null for an empty list, as Go does.
          */
         RunAgentInput_Value: {
             /** @description What the model is to know besides the conversation. */
@@ -1650,6 +1664,7 @@ export type OfferedTool = components['schemas']['OfferedTool'];
 export type Outcome = components['schemas']['Outcome'];
 export type OutputCapabilities = components['schemas']['OutputCapabilities'];
 export type PageTool = components['schemas']['PageTool'];
+export type PageTools = components['schemas']['PageTools'];
 export type Part = components['schemas']['Part'];
 export type Permission = components['schemas']['Permission'];
 export type PermissionMetadata = components['schemas']['PermissionMetadata'];
