@@ -1,6 +1,6 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
-# others in the tests) and Chromium (both in a page). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-chromium
+# others in the tests), Chromium (both in a page) and Python 3.10 (clients of others). What is missing is installed or named.
+.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-python need-chromium
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -30,14 +30,21 @@ soak: need sdk/typescript/node_modules/.installed
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
 	  node --import tsx --test --test-reporter=spec test/storm.test.ts
 
-## Clients of others against a real server, in Node and in a page. Some use the TypeScript SDK, too.
-foreign: need need-chromium foreign/node_modules/.installed sdk/typescript/node_modules/.installed
+## Clients of others against a real server, in Node, in Python and in a page. Some use the TypeScript SDK, too.
+foreign: need need-chromium foreign/node_modules/.installed foreign/.venv/.installed sdk/typescript/node_modules/.installed
 	$(CARGO) build --workspace --locked
 	cd sdk/typescript && npm run --silent build
 	cd foreign && HANDBACK_BINARY=$(BINARY) npm test
 
 foreign/node_modules/.installed: foreign/package.json foreign/package-lock.json | need-node
 	cd foreign && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+# Made anew: pip would leave behind what is no longer required.
+foreign/.venv/.installed: foreign/python/requirements.txt | need-python
+	rm -rf foreign/.venv
+	python3 -m venv foreign/.venv
+	foreign/.venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
 ## The TypeScript SDK: its types, its build, and its tests against a real server.
@@ -101,6 +108,13 @@ need-node:
 	@command -v npm >/dev/null || { echo "Node is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
 	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' \
 	  || { echo "Node $$(node --version) is too old: install 20.19 or newer"; exit 1; }
+
+# A venv needs ensurepip, which Debian has in a package of its own.
+need-python:
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "Python's venv is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq python3-venv; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "$$(python3 --version) is too old: install 3.10 or newer"; exit 1; }
 
 need-chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

@@ -1,14 +1,12 @@
 // `useChat` of `@ai-sdk/react`, in a page in a real Chromium, in React's strict mode.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { newContext, OUTPUT, servePage } from "../support/browser.js";
 import { stored, textOf } from "../support/page.js";
 import { test, within } from "../support/patience.js";
 import { Provider } from "../support/provider.js";
-import { Server } from "../support/server.js";
+import { answered, picture, say, Tabs } from "../support/tabs.js";
 import { Upstream } from "../support/upstream.js";
 
 const PICK_COLOR = `
@@ -18,78 +16,18 @@ description = "Lets the user pick a color"
 `;
 const SOURCE = join(import.meta.dirname, "page.tsx");
 
-/** A chat in a browser, in any number of tabs. */
-class Tabs {
-  /**
-   * @param {import("node:test").TestContext} test
-   * @param {{ config?: string, model?: string }} [settings]
-   */
-  static async open(test, { config = PICK_COLOR, model } = {}) {
-    // What is opened first is closed first: pages do not see the server go. They ask for a chat that is not there yet, and claim what another has.
-    const context = await newContext(test, /status of (404|409)/);
-    const server = await Server.start(test, { config });
-    const address = await servePage(test, await readFile(SOURCE, "utf8"), "page.tsx");
-    const settings = encodeURIComponent(JSON.stringify({ server: server.url, chat: "chat", model }));
-    const tabs = new Tabs(context, server, `${address}#${settings}`);
-    context.on("request", (request) => {
-      const path = request.url().startsWith(server.url) && new URL(request.url()).pathname;
-      if (path && request.method() !== "OPTIONS") tabs.sent.push(`${request.method()} ${path}`);
-    });
-    return tabs;
-  }
-
-  /**
-   * What all tabs have sent to the server.
-   * @type {string[]}
-   */
-  sent = [];
-
-  /**
-   * @param {import("playwright-core").BrowserContext} context
-   * @param {Server} server
-   * @param {string} address
-   */
-  constructor(context, server, address) {
-    this.context = context;
-    this.server = server;
-    this.address = address;
-  }
-
-  async add() {
-    const page = await this.context.newPage();
-    await page.goto(this.address);
-    await page.waitForSelector("textarea");
-    return page;
-  }
-
-  /** How often something was sent. @param {string} what */
-  count(what) {
-    return this.sent.filter((sent) => sent === what).length;
-  }
-}
-
-/** @typedef {import("playwright-core").Page} Page */
+/** Pages ask for a chat that is not there yet, and claim what another has. */
+const COMPLAINTS = /status of (404|409)/;
 
 /**
- * @param {Page} page
- * @param {string} text
+ * @param {import("node:test").TestContext} test
+ * @param {{ config?: string, model?: string }} [settings]
  */
-async function say(page, text) {
-  await page.fill("textarea", text);
-  await page.click("form button");
-}
-
-/** Waits until an answer has that text, and the chat is ready. @param {Page} page @param {string} text */
-async function answered(page, text) {
-  await page.waitForSelector(`article[data-role=assistant] p:has-text(${JSON.stringify(text)})`);
-  await page.waitForSelector("output:text-is('ready')");
-}
-
-/** Leaves a picture of the page. @param {Page} page @param {string} name */
-const picture = (page, name) => page.screenshot({ path: join(OUTPUT, `${name}.png`) });
+const open = (test, { config = PICK_COLOR, model } = {}) =>
+  Tabs.open(test, SOURCE, { config, page: { chat: "chat", model }, complaints: COMPLAINTS });
 
 test("react: open-url opens an address beside the page, in one request", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const page = await tabs.add();
   const opening = within("a page is opened", tabs.context.waitForEvent("page"));
 
@@ -105,7 +43,7 @@ test("react: open-url opens an address beside the page, in one request", async (
 });
 
 test("react: page tools of one step, one that answers at once and one that the user answers", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const page = await tabs.add();
   await say(page, "call locate {}\ncall confirm {}");
   await page.waitForSelector("[data-tool=locate][data-state=output-available]");
@@ -125,7 +63,7 @@ test("react: page tools of one step, one that answers at once and one that the u
 });
 
 test("react: a held call, one of the page and one that does not fit, in one step", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const page = await tabs.add();
   await say(page, 'call pick_color {}\ncall locate {}\ncall open-url {"url": 7}');
   await page.waitForSelector("[data-tool=open-url][data-state=output-error]");
@@ -143,7 +81,7 @@ test("react: a turn that fails is shown, and the chat goes on", async (test) => 
   const upstream = await Upstream.start(test);
   upstream.says("fail", { error: { message: "the model is on holiday", type: "invalid_request_error" }, status: 400 });
   upstream.says("well?", { content: "I am back" });
-  const tabs = await Tabs.open(test, { config: upstream.config, model: "mock/some-model" });
+  const tabs = await open(test, { config: upstream.config, model: "mock/some-model" });
   const page = await tabs.add();
 
   await say(page, "fail");
@@ -159,7 +97,7 @@ test("react: a turn that fails is shown, and the chat goes on", async (test) => 
 });
 
 test("react: a reload while a call is held: the page is asked again, and its answer counts", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const page = await tabs.add();
   await say(page, "call pick_color {}");
   await page.waitForSelector("text=Teal");
@@ -177,7 +115,7 @@ test("react: a reload while a call is held: the page is asked again, and its ans
 
 test("react: a reload while text streams: all of it is there, once", async (test) => {
   const provider = await Provider.start(test);
-  const tabs = await Tabs.open(test, { config: provider.config, model: "local/any" });
+  const tabs = await open(test, { config: provider.config, model: "local/any" });
   const page = await tabs.add();
   await say(page, "tell me a story");
   const speech = await provider.asked();
@@ -198,7 +136,7 @@ test("react: a reload while text streams: all of it is there, once", async (test
 });
 
 test("react: a reload when all is said: the conversation is there, and nothing is run again", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const page = await tabs.add();
   await say(page, "call pick_color {}");
   await page.click("text=Teal");
@@ -214,7 +152,7 @@ test("react: a reload when all is said: the conversation is there, and nothing i
 });
 
 test("react: two tabs of one chat: both show the call, one runs it", async (test) => {
-  const tabs = await Tabs.open(test);
+  const tabs = await open(test);
   const one = await tabs.add();
   await say(one, "call pick_color {}");
   await one.waitForSelector("text=Teal");

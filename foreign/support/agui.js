@@ -39,6 +39,7 @@ export const CLIENTS = [
  * @property {any[]} [messages] what was said before
  * @property {any} [state]
  * @property {Record<string, string>} [headers]
+ * @property {string} [accept] how the runs are to be told; by default as the client asks for it
  * @property {RegExp} [complaints] what the client may complain about
  */
 
@@ -82,7 +83,7 @@ export class AguiPage {
       url: server.url + path,
       threadId,
       headers: settings.headers,
-      fetch: this.tap.fetch,
+      fetch: (url, options) => this.tap.fetch(url, accepting(options, settings.accept)),
       initialMessages: messages,
       initialState: state,
     });
@@ -207,6 +208,19 @@ function outcomeOf(tool, input) {
     const message = error instanceof Error ? error.message : String(error);
     return { content: `Error: ${message}`, error: message };
   }
+}
+
+/**
+ * A request that accepts something else. The client lets its application say so nowhere but in `fetch`.
+ *
+ * @param {RequestInit} options
+ * @param {string} [accept]
+ */
+function accepting(options, accept) {
+  if (accept === undefined) return options;
+  const headers = new Headers(options.headers);
+  headers.set("accept", accept);
+  return { ...options, headers };
 }
 
 /** @param {any} message */

@@ -49,6 +49,12 @@ export async function newContext(test, expected) {
 }
 
 /**
+ * What was bundled for a test, by its source: the tests of a file share their page.
+ * @type {Map<string, Promise<string>>}
+ */
+const bundles = new Map();
+
+/**
  * Bundles a page and serves it at a port of its own, as a page of another origin.
  *
  * @param {import("node:test").TestContext} test
@@ -56,18 +62,9 @@ export async function newContext(test, expected) {
  * @param {string} name how its errors call it
  */
 export async function servePage(test, source, name) {
-  const { outputFiles } = await build({
-    stdin: { contents: source, loader: "tsx", resolveDir: FOLDER, sourcefile: name },
-    bundle: true,
-    write: false,
-    format: "esm",
-    jsx: "automatic",
-    jsxDev: true,
-    define: { "process.env.NODE_ENV": '"development"' },
-    alias: { "@handback/client": resolve(FOLDER, "../sdk/typescript/dist/index.js") },
-    logLevel: "error",
-  });
-  const [{ text }] = outputFiles;
+  const bundling = bundles.get(source) ?? bundle(source, name);
+  bundles.set(source, bundling);
+  const text = await bundling;
   const server = createServer(({ url }, response) => {
     const isScript = url === "/page.js";
     response
@@ -81,6 +78,25 @@ export async function servePage(test, source, name) {
   });
   const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
   return `http://127.0.0.1:${port}/`;
+}
+
+/**
+ * @param {string} source
+ * @param {string} name
+ */
+async function bundle(source, name) {
+  const { outputFiles } = await build({
+    stdin: { contents: source, loader: "tsx", resolveDir: FOLDER, sourcefile: name },
+    bundle: true,
+    write: false,
+    format: "esm",
+    jsx: "automatic",
+    jsxDev: true,
+    define: { "process.env.NODE_ENV": '"development"' },
+    alias: { "@handback/client": resolve(FOLDER, "../sdk/typescript/dist/index.js") },
+    logLevel: "error",
+  });
+  return outputFiles[0].text;
 }
 
 function findChromium() {

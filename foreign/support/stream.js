@@ -2,15 +2,19 @@
 
 import assert from "node:assert/strict";
 
-import { enforceEvents, verifyEvents } from "ag-ui-client-1";
-import { verifyEvents as verifyOldEvents } from "ag-ui-client-0";
+import { enforceEvents, parseProtoStream, verifyEvents } from "ag-ui-client-1";
+import { parseProtoStream as parseOldProtoStream, verifyEvents as verifyOldEvents } from "ag-ui-client-0";
 import { EventSchemas as OldEventSchemas } from "ag-ui-core-0";
 import { EventSchemas } from "ag-ui-core-1/schemas";
-import { from, lastValueFrom, toArray } from "rxjs";
+import { Subject, from, lastValueFrom, toArray } from "rxjs";
 
 import { Log, within } from "./patience.js";
 
 /** @typedef {{ type: string, [key: string]: any }} Event */
+
+/** The media types of a stream: server-sent events, and protobuf. The client compares the latter letter by letter. */
+const TEXT_TYPE = "text/event-stream";
+export const PROTO_TYPE = "application/vnd.ag-ui.event+proto";
 
 /** What holds any JSON, nulls included, and so is not looked into. */
 const ANY_JSON = new Set([
@@ -53,6 +57,12 @@ export class Run {
   #decoder = new TextDecoder("utf-8", { fatal: true });
   #rest = "";
   #isReplay;
+  #isProto;
+  /**
+   * The bytes of a stream of protobuf, on their way to the client's own decoder of it.
+   * @type {Subject<any>}
+   */
+  #proto = new Subject();
   /** @type {() => void} */
   #end = () => {};
   /** Settled when nothing more comes. */
@@ -61,12 +71,19 @@ export class Run {
   /**
    * @param {string} path
    * @param {any} input the RunAgentInput
-   * @param {boolean} isReplay it need not begin with its first event
+   * @param {Headers} headers of the request
    */
-  constructor(path, input, isReplay) {
+  constructor(path, input, headers) {
     this.path = path;
     this.input = input;
-    this.#isReplay = isReplay;
+    // It need not begin with its first event.
+    this.#isReplay = headers.has("last-event-id");
+    this.#isProto = headers.get("accept") === PROTO_TYPE;
+    const parse = input.protocolVersion === undefined ? parseOldProtoStream : parseProtoStream;
+    parse(this.#proto).subscribe({
+      next: (event) => this.#takeEvent(/** @type {any} */ (event)),
+      error: (error) => this.problems.push(error),
+    });
   }
 
   /** Its last event. */
@@ -106,7 +123,7 @@ export class Run {
    */
   watch(response) {
     this.#try(() => {
-      assert.equal(response.headers.get("content-type"), "text/event-stream");
+      assert.equal(response.headers.get("content-type"), this.#isProto ? PROTO_TYPE : TEXT_TYPE);
       assert.match(response.headers.get("cache-control") ?? "", /\bno-cache\b/);
       assert.equal(response.headers.get("x-accel-buffering"), "no");
     });
@@ -162,6 +179,7 @@ export class Run {
 
   /** @param {Uint8Array} bytes */
   #take(bytes) {
+    if (this.#isProto) return this.#proto.next({ type: "data", data: bytes });
     const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
     const frames = text.split("\n\n");
     this.#rest = frames.pop() ?? "";
@@ -176,7 +194,11 @@ export class Run {
     assert.equal(fields.size, lines.length, `a field twice: ${frame}`);
     const id = fields.get("id");
     if (id !== undefined) this.ids.push(id);
-    const event = JSON.parse(fields.get("data") ?? assert.fail(`no data: ${frame}`));
+    this.#takeEvent(JSON.parse(fields.get("data") ?? assert.fail(`no data: ${frame}`)));
+  }
+
+  /** @param {Event} event */
+  #takeEvent(event) {
     this.#try(() => this.#look(event));
     this.events.add(event);
   }
@@ -200,6 +222,7 @@ export class Run {
   }
 
   #ended() {
+    this.#proto.complete();
     assert.equal(this.#rest + this.#decoder.decode(), "", "the last frame is complete");
     assert.ok(TERMINAL.includes(this.last.type), `the last event is ${this.last.type}`);
   }
@@ -240,8 +263,8 @@ export class Tap {
    * @param {RequestInit} options
    */
   fetch = async (url, options) => {
-    const isReplay = new Headers(options.headers).has("last-event-id");
-    const run = new Run(url.slice(this.#server.url.length), JSON.parse(String(options.body)), isReplay);
+    const path = url.slice(this.#server.url.length);
+    const run = new Run(path, JSON.parse(String(options.body)), new Headers(options.headers));
     this.runs.add(run);
     try {
       const response = await fetch(url, options);
@@ -267,7 +290,7 @@ export class Tap {
       `${path} answers`,
       this.fetch(this.#server.url + path, {
         method: "POST",
-        headers: { "content-type": "application/json", accept: "text/event-stream", ...headers },
+        headers: { "content-type": "application/json", accept: TEXT_TYPE, ...headers },
         body: JSON.stringify(input),
         signal,
       }),

@@ -5,6 +5,7 @@ pub mod agui;
 pub mod auth;
 pub mod chat;
 pub mod client_tools;
+pub(crate) mod document;
 pub mod event;
 pub mod frontend_tools;
 mod listing;
@@ -74,7 +75,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for PathValue<T> {
     }
 }
 
-/// The query of a request; an empty value is none.
+/// The query of a request.
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
@@ -82,10 +83,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
-        let given = query.split('&').filter(|pair| pair.split_once('=').is_none_or(|(_, value)| !value.is_empty()));
-        let given: Vec<&str> = given.collect();
-        let parsed = serde_urlencoded::from_str(&given.join("&"));
+        let parsed = serde_urlencoded::from_str(parts.uri.query().unwrap_or_default());
         parsed.map(Self).map_err(|error| Problem::invalid(format!("the query cannot be used: {error}")))
     }
 }

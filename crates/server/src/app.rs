@@ -23,7 +23,6 @@ use prometheus_client::metrics::family::Family;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::api;
@@ -190,7 +189,7 @@ impl App {
 
     /// All routes of all protocols, and their description.
     pub fn routes() -> (Router<Self>, utoipa::openapi::OpenApi) {
-        let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+        let (router, document) = OpenApiRouter::with_openapi(api::document::begun())
             .merge(api::client_tools::routes())
             .merge(api::session::routes())
             .merge(api::frontend_tools::routes())
@@ -206,7 +205,7 @@ impl App {
             .method_not_allowed_fallback(async || {
                 Problem::new(ErrorCode::MethodNotAllowed, "this path does not take this method; see GET /doc")
             });
-        (router, document)
+        (router, api::document::completed(document))
     }
 
     /// Clients, tools and calls.
@@ -300,13 +299,6 @@ impl App {
         self.0.rejected.clone()
     }
 }
-
-#[derive(OpenApi)]
-#[openapi(info(
-    title = "Handback",
-    description = "Tools that run on the client: register them, connect, run calls, send results back."
-))]
-struct Document;
 
 /// What sessions run with: what is built in, what is configured, what is added.
 fn sessions_setup(hub: &Hub, config: &Config, extensions: Extensions) -> Result<Setup, SetupError> {

@@ -125,7 +125,13 @@ pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -
         Ok(Admitted::Request) => {
             let Ok(response) = router.call(request).await;
             match other_shape.and_then(|path| Some((path, response.extensions().get::<Problem>().cloned()?))) {
-                Some((path, problem)) => problem.into_response_for(&path),
+                Some((path, problem)) => {
+                    let mut anew = problem.into_response_for(&path);
+                    // Only the router knows which methods a path takes.
+                    anew.headers_mut()
+                        .extend(response.headers().get(header::ALLOW).map(|allow| (header::ALLOW, allow.clone())));
+                    anew
+                }
                 None => response,
             }
         }

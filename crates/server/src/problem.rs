@@ -12,6 +12,7 @@ use handback_core::permission::NotAnswered;
 use handback_core::sessions::SessionError;
 use handback_core::store::StoreError;
 use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::threads::Detail;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -136,7 +137,7 @@ impl Problem {
                 };
                 serde_json::to_vec(&json!({ "ok": false, "reason": reason, "error": self.message }))
             }
-            Shape::Detail => serde_json::to_vec(&json!({ "detail": self.message })),
+            Shape::Detail => serde_json::to_vec(&Detail { detail: self.message.clone() }),
         };
         // These types always serialise; an empty body still carries the status.
         body.unwrap_or_default()
@@ -191,6 +192,16 @@ impl Shape {
         } else {
             Self::Own
         }
+    }
+}
+
+/// The name of the schema that errors of this path have.
+pub(crate) fn schema_for(path: &str) -> &'static str {
+    match Shape::of(path) {
+        Shape::Own => "ErrorBody",
+        Shape::Named => "TurnError",
+        Shape::Ack => "Acknowledged",
+        Shape::Detail => "Detail",
     }
 }
 

@@ -132,3 +132,11 @@ pub struct RunUsage {
     /// Calls of tools.
     pub tool_calls: u64,
 }
+
+/// An error of this API.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Detail {
+    /// What went wrong, for people.
+    pub detail: String,
+}

@@ -80,6 +80,19 @@ export interface components {
             /** @default null */
             transport: components["schemas"]["TransportCapabilities"] | null;
         };
+        /** @description A tool that the front end runs itself. */
+        AguiTool: {
+            /** @description What it does, for the model. */
+            description?: string;
+            /** @description Whatever else is to be said. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Its name. */
+            name: string;
+            /** @description What its arguments look like: a JSON Schema. */
+            parameters?: Record<string, unknown> | null;
+        };
         /**
          * @description What becomes of the stream when a call has to be allowed.
          * @enum {string}
@@ -302,6 +315,11 @@ export interface components {
             parentID?: string | null;
             /** @description A heading; made from the first prompt when absent. */
             title?: string | null;
+        };
+        /** @description An error of this API. */
+        Detail: {
+            /** @description What went wrong, for people. */
+            detail: string;
         };
         /** @description `POST /client-tools/disconnect`. */
         DisconnectRequest: {
@@ -1145,7 +1163,7 @@ export interface components {
             /** @description The conversation. */
             threadId: string;
             /** @description Tools that the front end runs itself. */
-            tools?: components["schemas"]["Tool"][];
+            tools?: components["schemas"]["AguiTool"][];
         };
         /** @description What a run is called. */
         RunMetadata: {
@@ -1408,7 +1426,7 @@ export interface components {
              * @description Its own.
              * @default null
              */
-            items: components["schemas"]["Tool"][] | null;
+            items: components["schemas"]["AguiTool"][] | null;
             /**
              * @description Several at once.
              * @default null
@@ -1622,6 +1640,7 @@ export type Accepted = components['schemas']['Accepted'];
 export type Ack = components['schemas']['Ack'];
 export type Acknowledged = components['schemas']['Acknowledged'];
 export type AgentCapabilities = components['schemas']['AgentCapabilities'];
+export type AguiTool = components['schemas']['AguiTool'];
 export type Approvals = components['schemas']['Approvals'];
 export type Asked = components['schemas']['Asked'];
 export type Attachment = components['schemas']['Attachment'];
@@ -1638,6 +1657,7 @@ export type ClientToken = components['schemas']['ClientToken'];
 export type ClientTokenRequest = components['schemas']['ClientTokenRequest'];
 export type Context = components['schemas']['Context'];
 export type CreateSession = components['schemas']['CreateSession'];
+export type Detail = components['schemas']['Detail'];
 export type DisconnectRequest = components['schemas']['DisconnectRequest'];
 export type Done = components['schemas']['Done'];
 export type Effect = components['schemas']['Effect'];

@@ -1,7 +1,8 @@
 //! The prompt: what is typed there can be edited, and earlier messages can be had back.
 
 use std::io::{self, IsTerminal};
-use std::sync::mpsc as requests;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc as requests};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
@@ -30,6 +31,8 @@ pub(super) struct Prompt {
     is_open: bool,
     /// Whether the user was told how to leave, and has typed nothing since.
     is_warned: bool,
+    /// Whether something that was typed was taken back.
+    taken_back: Arc<AtomicBool>,
     mode: Mode,
 }
 
@@ -42,7 +45,9 @@ impl Prompt {
         let mut editor = Editor::<(), MemHistory>::with_history(config, history)?;
         // Without a helper the prompt is not painted.
         editor.set_helper(Some(()));
-        editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(TakeBack)));
+        let taken_back = Arc::<AtomicBool>::default();
+        let take_back = TakeBack(Arc::clone(&taken_back));
+        editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(take_back)));
         // Fails where the terminal can do too little for it.
         let printer = editor.create_external_printer().ok();
         let printer = printer.map(|printer| Box::new(printer) as Box<dyn ExternalPrinter + Send>);
@@ -56,7 +61,8 @@ impl Prompt {
                 }
             }
         })?;
-        Ok(Self { paint, prompts, typed, printer, is_open: false, is_warned: false, mode: Mode::of_terminal() })
+        let (is_open, is_warned, mode) = (false, false, Mode::of_terminal());
+        Ok(Self { paint, prompts, typed, printer, is_open, is_warned, taken_back, mode })
     }
 
     /// What is typed next, of one line or more; `None` if the user leaves instead. Safe to drop while it waits: the prompt
@@ -82,6 +88,7 @@ impl Prompt {
                 }
             };
             self.is_open = false;
+            self.is_warned &= !self.taken_back.swap(false, Ordering::Relaxed);
             match typed {
                 Some(Ok(text)) => {
                     self.is_warned = false;
@@ -126,11 +133,15 @@ impl Drop for Prompt {
 }
 
 /// Ctrl-C takes back what is on the line. Where nothing is, whoever reads the line decides.
-struct TakeBack;
+struct TakeBack(Arc<AtomicBool>);
 
 impl ConditionalEventHandler for TakeBack {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
-        (!context.line().is_empty()).then_some(Cmd::Kill(Movement::WholeBuffer))
+        if context.line().is_empty() {
+            return None;
+        }
+        self.0.store(true, Ordering::Relaxed);
+        Some(Cmd::Kill(Movement::WholeBuffer))
     }
 }
 

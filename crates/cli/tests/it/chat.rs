@@ -392,6 +392,9 @@ fn ctrl_c_at_the_prompt_takes_back_what_is_typed_or_says_how_to_leave() {
     assert!(shown.contains("\nThe tool `echo` answered: {}\n") && !shown.contains("nonsense"), "{shown}");
     terminal.type_in("\u{3}");
     terminal.wait_for(hint);
+    // Whoever typed something since is told again.
+    terminal.type_in("nonsense\u{3}\u{3}");
+    terminal.wait_for(hint);
     terminal.type_in("\u{3}");
     let (farewell, code) = terminal.wait_for_end();
     assert!(farewell.contains("To go on: handback chat --session ses_"), "{farewell}");

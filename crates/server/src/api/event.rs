@@ -34,7 +34,7 @@ pub fn routes() -> OpenApiRouter<App> {
 ///
 /// A subscriber that cannot keep up is disconnected.
 #[utoipa::path(get, path = "/event", tag = "events",
-    responses((status = 200, description = "`server.connected` first", body = wire::Event, content_type = "text/event-stream")))]
+    responses((status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream")))]
 async fn events(State(app): State<App>, principal: Principal) -> Response {
     let lifetime = principal.lifetime(app.hub().clock().now());
     let interval = app.config().client_tools.keepalive_interval;

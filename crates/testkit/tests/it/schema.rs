@@ -22,6 +22,33 @@ fn the_committed_description_of_the_api_is_current() {
     must_be_current("schemas/openapi.json", &current);
 }
 
+/// The description has one schema of a name: of two types that share it, one would be described as the other.
+#[test]
+fn no_two_types_of_the_wire_have_one_name_in_the_description() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/src"))];
+    let mut names = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for described in source.split("derive(utoipa::ToSchema)").skip(1) {
+                let (attributes, rest) = described.split_once("\npub ").unwrap_or((described, described));
+                let renamed = attributes.split_once("schema(as = ").and_then(|(_, name)| name.split(')').next());
+                let own = rest.split_whitespace().nth(1).and_then(|name| name.split(['<', '(', ';']).next());
+                names.push(renamed.or(own).unwrap_or_default().to_owned());
+            }
+        }
+    }
+    names.sort();
+    let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    assert!(names.len() > 50, "too few were found: {names:?}");
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 #[expect(dead_code, reason = "only their schema counts")]

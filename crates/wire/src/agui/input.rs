@@ -68,7 +68,7 @@ impl<M> RunAgentInput<M> {
 
 /// A tool that the front end runs itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AguiTool))]
 pub struct Tool {
     /// Its name.
     pub name: String,

@@ -7,6 +7,9 @@ pub(super) async fn until_idle(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         let event = match events.next().await.unwrap() {
+            Event::Session(_, SessionEvent::UserPart { part, message }) => {
+                format!("said {}", brief_unfinished(&Message { parts: vec![part], ..assistant_shell(message) }))
+            }
             Event::Session(_, SessionEvent::Part { part, delta, message }) => {
                 let message = Message { parts: vec![part], ..assistant_shell(message) };
                 format!("part {} {:?}", brief_unfinished(&message), delta.as_deref().unwrap_or_default())
@@ -49,7 +52,7 @@ async fn listeners_are_told_every_step_in_order() {
     world.complete(&request, "ok").await;
     let expected = [
         "user",
-        "part text go \"\"",
+        "said text go",
         "Updated",
         "Busy",
         "assistant false",

@@ -257,7 +257,7 @@ async fn a_prompt_is_kept_and_told_although_whoever_prompted_has_gone() {
     let gone = tokio::time::timeout(Duration::from_millis(500), world.say(&session, "go")).await;
     assert!(gone.is_err());
     let told = until_idle(&mut listener).await;
-    assert_eq!(told[..2], ["user".to_owned(), "part text go \"\"".to_owned()], "{told:?}");
+    assert_eq!(told[..2], ["user".to_owned(), "said text go".to_owned()], "{told:?}");
     assert_eq!(history(&world, &session).await[1], ["start", "text done", "finish stop"]);
 }
 

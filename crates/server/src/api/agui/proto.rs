@@ -18,14 +18,13 @@ const LAST_BEFORE_1_0: u32 = 21;
 pub(super) fn frames(events: Vec<Body>, speaks_1_0: bool) -> Bytes {
     let mut frames = BytesMut::new();
     for arm in events.into_iter().filter_map(arm) {
-        let event = Event { arm: Some(arm) };
-        let first = event.encode_to_vec();
-        // A field begins with its number.
-        let number = prost::encoding::decode_key(&mut first.as_slice()).map_or(0, |(number, _)| number);
+        let event = Event { arm: Some(arm) }.encode_to_vec();
+        // An event begins with the number of its arm.
+        let number = prost::encoding::decode_key(&mut event.as_slice()).map_or(0, |(number, _)| number);
         if speaks_1_0 || number <= LAST_BEFORE_1_0 {
-            // A frame is far below 4 GiB: nothing that large is taken in.
-            frames.put_u32(u32::try_from(first.len()).unwrap_or(u32::MAX));
-            frames.put_slice(&first);
+            // Far below 4 GiB: nothing that large is taken in.
+            frames.put_u32(u32::try_from(event.len()).unwrap_or(u32::MAX));
+            frames.put_slice(&event);
         }
     }
     frames.freeze()
@@ -174,12 +173,16 @@ struct ContentPart {
 struct TextPart {
     #[prost(string, tag = "1")]
     text: String,
+    #[prost(message, optional, tag = "3")]
+    metadata: Option<Value>,
 }
 
 #[derive(Message)]
 struct FilePart {
     #[prost(message, optional, tag = "1")]
     source: Option<Source>,
+    #[prost(message, optional, tag = "2")]
+    metadata: Option<Value>,
 }
 
 /// Where a file is; one of these.
@@ -411,7 +414,7 @@ fn usages(usage: Option<Vec<TokenUsage>>) -> Vec<Usage> {
 
 fn part(part: Part) -> Option<ContentPart> {
     use handback_wire::agui::Source as Wire;
-    let file = |source: Wire| {
+    let file = |source: Wire, metadata: Option<Json>| {
         let source = match source {
             Wire::Data { value, mime_type } => {
                 Source { data: Some(Bytes64 { value, mime_type: Some(mime_type) }), url: None }
@@ -419,15 +422,17 @@ fn part(part: Part) -> Option<ContentPart> {
             Wire::Url { value, mime_type } => Source { data: None, url: Some(Bytes64 { value, mime_type }) },
             Wire::File { .. } => return None,
         };
-        Some(FilePart { source: Some(source) })
+        Some(FilePart { source: Some(source), metadata: metadata.map(value) })
     };
     let none = ContentPart::default();
     Some(match part {
-        Part::Text { text, .. } => ContentPart { text: Some(TextPart { text }), ..none },
-        Part::Image { source, .. } => ContentPart { image: Some(file(source)?), ..none },
-        Part::Audio { source, .. } => ContentPart { audio: Some(file(source)?), ..none },
-        Part::Video { source, .. } => ContentPart { video: Some(file(source)?), ..none },
-        Part::Document { source, .. } => ContentPart { document: Some(file(source)?), ..none },
+        Part::Text { text, metadata, .. } => {
+            ContentPart { text: Some(TextPart { text, metadata: metadata.map(value) }), ..none }
+        }
+        Part::Image { source, metadata, .. } => ContentPart { image: Some(file(source, metadata)?), ..none },
+        Part::Audio { source, metadata, .. } => ContentPart { audio: Some(file(source, metadata)?), ..none },
+        Part::Video { source, metadata, .. } => ContentPart { video: Some(file(source, metadata)?), ..none },
+        Part::Document { source, metadata, .. } => ContentPart { document: Some(file(source, metadata)?), ..none },
         Part::Binary { .. } | Part::Other(_) => return None,
     })
 }

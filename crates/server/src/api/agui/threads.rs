@@ -81,7 +81,7 @@ async fn list(
 }
 
 /// Make a thread, with a first run
-#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui", tag = "threads", request_body = wire::NewThread,
+#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui", tag = "threads", request_body = Option<wire::NewThread>,
     params(("room" = String, Path, description = "The room")),
     responses((status = 200, body = wire::Thread), (status = 404, description = "No such room")))]
 async fn create(
@@ -140,7 +140,7 @@ async fn show(
 }
 
 /// Make a run, which is executed later
-#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads", request_body = wire::NewRun,
+#[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads", request_body = Option<wire::NewRun>,
     params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
     responses((status = 200, body = wire::Run), (status = 404, description = "No such thread"), (status = 400, description = "No such parent")))]
 async fn create_run(

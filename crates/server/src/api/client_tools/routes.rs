@@ -348,7 +348,7 @@ impl sse::Source for Calls {
 #[utoipa::path(get, path = "/client-tools/pending/{clientID}", tag = "client-tools",
     params(("clientID" = String, Path, description = "The client"), ConnectionQuery),
     responses(
-        (status = 200, description = "Frames whose data is a ToolRequest or a ToolCancel", body = wire::ToolRequest, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events: `tool-request` with a `ToolRequest`, `tool-cancel` with the id of a call", body = String, content_type = "text/event-stream"),
         (status = 400, description = "Bad id or query", body = ErrorBody),
     ))]
 async fn pending(

@@ -46,7 +46,12 @@ async fn acknowledge(
 
 /// Say how a call went
 #[utoipa::path(post, path = "/ai/tools/ack", tag = "frontend tools", request_body = wire::Ack,
-    responses((status = 200, description = "As `/api/tools/ack`", body = wire::Acknowledged)))]
+    responses(
+        (status = 200, description = "As `/api/tools/ack`", body = wire::Acknowledged),
+        (status = 404, description = "`unknown`", body = wire::Acknowledged),
+        (status = 409, description = "`conflict`, `claimed` or `awaiting-approval`", body = wire::Acknowledged),
+        (status = 410, description = "`expired`: it had timed out or was cancelled", body = wire::Acknowledged),
+    ))]
 async fn acknowledge_too(
     state: State<App>,
     principal: Principal,

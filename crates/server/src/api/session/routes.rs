@@ -61,11 +61,12 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
 }
 
 /// Make a session
-#[utoipa::path(post, path = "/session", tag = "sessions", request_body = wire::CreateSession,
+#[utoipa::path(post, path = "/session", tag = "sessions", request_body = Option<wire::CreateSession>,
     responses(
         (status = 200, body = wire::Session),
         (status = 400, description = "Bad body, unknown agent or model", body = wire::TurnError),
         (status = 403, description = "A client token makes sessions of its own client only", body = wire::TurnError),
+        (status = 404, description = "There is no session `parentID`", body = wire::TurnError),
         (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
     ))]
 async fn create(
@@ -182,7 +183,7 @@ async fn show(
 /// With its messages and calls; what is under way is stopped.
 #[utoipa::path(delete, path = "/session/{sessionID}", tag = "sessions",
     params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = bool), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = bool, content_type = "application/json"), (status = 404, description = "No such session", body = wire::TurnError)))]
 async fn delete(
     State(app): State<App>,
     principal: Principal,
@@ -302,7 +303,7 @@ async fn messages(
 /// Its open calls are cancelled, and their clients told.
 #[utoipa::path(post, path = "/session/{sessionID}/abort", tag = "sessions",
     params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = bool), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = bool, content_type = "application/json"), (status = 404, description = "No such session", body = wire::TurnError)))]
 async fn abort(
     State(app): State<App>,
     principal: Principal,
@@ -333,7 +334,7 @@ async fn tools(
     request_body = wire::PermissionResponse,
     params(("sessionID" = String, Path, description = "The session"), ("permissionID" = String, Path, description = "The ask")),
     responses(
-        (status = 200, body = bool),
+        (status = 200, body = bool, content_type = "application/json"),
         (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open", body = wire::TurnError),
         (status = 404, description = "No such ask, or it was answered", body = wire::TurnError),
     ))]
@@ -357,7 +358,7 @@ async fn respond(
 #[utoipa::path(post, path = "/permission/{permissionID}/reply", tag = "sessions", request_body = wire::PermissionReply,
     params(("permissionID" = String, Path, description = "The ask")),
     responses(
-        (status = 200, body = bool),
+        (status = 200, body = bool, content_type = "application/json"),
         (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open", body = wire::TurnError),
         (status = 404, description = "No such ask, or it was answered", body = wire::TurnError),
     ))]

@@ -110,7 +110,6 @@ fn endpoints() -> Vec<Endpoint> {
                 ("/result/status", [no_text(), vec![json!(null), json!(""), json!("done"), json!("SUCCESS")]].concat()),
                 ("/result/title", no_text()),
                 ("/result/output", no_text()),
-                ("/result/output", ["@\"\\ud800\"@", "@\"\\ud800x\"@", "@\"\\udc00\"@"].map(Value::from).to_vec()),
                 ("/result/metadata", vec![json!("x"), json!(5), json!(true), json!([]), json!([{}])]),
                 (
                     "/result/attachments",

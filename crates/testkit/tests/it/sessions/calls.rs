@@ -52,7 +52,7 @@ async fn a_prompt_becomes_a_call_and_its_result_becomes_the_answer() {
                 "id": "msg_1", "sessionID": "ses_1", "role": "user", "time": { "created": "time" }, "agent": "default",
                 "model": model,
             },
-            "parts": [part("prt_1", "msg_1", json!({ "type": "text", "text": "what is 1 + 1?", "time": time }))],
+            "parts": [part("prt_1", "msg_1", json!({ "type": "text", "text": "what is 1 + 1?" }))],
         },
         {
             "info": assistant("msg_2", "tool-calls"),

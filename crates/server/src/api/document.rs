@@ -1,0 +1,135 @@
+//! The description of the API: what the routes say of themselves, and what holds for all of them.
+
+use axum::http::StatusCode;
+use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Components, ContentBuilder, OpenApi as Description, PathItem, Ref, RefOr, Response, ResponseBuilder, Schema,
+};
+
+use crate::problem::schema_for;
+
+/// The name of the one way to show who one is.
+const KEY: &str = "key";
+/// Paths that anybody may ask for.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// The media types of streams.
+const STREAMS: [&str; 2] = ["text/event-stream", "application/vnd.ag-ui.event+proto"];
+
+/// Names that others make: anything printable, within a length.
+const OPAQUE: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,256}$";
+/// Ids, by the names that parameters and members of requests have, and what they look like.
+const IDS: [(&str, &str); 6] = [
+    ("clientID", "^[A-Za-z0-9_.:@-]{1,128}$"),
+    ("sessionID", OPAQUE),
+    ("requestID", OPAQUE),
+    ("permissionID", OPAQUE),
+    ("thread", OPAQUE),
+    ("run", OPAQUE),
+];
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Handback",
+        description = "Tools that run on the client: register them, connect, run calls, send results back."
+    ),
+    // What streams are made of; their operations can only say that they are text.
+    components(schemas(
+        handback_wire::event::Event,
+        handback_wire::client_tools::ToolRequest,
+        handback_wire::threads::Detail
+    ))
+)]
+struct Document;
+
+/// What the description begins with.
+pub(crate) fn begun() -> Description {
+    Document::openapi()
+}
+
+/// Adds what holds for all operations, wherever they do not say it themselves.
+pub(crate) fn completed(mut description: Description) -> Description {
+    for (path, item) in &mut description.paths.paths {
+        for operation in operations(item) {
+            complete(path, operation);
+        }
+    }
+    let components = description.components.get_or_insert_with(Components::new);
+    let scheme = Http::builder()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An application key, or a client's token. A server without keys wants none."))
+        .build();
+    components.add_security_scheme(KEY, SecurityScheme::Http(scheme));
+    let is_request = |name: &str| name.ends_with("Request") || matches!(name, "CreateSession" | "Prompt");
+    for (_, schema) in components.schemas.iter_mut().filter(|(name, _)| is_request(name) && *name != "ToolRequest") {
+        if let RefOr::T(Schema::Object(object)) = schema {
+            object.properties.iter_mut().for_each(|(name, schema)| describe_id(name, schema));
+        }
+    }
+    description
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch].into_iter().flatten()
+}
+
+fn complete(path: &str, operation: &mut Operation) {
+    // Generated clients name their functions so; the routes of two APIs may have the same name.
+    let tag = operation.tags.iter().flatten().next().map_or("", String::as_str).replace([' ', '-'], "_");
+    operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
+    let mut takes_something = false;
+    for parameter in operation.parameters.iter_mut().flatten() {
+        let RefOr::T(parameter) = parameter else { continue };
+        takes_something |= parameter.parameter_in != ParameterIn::Header;
+        if let Some(schema) = &mut parameter.schema {
+            describe_id(&parameter.name, schema);
+        }
+    }
+    let has_body = operation.request_body.is_some();
+    let is_open = OPEN.contains(&path);
+    operation.security = Some(if is_open { Vec::new() } else { vec![SecurityRequirement::new(KEY, [""; 0])] });
+    let errors = [
+        (400, "Something in the request is not as it should be", takes_something || has_body),
+        (401, "No key or token, or one that is not good", !is_open),
+        (403, "Not with this token, or not from this page or host", true),
+        (413, "The request is larger than the server takes", has_body),
+        (503, "The server is starting, stopping or overloaded; `Retry-After` says when to come back", !is_open),
+    ];
+    for (status, description, applies) in errors {
+        if applies {
+            let error = || RefOr::T(error(path, description));
+            operation.responses.responses.entry(status.to_string()).or_insert_with(error);
+        }
+    }
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        if response.description.is_empty() {
+            let status = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
+            response.description = status.and_then(|status| status.canonical_reason()).unwrap_or("Done").to_owned();
+        }
+        // OpenAPI has no words for what streams are made of.
+        for (_, content) in response.content.iter_mut().filter(|(kind, _)| STREAMS.contains(&kind.as_str())) {
+            *content = RefOr::T(ContentBuilder::new().build());
+        }
+        // An error without a body of its own has that of its API.
+        if status.starts_with(['4', '5']) && response.content.is_empty() {
+            response.content = error(path, "").content;
+        }
+    }
+}
+
+fn error(path: &str, description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema_for(path)))).build();
+    ResponseBuilder::new().description(description).content("application/json", content).build()
+}
+
+/// Says what an id looks like, if this is one.
+fn describe_id(name: &str, schema: &mut RefOr<Schema>) {
+    let known = IDS.iter().find(|(id, _)| *id == name);
+    if let (Some((_, pattern)), RefOr::T(Schema::Object(object))) = (known, schema) {
+        object.pattern = Some((*pattern).to_owned());
+    }
+}
