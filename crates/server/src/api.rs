@@ -9,6 +9,7 @@ pub(crate) mod document;
 pub mod event;
 pub mod frontend_tools;
 mod listing;
+pub mod opencode;
 pub mod operations;
 mod page;
 pub mod session;

@@ -192,6 +192,7 @@ impl App {
         let (router, document) = OpenApiRouter::with_openapi(api::document::begun())
             .merge(api::client_tools::routes())
             .merge(api::session::routes())
+            .merge(api::opencode::routes())
             .merge(api::frontend_tools::routes())
             .merge(api::chat::routes())
             .merge(api::agui::routes())

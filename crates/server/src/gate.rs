@@ -10,6 +10,8 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use handback_wire::error::ErrorCode;
 use tower_service::Service;
 
@@ -166,7 +168,7 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
         return Ok(Admitted::Request);
     }
     let shown = match headers.get(header::AUTHORIZATION) {
-        Some(value) => Some(bearer(value)?.to_owned()),
+        Some(value) => Some(credential(value)?),
         None => access_token(request.uri()),
     };
     let principal = app.auth().authenticate(shown.as_deref())?;
@@ -174,11 +176,28 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
     Ok(Admitted::Request)
 }
 
-fn bearer(value: &HeaderValue) -> Result<&str, Problem> {
-    let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
+/// The key or token in a header: as it is, or as the password of a user with any name, as opencode's clients send it.
+fn credential(value: &HeaderValue) -> Result<String, Problem> {
+    let password = |shown: &str| {
+        let text = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
+        text.split_once(':').map(|(_, password)| password.to_owned())
+    };
+    let shown = value.to_str().ok().and_then(|value| value.split_once(' ')).and_then(|(scheme, shown)| {
+        let shown = shown.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            Some(shown.to_owned())
+        } else if scheme.eq_ignore_ascii_case("basic") {
+            password(shown)
+        } else {
+            None
+        }
+    });
     match shown {
-        Some((scheme, shown)) if scheme.eq_ignore_ascii_case("bearer") => Ok(shown.trim()),
-        _ => Err(Problem::new(ErrorCode::Unauthorized, "the Authorization header must be `Bearer …`")),
+        Some(shown) => Ok(shown),
+        None => Err(Problem::new(
+            ErrorCode::Unauthorized,
+            "the Authorization header must be `Bearer …`, or `Basic …` with the key as the password",
+        )),
     }
 }
 

@@ -16,6 +16,8 @@ use handback_wire::threads::Detail;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+use crate::api::opencode;
+
 /// After how many seconds to come back to a server that is overloaded, starts or stops, where nothing better is known.
 const SOON: u64 = 1;
 
@@ -183,7 +185,7 @@ enum Shape {
 impl Shape {
     fn of(path: &str) -> Self {
         let under = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if under("/session") || under("/permission") {
+        if under("/session") || under("/permission") || opencode::is_at(path) {
             Self::Named
         } else if under("/api/tools") || under("/ai/tools") {
             Self::Ack

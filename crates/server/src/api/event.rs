@@ -27,7 +27,7 @@ use crate::transport::sse::{self, Next};
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(events))
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(global_events))
 }
 
 /// All that happens, as server-sent events
@@ -36,10 +36,30 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream")))]
 async fn events(State(app): State<App>, principal: Principal) -> Response {
+    follow(app, principal, Envelope::None)
+}
+
+/// The same, each event in an envelope, as opencode's terminal reads them
+#[utoipa::path(get, path = "/global/event", tag = "events",
+    responses((status = 200, description = "Server-sent events, each `{directory, payload}` with an `Event` as its payload", body = String, content_type = "text/event-stream")))]
+async fn global_events(State(app): State<App>, principal: Principal) -> Response {
+    follow(app, principal, Envelope::Directory)
+}
+
+/// What events are put into.
+#[derive(Debug, Clone, Copy)]
+enum Envelope {
+    None,
+    /// The directory that they are about: there is none.
+    Directory,
+}
+
+fn follow(app: App, principal: Principal, envelope: Envelope) -> Response {
     let lifetime = principal.lifetime(app.hub().clock().now());
     let interval = app.config().client_tools.keepalive_interval;
     let source = Listener {
-        frames: frame(&wire::Event::Connected {}, ""),
+        frames: envelope.frame(&wire::Event::Connected {}, ""),
+        envelope,
         // Fused: whoever has missed something is asked once more while what came before is written out.
         events: Box::pin(
             stream::unfold(app.hub().subscribe(), async |mut events| Some((events.next().await?, events))).fuse(),
@@ -54,6 +74,7 @@ async fn events(State(app): State<App>, principal: Principal) -> Response {
 struct Listener {
     /// What is to be written next.
     frames: Bytes,
+    envelope: Envelope,
     events: Pin<Box<dyn Stream<Item = Event> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     sessions: Sessions,
@@ -75,7 +96,10 @@ impl sse::Source for Listener {
                     return Poll::Ready(Next::Cut);
                 }
             };
-            let frames = if may_see(&self.principal, &event) { frames(&self.sessions, &event) } else { Bytes::new() };
+            let frames = match may_see(&self.principal, &event) {
+                true => self.envelope.frames(&self.sessions, &event),
+                false => Bytes::new(),
+            };
             if !frames.is_empty() {
                 return Poll::Ready(Next::Frame(frames));
             }
@@ -92,41 +116,53 @@ fn may_see(principal: &Principal, event: &Event) -> bool {
     }
 }
 
-/// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
-fn frame(event: &wire::Event, link: &str) -> Bytes {
-    let mut json = without_data_urls(json(event), link);
-    if json.contains(['\n', '\r']) {
-        // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
-        json = json.replace(['\n', '\r'], " ");
+impl Envelope {
+    /// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
+    fn frame(self, event: &wire::Event, link: &str) -> Bytes {
+        let mut json = without_data_urls(json(event), link);
+        if json.contains(['\n', '\r']) {
+            // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
+            json = json.replace(['\n', '\r'], " ");
+        }
+        Bytes::from(match self {
+            Self::None => format!("data: {json}\n\n"),
+            Self::Directory => format!("data: {{\"directory\":\"\",\"payload\":{json}}}\n\n"),
+        })
     }
-    Bytes::from(format!("data: {json}\n\n"))
-}
 
-/// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
-fn frames(sessions: &Sessions, event: &Event) -> Bytes {
-    match event {
-        Event::Requested(head) => {
-            let request = request(head, 1);
-            frame(&wire::Event::Request { client_id: head.client().to_string(), request }, &call_link(&head.request))
-        }
-        Event::Executing(head) => frame(&wire::Event::Executing(reference(head)), ""),
-        Event::Finished(call) => {
-            let (call, failure, link) = (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
-            match failure {
-                None => frame(&wire::Event::Completed { call, success: true }, &link),
-                Some(error) => frame(&wire::Event::Failed { call, error }, &link),
+    /// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
+    fn frames(self, sessions: &Sessions, event: &Event) -> Bytes {
+        match event {
+            Event::Requested(head) => {
+                let request = request(head, 1);
+                self.frame(
+                    &wire::Event::Request { client_id: head.client().to_string(), request },
+                    &call_link(&head.request),
+                )
             }
-        }
-        Event::Registered(client, _, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
-        Event::Unregistered(client, _, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),
-        Event::Asked(ask) => {
-            let link = call_link(&ask.call.request);
-            session::asked(ask).iter().flat_map(|event| frame(event, &link)).collect()
-        }
-        Event::Answered(ask, reply) => frame(&session::answered(ask, *reply), ""),
-        Event::Session(of, event) => {
-            let link = session_link(&of.id, event);
-            session::event(of, sessions.model_of(of), event).iter().flat_map(|event| frame(event, &link)).collect()
+            Event::Executing(head) => self.frame(&wire::Event::Executing(reference(head)), ""),
+            Event::Finished(call) => {
+                let (call, failure, link) =
+                    (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
+                match failure {
+                    None => self.frame(&wire::Event::Completed { call, success: true }, &link),
+                    Some(error) => self.frame(&wire::Event::Failed { call, error }, &link),
+                }
+            }
+            Event::Registered(client, _, tools) => self.frame(&wire::Event::Registered(changed(client, tools)), ""),
+            Event::Unregistered(client, _, tools) => self.frame(&wire::Event::Unregistered(changed(client, tools)), ""),
+            Event::Asked(ask) => {
+                let link = call_link(&ask.call.request);
+                session::asked(ask).iter().flat_map(|event| self.frame(event, &link)).collect()
+            }
+            Event::Answered(ask, reply) => self.frame(&session::answered(ask, *reply), ""),
+            Event::Session(of, event) => {
+                let link = session_link(&of.id, event);
+                session::event(of, sessions.model_of(of), event)
+                    .iter()
+                    .flat_map(|event| self.frame(event, &link))
+                    .collect()
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod extensions;
 mod names;
+mod opencode;
 mod ownership;
 mod permissions;
 mod prompts;

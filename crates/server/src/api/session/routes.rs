@@ -32,6 +32,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(create, list))
         .routes(routes!(status))
         .routes(routes!(show, delete))
+        .routes(routes!(children))
+        .routes(routes!(todo))
+        .routes(routes!(diff))
         .routes(routes!(prompt, messages))
         .routes(routes!(prompt_async))
         .routes(routes!(abort))
@@ -178,6 +181,49 @@ async fn show(
     Ok(Answer(shown(&app, &*find(&app, &principal, &id).await?)))
 }
 
+/// List the sessions that came from one
+#[utoipa::path(get, path = "/session/{sessionID}/children", tag = "sessions",
+    params(("sessionID" = String, Path, description = "The session")),
+    responses((status = 200, body = Vec<wire::Session>), (status = 404, description = "No such session", body = wire::TurnError)))]
+async fn children(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(id): PathValue,
+) -> Result<Answer<Vec<wire::Session>>, Problem> {
+    let parent = find(&app, &principal, &id).await?;
+    let (mut children, mut after) = (Vec::new(), None);
+    loop {
+        let page = visible(&app, &principal, None, after.as_ref(), Most { items: LISTED, bytes: STATUS_BYTES }).await?;
+        let found = page.items.iter().filter(|session| session.parent.as_ref() == Some(&parent.id));
+        children.extend(found.map(|session| shown(&app, session)));
+        after = page.items.last().map(|last| SessionPlace::from(&**last));
+        if !page.has_more || children.len() >= LISTED {
+            return Ok(Answer(children));
+        }
+    }
+}
+
+/// Tasks of a session: there are none
+#[utoipa::path(get, path = "/session/{sessionID}/todo", tag = "sessions",
+    params(("sessionID" = String, Path, description = "The session")),
+    responses((status = 200, body = Vec<Object>), (status = 404, description = "No such session", body = wire::TurnError)))]
+async fn todo(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(id): PathValue,
+) -> Result<Answer<[(); 0]>, Problem> {
+    find(&app, &principal, &id).await?;
+    Ok(Answer([]))
+}
+
+/// Files that a session has changed: there are none
+#[utoipa::path(get, path = "/session/{sessionID}/diff", tag = "sessions",
+    params(("sessionID" = String, Path, description = "The session")),
+    responses((status = 200, body = Vec<Object>), (status = 404, description = "No such session", body = wire::TurnError)))]
+async fn diff(state: State<App>, principal: Principal, id: PathValue) -> Result<Answer<[(); 0]>, Problem> {
+    todo(state, principal, id).await
+}
+
 /// Delete a session
 ///
 /// With its messages and calls; what is under way is stopped.
@@ -221,6 +267,8 @@ async fn prompt(
         Some(answer) => answer.await.map_err(|_| Problem::not_found("the session was deleted before it answered"))?,
         None => user,
     };
+    // Those who follow the events were woken before: a client that leaves with its answer has been told all of it.
+    tokio::task::yield_now().await;
     Ok(Answer(encode::message_with_parts(&message)))
 }
 

@@ -73,7 +73,7 @@ fn of_nobody(_: &str) -> Option<Value> {
     Some(json!({ "agent": "nobody" }))
 }
 
-const TABLE: [Row; 35] = [
+const TABLE: [Row; 66] = [
     ("POST", "/client-tools/register", opaque, [401, 401, 401, 403, 403, 403, 403, 200]),
     ("POST", "/session", session, [401, 401, 401, 403, 403, 403, 200, 200]),
     ("POST", "/session", of_clerk, [401, 401, 401, 403, 403, 403, 403, 200]),
@@ -109,7 +109,41 @@ const TABLE: [Row; 35] = [
     ("GET", "/nothing/here", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
     ("PUT", "/client-tools/register", nothing, [401, 401, 401, 405, 405, 405, 405, 405]),
     ("GET", "/session/s1", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("GET", "/session/s1/children", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("GET", "/session/s1/todo", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("GET", "/session/s1/diff", nothing, [401, 401, 401, 404, 404, 404, 404, 404]),
+    ("GET", "/global/event", nothing, OPENED),
+    ("GET", "/config", nothing, OPENED),
+    ("GET", "/config/providers", nothing, OPENED),
+    ("GET", "/provider", nothing, OPENED),
+    ("GET", "/provider/auth", nothing, OPENED),
+    ("GET", "/agent", nothing, OPENED),
+    ("GET", "/project/current", nothing, OPENED),
+    ("GET", "/project/global/directories", nothing, OPENED),
+    ("GET", "/path", nothing, OPENED),
+    ("GET", "/command", nothing, OPENED),
+    ("GET", "/mcp", nothing, OPENED),
+    ("GET", "/lsp", nothing, OPENED),
+    ("GET", "/formatter", nothing, OPENED),
+    ("GET", "/vcs", nothing, OPENED),
+    ("GET", "/question", nothing, OPENED),
+    ("GET", "/experimental/capabilities", nothing, OPENED),
+    ("GET", "/experimental/console", nothing, OPENED),
+    ("GET", "/experimental/resource", nothing, OPENED),
+    ("GET", "/experimental/workspace", nothing, OPENED),
+    ("GET", "/experimental/workspace/status", nothing, OPENED),
+    ("GET", "/api/location", nothing, OPENED),
+    ("GET", "/api/agent", nothing, OPENED),
+    ("GET", "/api/model", nothing, OPENED),
+    ("GET", "/api/provider", nothing, OPENED),
+    ("GET", "/api/integration", nothing, OPENED),
+    ("GET", "/api/reference", nothing, OPENED),
+    ("GET", "/api/command", nothing, OPENED),
+    ("GET", "/api/skill", nothing, OPENED),
 ];
+
+/// What anybody with a good key or token may ask for; each is told of what is its own.
+const OPENED: [u16; 8] = [401, 401, 401, 200, 200, 200, 200, 200];
 
 fn shown(caller: &str) -> Option<String> {
     let claims = |client: &str, session: &str, seconds: i64| {
