@@ -1,6 +1,7 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
-# others in the tests), Chromium (both in a page) and Python 3.10 (clients of others). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-python need-chromium
+# others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
+# description) and tmux (a client in a terminal). What is missing is installed or named.
+.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-python need-chromium need-tmux
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -30,8 +31,8 @@ soak: need sdk/typescript/node_modules/.installed
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
 	  node --import tsx --test --test-reporter=spec test/storm.test.ts
 
-## Clients of others against a real server, in Node, in Python and in a page. Some use the TypeScript SDK, too.
-foreign: need need-chromium foreign/node_modules/.installed foreign/.venv/.installed sdk/typescript/node_modules/.installed
+## Clients of others against a real server, in Node, in Python, in a page and in a terminal. Some use the TypeScript SDK, too.
+foreign: need need-chromium need-tmux foreign/node_modules/.installed foreign/.venv/.installed sdk/typescript/node_modules/.installed
 	$(CARGO) build --workspace --locked
 	cd sdk/typescript && npm run --silent build
 	cd foreign && HANDBACK_BINARY=$(BINARY) npm test
@@ -81,11 +82,13 @@ package: sdk/typescript/node_modules/.installed
 	  $(abspath target)/handback-client.tgz
 	@echo "target/handback-client.tgz: npm install it"
 
-## Format, lints, dependencies, generated files. Always the whole workspace: one set of features, one build.
-lint: need
+## Format, lints, dependencies, generated files, the API's description. Always the whole workspace: one set of features, one
+## build.
+lint: need foreign/.venv/.installed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --quiet --workspace --test it schema::
+	foreign/.venv/bin/openapi-spec-validator --validation-errors all schemas/openapi.json
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (cargo install cargo-deny)"; fi
 
@@ -119,3 +122,6 @@ need-python:
 need-chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
 	  echo "Chromium is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq chromium; }
+
+need-tmux:
+	@command -v tmux >/dev/null || { echo "tmux is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq tmux; }

@@ -42,7 +42,8 @@ export class Laptop {
     const registered = await laptop.#post("/client-tools/register", { clientID, tools: offered });
     const ids = offered.map(({ id }) => `client_${clientID}_${id}`);
     assert.deepEqual(registered, { registered: ids });
-    const response = await fetch(`${server.url}/client-tools/pending/${clientID}`, { signal: server.closing });
+    const { url, headers, closing: signal } = server;
+    const response = await fetch(`${url}/client-tools/pending/${clientID}`, { headers, signal });
     assert.equal(response.status, 200);
     assert.ok(response.body);
     const reading = laptop.#read(response.body);
@@ -130,7 +131,8 @@ export class Laptop {
    * @param {object} body
    */
   async #post(path, body) {
-    const response = await fetch(this.#server.url + path, { method: "POST", body: JSON.stringify(body) });
+    const { url, headers } = this.#server;
+    const response = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
     const answer = await response.json();
     assert.equal(response.status, 200, `${path}: ${JSON.stringify(answer)}`);
     return answer;

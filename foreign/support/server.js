@@ -1,6 +1,7 @@
 // A real `handback serve`, started for one test and gone with it.
 
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -15,6 +16,7 @@ export const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname
 /**
  * @typedef {object} Settings
  * @property {string} [config] the text of its handback.toml
+ * @property {string} [key] the application key that it wants; by default it wants none
  * @property {Record<string, string>} [env] its environment: nothing of ours reaches it
  * @property {number} [port] where it listens; by default wherever there is room
  * @property {string} [data] the directory where it keeps what it knows; by default it forgets all
@@ -27,10 +29,12 @@ export class Server {
    * @param {import("node:test").TestContext} test
    * @param {Settings} [settings]
    */
-  static async start(test, { config = "", env = {}, port = 0, data } = {}) {
+  static async start(test, { config = "", key, env = {}, port = 0, data } = {}) {
     const home = await mkdtemp(join(tmpdir(), "handback-foreign-"));
-    await writeFile(join(home, "handback.toml"), config);
+    const auth = key === undefined ? "" : `auth.keys = ["${createHash("sha256").update(key).digest("hex")}"]\n`;
+    await writeFile(join(home, "handback.toml"), auth + config);
     const server = new Server(home, env, port, data);
+    if (key !== undefined) server.headers = { authorization: `Bearer ${key}` };
     // Should this process end without its hooks, nothing stays behind.
     const kill = () => server.#child.kill("SIGKILL");
     process.once("exit", kill);
@@ -49,6 +53,11 @@ export class Server {
 
   /** Where it is. */
   url = "";
+  /**
+   * What shows the key in a request.
+   * @type {Record<string, string>}
+   */
+  headers = {};
 
   #said = "";
   #closing = new AbortController();

@@ -74,7 +74,7 @@ function Facts({ call }: { call: Call }) {
     ["Effect", call.effect],
     ["Attempt", String(call.attempt)],
     ["Made", timeOfDay(Date.parse(call.created))],
-    ["Expires", timeOfDay(Date.parse(call.deadline))],
+    ["Expires", call.deadline ? timeOfDay(Date.parse(call.deadline)) : "Not yet: its time begins when it is allowed"],
   ];
   return (
     <>

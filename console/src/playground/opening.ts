@@ -29,7 +29,7 @@ export async function takeUp(calls: readonly Call[]): Promise<void> {
   for (const { requestID } of held) {
     if (executor.state(requestID)) continue;
     const { tool, input, deadline } = await readCall(requestID);
-    politely(() => void executor.execute({ toolCallId: requestID, toolName: tool, input: input ?? {}, deadline }));
+    politely(() => void executor.execute({ toolCallId: requestID, toolName: tool, input: input ?? {}, deadline: deadline ?? undefined }));
   }
 }
 

@@ -119,11 +119,11 @@ pub struct UiPart {
     pub tool_name: Option<String>,
     /// The input.
     #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub input: Option<Box<RawValue>>,
     /// The output.
     #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]

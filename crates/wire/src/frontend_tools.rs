@@ -14,7 +14,7 @@ pub struct Ack {
     pub status: String,
     /// What came of it, any JSON.
     #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ export interface components {
              */
             errorText: string | null;
             /** @description What came of it, any JSON. */
-            output?: Record<string, unknown> | null;
+            output?: unknown;
             /**
              * @description When the frontend began with it, RFC 3339.
              * @default null
@@ -91,7 +91,9 @@ export interface components {
             /** @description Its name. */
             name: string;
             /** @description What its arguments look like: a JSON Schema. */
-            parameters?: Record<string, unknown> | null;
+            parameters?: {
+                [key: string]: unknown;
+            } | null;
         };
         /**
          * @description What becomes of the stream when a call has to be allowed.
@@ -147,7 +149,9 @@ export interface components {
             effect: components["schemas"]["Effect"];
             executionMode?: components["schemas"]["ExecutionMode"] | null;
             /** @description The input; only where one call is asked for. */
-            input?: Record<string, unknown> | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description The message that the call belongs to, or "". */
             messageID: string;
             outcome?: components["schemas"]["Outcome"] | null;
@@ -309,7 +313,9 @@ export interface components {
             /** @description The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same. */
             clientID?: string | null;
             /** @description Whatever is to be kept with it. */
-            metadata?: Record<string, unknown> | null;
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             model?: components["schemas"]["Model"] | null;
             /** @description The session that it comes from. */
             parentID?: string | null;
@@ -345,7 +351,9 @@ export interface components {
             /** @description What went wrong, for programs. */
             code: components["schemas"]["ErrorCode"];
             /** @description More about it, where there is more. */
-            details?: Record<string, unknown> | null;
+            details?: {
+                [key: string]: unknown;
+            } | null;
             /** @description What went wrong, for people. */
             error: string;
         };
@@ -357,7 +365,9 @@ export interface components {
         /** @description One event. */
         Event: {
             /** @description The stream is open; always the first. */
-            properties: Record<string, unknown>;
+            properties: {
+                [key: string]: unknown;
+            };
             /** @enum {string} */
             type: "server.connected";
         } | {
@@ -526,7 +536,9 @@ export interface components {
             /** @description The caller's own id of the call. */
             callID?: string | null;
             /** @description The tool's input, an object that fits its schema; absent: `{}`. */
-            input?: Record<string, unknown> | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description The message that the call belongs to. */
             messageID?: string | null;
             /** @description A name for the call; made by the server when absent. */
@@ -817,17 +829,16 @@ export interface components {
             /** @description The name that the model knows it by. */
             name: string;
             /** @description JSON Schema of the input. */
-            parameters: Record<string, unknown>;
+            parameters: {
+                [key: string]: unknown;
+            };
             /** @description Whether a call is made at once, asked for first, or refused. */
             permission: components["schemas"]["Rule"];
             /** @description Where it runs: `client` or `server`. */
             runs: components["schemas"]["Runs"];
         };
         /** @description How a call ended. */
-        Outcome: (components["schemas"]["Success"] & {
-            /** @enum {string} */
-            status: "success";
-        }) | {
+        Outcome: components["schemas"]["OutcomeSuccess"] | {
             /** @description Why. */
             error: string;
             /** @enum {string} */
@@ -852,6 +863,11 @@ export interface components {
             error: string;
             /** @enum {string} */
             status: "disconnected";
+        };
+        /** @description The tool ran. */
+        OutcomeSuccess: components["schemas"]["Success"] & {
+            /** @enum {string} */
+            status: "success";
         };
         /** @description What an agent writes. */
         OutputCapabilities: {
@@ -879,7 +895,9 @@ export interface components {
              */
             name: string;
             /** @description What its input looks like: a JSON Schema. */
-            parameters?: Record<string, unknown> | null;
+            parameters?: {
+                [key: string]: unknown;
+            } | null;
         };
         /** @description The tools of a page, for the description of the API. */
         PageTools: components["schemas"]["PageTool"][] | {
@@ -932,7 +950,9 @@ export interface components {
             /** @description Its id. */
             id: string;
             /** @description The input that the model wants. */
-            input: Record<string, unknown>;
+            input: {
+                [key: string]: unknown;
+            };
             /** @description The message. */
             messageID: string;
             /** @description The tool and the input once more, where older clients look for them. */
@@ -957,14 +977,18 @@ export interface components {
         /** @description What a permission is about, where older clients look for it. */
         PermissionMetadata: {
             /** @description The input that the model wants. */
-            input: Record<string, unknown>;
+            input: {
+                [key: string]: unknown;
+            };
             /** @description The tool's full id. */
             tool: string;
         };
         /** @description `POST /permission/{id}/reply`. */
         PermissionReply: {
             /** @description The input to use in place of the model's. */
-            input?: Record<string, unknown> | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Why it is rejected, for the model. */
             message?: string | null;
             /** @description The answer. */
@@ -973,7 +997,9 @@ export interface components {
         /** @description `POST /session/{id}/permissions/{permissionID}`. */
         PermissionResponse: {
             /** @description The input to use in place of the model's. */
-            input?: Record<string, unknown> | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Why it is rejected, for the model. */
             message?: string | null;
             /** @description The answer. */
@@ -1123,7 +1149,9 @@ export interface components {
             /** @description When it was made (RFC 3339). */
             created: string;
             /** @description Its events so far: [`Event`](crate::agui::Event)s. Null where runs are listed. */
-            events?: Record<string, unknown>[] | null;
+            events?: {
+                [key: string]: unknown;
+            }[] | null;
             /** @description When it was over (RFC 3339). */
             finished?: string | null;
             metadata?: components["schemas"]["RunMetadata"] | null;
@@ -1132,7 +1160,9 @@ export interface components {
             /** @description Its id. */
             run_id: string;
             /** @description What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). Null where runs are listed. */
-            run_input?: Record<string, unknown> | null;
+            run_input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Its thread. */
             thread_id: string;
             usage?: components["schemas"]["RunUsage"] | null;
@@ -1149,7 +1179,9 @@ export interface components {
             /** @description Whatever else the application passes on, any JSON. */
             forwardedProps?: unknown;
             /** @description The conversation as the front end knows it. */
-            messages: Record<string, unknown>[];
+            messages: {
+                [key: string]: unknown;
+            }[];
             /** @description The run that this one goes on from. */
             parentRunId?: string | null;
             /** @description The version of the protocol that the front end speaks; absent before 1.0. */
@@ -1212,7 +1244,9 @@ export interface components {
             /** @description Its id. */
             id: string;
             /** @description What is kept with it. */
-            metadata?: Record<string, unknown> | null;
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             model?: components["schemas"]["Model"] | null;
             /** @description The session that it comes from. */
             parentID?: string | null;
@@ -1303,7 +1337,9 @@ export interface components {
             /** @description Files that belong to the output. */
             attachments?: components["schemas"]["Attachment"][] | null;
             /** @description Whatever else the client wants to pass on, an object. */
-            metadata?: Record<string, unknown> | null;
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             /** @description The output, for the model. */
             output?: string;
             /** @description A short heading for people. */
@@ -1369,7 +1405,9 @@ export interface components {
             /** @description The tool's name. */
             id: string;
             /** @description JSON Schema of the input; absent: any object. */
-            parameters?: Record<string, unknown> | null;
+            parameters?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Format: double
              * @description How long a call may take, in milliseconds.
@@ -1393,7 +1431,9 @@ export interface components {
             effect?: components["schemas"]["Effect"];
             executionMode?: components["schemas"]["ExecutionMode"] | null;
             /** @description The input; it fits the tool's schema. */
-            input: Record<string, unknown>;
+            input: {
+                [key: string]: unknown;
+            };
             /** @description The message that the call belongs to, or "". */
             messageID: string;
             /** @description The call's id, to answer with. */
@@ -1406,14 +1446,16 @@ export interface components {
             type: string;
         };
         /** @description What a client sends back for a call, and what the caller gets. */
-        ToolResult: (components["schemas"]["Success"] & {
-            /** @enum {string} */
-            status: "success";
-        }) | {
+        ToolResult: components["schemas"]["ToolResultSuccess"] | {
             /** @description Why. */
             error: string;
             /** @enum {string} */
             status: "error";
+        };
+        /** @description The tool ran. */
+        ToolResultSuccess: components["schemas"]["Success"] & {
+            /** @enum {string} */
+            status: "success";
         };
         /** @description Which tools an agent has. */
         ToolsCapabilities: {
@@ -1452,9 +1494,13 @@ export interface components {
             /** @description Of `error`: what happened. */
             error?: string | null;
             /** @description The input, an object. */
-            input?: Record<string, unknown> | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Of `completed`: whatever else the tool passed on. */
-            metadata?: Record<string, unknown> | null;
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Of `completed`: what the tool gave. */
             output?: string | null;
             /** @description Of `pending`: the arguments as far as the model has written them. */
@@ -1568,14 +1614,14 @@ export interface components {
              */
             filename: string | null;
             /** @description The input. */
-            input?: Record<string, unknown> | null;
+            input?: unknown;
             /**
              * @description The media type of a file.
              * @default null
              */
             mediaType: string | null;
             /** @description The output. */
-            output?: Record<string, unknown> | null;
+            output?: unknown;
             /**
              * @description Whether somebody else than the page runs the call.
              * @default null
@@ -1682,6 +1728,7 @@ export type NewRun = components['schemas']['NewRun'];
 export type NewThread = components['schemas']['NewThread'];
 export type OfferedTool = components['schemas']['OfferedTool'];
 export type Outcome = components['schemas']['Outcome'];
+export type OutcomeSuccess = components['schemas']['OutcomeSuccess'];
 export type OutputCapabilities = components['schemas']['OutputCapabilities'];
 export type PageTool = components['schemas']['PageTool'];
 export type PageTools = components['schemas']['PageTools'];
@@ -1722,6 +1769,7 @@ export type Tokens = components['schemas']['Tokens'];
 export type Tool = components['schemas']['Tool'];
 export type ToolRequest = components['schemas']['ToolRequest'];
 export type ToolResult = components['schemas']['ToolResult'];
+export type ToolResultSuccess = components['schemas']['ToolResultSuccess'];
 export type ToolsCapabilities = components['schemas']['ToolsCapabilities'];
 export type ToolsChanged = components['schemas']['ToolsChanged'];
 export type ToolState = components['schemas']['ToolState'];

@@ -3,9 +3,11 @@
 use axum::http::StatusCode;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Components, ContentBuilder, OpenApi as Description, PathItem, Ref, RefOr, Response, ResponseBuilder, Schema,
+    Components, Content, ContentBuilder, OpenApi as Description, PathItem, Ref, RefOr, Response, ResponseBuilder,
+    Schema,
 };
 
 use crate::problem::schema_for;
@@ -69,7 +71,59 @@ pub(crate) fn completed(mut description: Description) -> Description {
             object.properties.iter_mut().for_each(|(name, schema)| describe_id(name, schema));
         }
     }
+    name_compositions(components);
+    components.schemas.values_mut().for_each(open);
     description
+}
+
+/// Gives a name to what a choice consists of: generators have none for it.
+fn name_compositions(components: &mut Components) {
+    let mut named = Vec::new();
+    for (name, schema) in &mut components.schemas {
+        let RefOr::T(Schema::OneOf(choice)) = schema else { continue };
+        for item in &mut choice.items {
+            let RefOr::T(Schema::AllOf(parts)) = item else { continue };
+            let first = parts.items.iter().find_map(|part| match part {
+                RefOr::Ref(part) => part.ref_location.rsplit('/').next(),
+                RefOr::T(_) => None,
+            });
+            let name = format!("{name}{}", first.unwrap_or_default());
+            let composition = std::mem::replace(item, Ref::from_schema_name(&name).into());
+            named.push((name, composition));
+        }
+    }
+    components.schemas.extend(named);
+}
+
+/// Says of objects of which nothing is said that they may hold anything: generators take them for empty ones.
+fn open(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            let is_object = match &object.schema_type {
+                SchemaType::Type(kind) => *kind == Type::Object,
+                SchemaType::Array(kinds) => kinds.contains(&Type::Object),
+                SchemaType::AnyValue => false,
+            };
+            object.properties.values_mut().for_each(open);
+            match object.additional_properties.as_deref_mut() {
+                Some(AdditionalProperties::RefOr(values)) => open(values),
+                None if is_object && object.properties.is_empty() => {
+                    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+                }
+                Some(AdditionalProperties::FreeForm(_)) | None => {}
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                open(items);
+            }
+        }
+        Schema::OneOf(choice) => choice.items.iter_mut().for_each(open),
+        Schema::AllOf(parts) => parts.items.iter_mut().for_each(open),
+        Schema::AnyOf(choice) => choice.items.iter_mut().for_each(open),
+        _ => {}
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -113,6 +167,11 @@ fn complete(path: &str, operation: &mut Operation) {
         // OpenAPI has no words for what streams are made of.
         for (_, content) in response.content.iter_mut().filter(|(kind, _)| STREAMS.contains(&kind.as_str())) {
             *content = RefOr::T(ContentBuilder::new().build());
+        }
+        for content in response.content.values_mut() {
+            if let RefOr::T(Content { schema: Some(schema), .. }) = content {
+                open(schema);
+            }
         }
         // An error without a body of its own has that of its API.
         if status.starts_with(['4', '5']) && response.content.is_empty() {

@@ -34,7 +34,7 @@ use crate::api::session::{client_header, connection, must_own, named, visible};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::{Payload, parse};
+use crate::body::{Payload, parse, parse_or_default};
 use crate::problem::Problem;
 use crate::transport::sse::{self, Next};
 
@@ -92,7 +92,7 @@ async fn create(
     payload: Payload,
 ) -> Result<Answer<wire::Thread>, Problem> {
     must_be_room(&app, &principal, &room)?;
-    let wire::NewThread { metadata } = payload.read(&app, or_default).await?;
+    let wire::NewThread { metadata } = payload.read(&app, parse_or_default).await?;
     let wire::ThreadMetadata { name, description } = metadata.clone().unwrap_or_default();
     let title = named("metadata.name", name)?.filter(|name| !name.trim().is_empty());
     named("metadata.description", description)?;
@@ -150,7 +150,7 @@ async fn create_run(
     payload: Payload,
 ) -> Result<Answer<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
-    let wire::NewRun { parent_run_id, metadata } = payload.read(&app, or_default).await?;
+    let wire::NewRun { parent_run_id, metadata } = payload.read(&app, parse_or_default).await?;
     let label = named("metadata.label", metadata.and_then(|metadata| metadata.label))?;
     let parent = parent_run_id.as_deref().map(RunId::parse).transpose()?;
     if let Some(parent) = &parent
@@ -406,11 +406,6 @@ fn must_be_in(principal: &Principal, session: &Session, room: &str) -> Result<()
         return Err(Problem::invalid(format!("thread {} is not in room {room}", session.id)));
     }
     Ok(())
-}
-
-/// A body that may be left out.
-fn or_default<T: serde::de::DeserializeOwned + Default>(text: &str) -> Result<T, Problem> {
-    if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
 }
 
 fn empty_input(thread: &SessionId, run: &RunId) -> RunAgentInput {

@@ -20,7 +20,7 @@ use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
 use crate::api::{Answer, PathValue, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
-use crate::body::{Json, Payload, parse};
+use crate::body::{Json, Payload, parse_or_default};
 use crate::problem::Problem;
 
 /// About how many bytes of sessions are read at a time to say which are busy.
@@ -79,8 +79,7 @@ async fn create(
     payload: Payload,
 ) -> Result<Answer<wire::Session>, Problem> {
     // The SDK sends no body when there is nothing to say.
-    let read = |text: &str| if text.trim().is_empty() { Ok(wire::CreateSession::default()) } else { parse(text) };
-    let request = payload.read(&app, read).await?;
+    let request: wire::CreateSession = payload.read(&app, parse_or_default).await?;
     let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
     if let Principal::Client(own) = &principal {
         principal.must_be_client(new.client.get_or_insert_with(|| own.client.clone()))?;

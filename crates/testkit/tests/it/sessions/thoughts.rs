@@ -85,7 +85,7 @@ fn cases() -> Vec<Case> {
         ),
         // Gemini: with the call, or with the message.
         openai(&[], signature.clone(), json!({})),
-        openai(&[signature.clone()], json!({}), signature),
+        openai(std::slice::from_ref(&signature), json!({}), signature.clone()),
         // Mistral.
         openai(
             &[
