@@ -160,7 +160,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 
 /// Reads JSON that may be left out.
 pub fn parse_or_default<T: DeserializeOwned + Default>(text: &str) -> Result<T, Problem> {
-    if matches!(text.trim(), "" | "null") { Ok(T::default()) } else { parse(text) }
+    if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
 }
 
 fn invalid(mut message: String) -> Problem {

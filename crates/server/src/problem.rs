@@ -157,6 +157,7 @@ impl Problem {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self.code {
+            // Never Basic: a browser would keep the key, and send it along for pages of others.
             ErrorCode::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }

@@ -95,6 +95,15 @@ fn name_compositions(components: &mut Components) {
     components.schemas.extend(named);
 }
 
+/// A body that may be left out is not null.
+fn leave_out_null(schema: &mut RefOr<Schema>) {
+    let RefOr::T(Schema::OneOf(choice)) = schema else { return };
+    let is_ref = |item: &RefOr<Schema>| matches!(item, RefOr::Ref(_));
+    if let Some(place) = choice.items.iter().position(is_ref) {
+        *schema = choice.items.swap_remove(place);
+    }
+}
+
 /// Says of objects of which nothing is said that they may hold anything: generators take them for empty ones.
 fn open(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else { return };
@@ -143,6 +152,13 @@ fn complete(path: &str, operation: &mut Operation) {
         }
     }
     let has_body = operation.request_body.is_some();
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        for content in body.content.values_mut() {
+            if let RefOr::T(Content { schema: Some(schema), .. }) = content {
+                leave_out_null(schema);
+            }
+        }
+    }
     let is_open = OPEN.contains(&path);
     operation.security = Some(if is_open { Vec::new() } else { vec![SecurityRequirement::new(KEY, [""; 0])] });
     let errors = [

@@ -21,7 +21,7 @@ use super::upstream::{Question, Upstream};
 /// while they wait, or pieces of an event. Then the answer ends as a silent one does.
 const STALLS_WITHOUT_EVENT: u32 = 5;
 /// How long the rest may take once the model is done: what it used comes last, and some servers never end their stream.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How the events of one provider's stream are read. What they mean is added to `said`.
 pub(super) trait Decode: Send + 'static {

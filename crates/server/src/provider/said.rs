@@ -8,6 +8,11 @@ use serde::de::{Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+/// The longest text that is looked at for whether it is JSON.
+const MOST_CHECKED: usize = 64 << 10;
+/// The largest number that every reader of JSON knows exactly.
+const MOST_TOKENS: u64 = (1 << 53) - 1;
+
 /// What grows piece by piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
@@ -40,6 +45,9 @@ pub(super) struct Said {
 impl Said {
     /// Adds a piece.
     pub(super) fn piece(&mut self, channel: Channel, piece: Piece) {
+        if piece.is_empty() {
+            return;
+        }
         let half = match self.half.take() {
             Some((other, half)) if other == channel => Some(half),
             other => {
@@ -102,9 +110,9 @@ impl Piece {
         self.0.is_empty()
     }
 
-    /// Whether the text is a whole JSON document.
+    /// Whether the text is a whole JSON document. It is asked often: what is long is not looked at.
     pub(super) fn is_json(&self) -> bool {
-        serde_json::from_slice::<IgnoredAny>(&self.0).is_ok()
+        self.0.len() <= MOST_CHECKED && serde_json::from_slice::<IgnoredAny>(&self.0).is_ok()
     }
 
     /// The text, with the replacement character in place of halves.
@@ -120,7 +128,6 @@ impl Piece {
     fn after(self, half: Option<u16>) -> (String, Option<u16>) {
         let bytes = match (half, String::from_utf8(self.0)) {
             (None, Ok(text)) => return (text, None),
-            (Some(_), Ok(text)) if text.is_empty() => return (text, half),
             (_, Ok(text)) => text.into_bytes(),
             (_, Err(error)) => error.into_bytes(),
         };
@@ -138,6 +145,16 @@ impl Piece {
         let half = units.pop_if(|unit| (0xD800..0xDC00).contains(unit));
         (String::from_utf16_lossy(&units), half)
     }
+}
+
+/// A number, which some servers write as a text.
+pub(super) fn number(json: &RawValue) -> Option<f64> {
+    json.get().trim_matches('"').parse().ok()
+}
+
+/// A number of tokens. Some servers count in fractions, or say that they do not know with -1.
+pub(super) fn count(json: &RawValue) -> Option<u64> {
+    number(json).filter(|count| *count >= 0.0).map(|count| (count as u64).min(MOST_TOKENS))
 }
 
 impl From<&str> for Piece {

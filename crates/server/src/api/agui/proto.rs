@@ -284,7 +284,7 @@ struct Interrupt {
     #[prost(string, optional, tag = "6")]
     expires_at: Option<String>,
     #[prost(message, optional, tag = "7")]
-    metadata: Option<Struct>,
+    metadata: Option<Value>,
 }
 
 #[derive(Message)]
@@ -394,7 +394,7 @@ fn interrupt(interrupt: handback_wire::agui::Interrupt) -> Interrupt {
         call: interrupt.tool_call_id,
         response_schema: interrupt.response_schema.map(|schema| value(schema.into())),
         expires_at: interrupt.expires_at,
-        metadata: interrupt.metadata.map(object),
+        metadata: interrupt.metadata.map(|metadata| value(metadata.into())),
     }
 }
 

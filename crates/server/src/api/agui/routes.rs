@@ -121,8 +121,8 @@ enum Format {
 
 impl Format {
     fn wanted(headers: &HeaderMap, speaks_1_0: bool) -> Self {
-        let mut accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        if accepts.any(proto::is_wanted) { Self::Proto { speaks_1_0 } } else { Self::Text }
+        let accepts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+        if proto::is_wanted(&accepts.join(",")) { Self::Proto { speaks_1_0 } } else { Self::Text }
     }
 }
 

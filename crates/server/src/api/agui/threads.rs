@@ -334,8 +334,8 @@ async fn drive(mut run: Run, mut teller: Teller) {
 fn usage(run: &Run) -> RunUsage {
     let cost = run.cost();
     RunUsage {
-        input_tokens: cost.models.iter().map(|(_, used)| used.read()).sum(),
-        output_tokens: cost.models.iter().map(|(_, used)| used.written()).sum(),
+        input_tokens: cost.models.iter().map(|(_, used)| used.read()).fold(0, u64::saturating_add),
+        output_tokens: cost.models.iter().map(|(_, used)| used.written()).fold(0, u64::saturating_add),
         requests: cost.requests,
         tool_calls: cost.calls,
     }

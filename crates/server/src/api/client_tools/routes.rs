@@ -1,6 +1,8 @@
 //! The endpoints.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +16,8 @@ use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId}
 use handback_core::store::CallFilter;
 use handback_wire::client_tools as wire;
 use handback_wire::error::{ErrorBody, ErrorCode};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -291,9 +294,19 @@ fn unknown_call() -> Problem {
 #[into_params(parameter_in = Query)]
 struct ConnectionQuery {
     /// How long the client's tools and calls stay when its last connection closes, in milliseconds; 5 minutes at most.
+    #[serde(default, deserialize_with = "unless_empty")]
     grace: Option<u64>,
     /// A name for this connection; an older one of that name is closed.
+    #[serde(default, deserialize_with = "unless_empty")]
     connection: Option<String>,
+}
+
+/// Reads a parameter of a stream. Whoever puts a URL together leaves it empty where there is nothing to say.
+fn unless_empty<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(D::Error::custom),
+    }
 }
 
 fn connect(

@@ -196,7 +196,8 @@ async fn children(
         let found = page.items.iter().filter(|session| session.parent.as_ref() == Some(&parent.id));
         children.extend(found.map(|session| shown(&app, session)));
         after = page.items.last().map(|last| SessionPlace::from(&**last));
-        if !page.has_more || children.len() >= LISTED {
+        if !page.has_more || page.items.is_empty() || children.len() >= LISTED {
+            children.truncate(LISTED);
             return Ok(Answer(children));
         }
     }
@@ -266,7 +267,7 @@ async fn prompt(
         Some(answer) => answer.await.map_err(|_| Problem::not_found("the session was deleted before it answered"))?,
         None => user,
     };
-    // Those who follow the events were woken before: a client that leaves with its answer has been told all of it.
+    // Those who follow the events were woken before, and go first: some clients leave with the answer.
     tokio::task::yield_now().await;
     Ok(Answer(encode::message_with_parts(&message)))
 }

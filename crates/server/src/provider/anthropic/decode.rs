@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
-use super::super::said::{Channel, Piece, Said};
+use super::super::said::{Channel, Piece, Said, count};
 use super::KeptThought;
 
 /// Calls of one answer; more end it with an error.
@@ -26,14 +26,16 @@ struct Kind<'a> {
 }
 
 #[derive(Deserialize)]
-struct MessageStart {
-    message: StartedMessage,
+struct MessageStart<'a> {
+    #[serde(borrow)]
+    message: StartedMessage<'a>,
 }
 
 #[derive(Deserialize)]
-struct StartedMessage {
+struct StartedMessage<'a> {
     id: Option<String>,
-    usage: Option<MessageUsage>,
+    #[serde(borrow)]
+    usage: Option<MessageUsage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -100,9 +102,10 @@ struct BlockStop {
 }
 
 #[derive(Deserialize)]
-struct MessageDelta {
+struct MessageDelta<'a> {
     delta: StopDelta,
-    usage: Option<MessageUsage>,
+    #[serde(borrow)]
+    usage: Option<MessageUsage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -118,11 +121,15 @@ struct ErrorEvent<'a> {
 
 /// What was used so far, in all; what is not there has not changed.
 #[derive(Deserialize)]
-struct MessageUsage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
+struct MessageUsage<'a> {
+    #[serde(borrow)]
+    input_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_read_input_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_creation_input_tokens: Option<&'a RawValue>,
 }
 
 /// Reads the events of one answer.
@@ -203,7 +210,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     /// An answer begins. A router whose first provider failed may begin another in the same stream.
-    fn start(&mut self, message: StartedMessage, said: &mut Said) {
+    fn start(&mut self, message: StartedMessage<'_>, said: &mut Said) {
         let is_another = matches!((&self.id, &message.id), (Some(earlier), Some(id)) if earlier != id);
         if is_another {
             *self = Self::default();
@@ -229,6 +236,7 @@ impl Decoder {
             "thinking" => {
                 let ThinkingBlock { thinking, signature } = parse(block)?;
                 said.piece(Channel::Reasoning, thinking.unwrap_or_default());
+                let signature = signature.filter(|signature| !signature.is_empty());
                 self.thought = Some(signature.map_or(KeptThought::Unsigned {}, KeptThought::Signed));
             }
             "redacted_thinking" => {
@@ -264,6 +272,7 @@ impl Decoder {
                 let SignatureDelta { signature: more } = parse(delta)?;
                 match &mut self.thought {
                     Some(KeptThought::Signed(signature)) => signature.push_str(&more),
+                    Some(KeptThought::Redacted { .. }) => {}
                     thought => *thought = Some(KeptThought::Signed(more)),
                 }
             }
@@ -289,15 +298,15 @@ impl Decoder {
         }
     }
 
-    fn count(&mut self, usage: Option<MessageUsage>, said: &mut Said) {
+    fn count(&mut self, usage: Option<MessageUsage<'_>>, said: &mut Said) {
         let Some(usage) = usage else { return };
         let earlier = self.usage;
         self.usage = Usage {
-            input: usage.input_tokens.unwrap_or(earlier.input),
-            output: usage.output_tokens.unwrap_or(earlier.output),
+            input: usage.input_tokens.and_then(count).unwrap_or(earlier.input),
+            output: usage.output_tokens.and_then(count).unwrap_or(earlier.output),
             reasoning: None,
-            cache_read: usage.cache_read_input_tokens.or(earlier.cache_read),
-            cache_write: usage.cache_creation_input_tokens.or(earlier.cache_write),
+            cache_read: usage.cache_read_input_tokens.and_then(count).or(earlier.cache_read),
+            cache_write: usage.cache_creation_input_tokens.and_then(count).or(earlier.cache_write),
         };
         said.push(ModelEvent::Usage(self.usage));
     }

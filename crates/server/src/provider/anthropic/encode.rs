@@ -168,7 +168,7 @@ fn source(image: Image<'_>) -> Source<'_> {
     }
 }
 
-/// What the model said, with its calls last. Their results are left for the user.
+/// What the model said, in its order. The results of its calls are left for the user.
 fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
     let mut content = Vec::with_capacity(step.parts.len());
     for part in step.parts {
@@ -189,5 +189,7 @@ fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
             }
         }
     }
+    // A thought that nothing came of is refused at the end.
+    while content.pop_if(|block| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. })).is_some() {}
     content
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
-use super::super::said::{Channel, Piece, Said};
+use super::super::said::{Channel, Piece, Said, count, number};
 use super::kept::{DETAILS, KeptCall, KeptMessage, OF_CALL, OF_FUNCTION, OF_MESSAGE, Spelling, merge};
 
 /// Calls of one answer; more end it with an error.
@@ -56,7 +56,12 @@ pub(super) struct Decoder {
     kept: KeptMessage,
     /// Whether something came as a delta: a whole message then says all of it once more.
     has_deltas: bool,
+    /// Whether calls came by their usual name; some servers send them by the old one as well.
+    has_tool_calls: bool,
     finish: Option<StopReason>,
+    /// Whether something came after a reason to stop: some servers send one with every chunk.
+    goes_on: bool,
+    is_done: bool,
 }
 
 struct Call {
@@ -91,10 +96,11 @@ impl Decode for Decoder {
         }
         let is_first = |choice: &Choice<'_>| choice.index.and_then(number).is_none_or(|index| index == 0.0);
         for choice in chunk.choices.into_iter().flatten().filter(is_first) {
-            let delta = choice.delta.filter(|delta| !delta.is_empty());
+            let delta = choice.delta.filter(says_something);
             self.has_deltas |= delta.is_some();
             let message = choice.message.filter(|_| !self.has_deltas);
             if let Some(members) = delta.or(message) {
+                self.goes_on |= self.finish.is_some();
                 self.read_members(&members, said)?;
             }
             // Some servers send an empty reason with every chunk.
@@ -106,14 +112,16 @@ impl Decode for Decoder {
                 Some(reason) => self.finish = Some(stop_reason(reason)),
             }
         }
-        if let Some(usage) = chunk.usage.and_then(members) {
-            said.push(ModelEvent::Usage(tokens(&usage)));
+        if let Some(usage) = chunk.usage.and_then(members).as_ref().and_then(tokens) {
+            said.push(ModelEvent::Usage(usage));
         }
+        let are_whole = || self.calls.iter().all(|call| call.arguments.is_empty() || call.arguments.is_json());
+        self.is_done = self.finish.is_some() && !self.goes_on && are_whole();
         Ok(())
     }
 
     fn is_done(&self) -> bool {
-        self.finish.is_some()
+        self.is_done
     }
 
     fn end(&mut self, said: &mut Said) {
@@ -149,12 +157,17 @@ impl Decoder {
         let calls =
             members.get("tool_calls").and_then(|json| serde_json::from_str::<Vec<Members<'_>>>(json.get()).ok());
         let earlier = self.calls.len();
+        self.has_tool_calls |= calls.as_ref().is_some_and(|calls| !calls.is_empty());
         for call in calls.iter().flatten() {
             let function = call.get("function").and_then(|json| self::members(json)).unwrap_or_default();
             self.read_call(call, &function, earlier, said)?;
         }
-        // What tools were called before they had that name.
-        if let Some(function) = members.get("function_call").and_then(|json| self::members(json)) {
+        // What tools were called before they had that name; there is only one.
+        let function = members.get("function_call").filter(|_| !self.has_tool_calls);
+        if let Some(mut function) = function.and_then(|json| self::members(json)) {
+            if !self.calls.is_empty() {
+                function.remove("name");
+            }
             self.read_call(&Members::new(), &function, earlier, said)?;
         }
         Ok(())
@@ -236,7 +249,11 @@ impl Decoder {
     /// 0 to every call, some no id, some a new id with every piece, some a name in pieces.
     fn find(&self, slot: Option<i64>, id: &str, name: &str, earlier: usize) -> Option<usize> {
         let known = match slot {
-            Some(_) => self.calls.iter().rposition(|call| call.slot == slot),
+            Some(_) => {
+                let is_it = |call: &Call| call.slot == slot && !id.is_empty() && call.id == id;
+                let by_id = self.calls.iter().rposition(is_it);
+                by_id.or_else(|| self.calls.iter().rposition(|call| call.slot == slot))
+            }
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
             None if name.is_empty() => self.calls.len().checked_sub(1),
             None => None,
@@ -289,9 +306,10 @@ fn text(json: Option<&RawValue>) -> Option<String> {
     Piece::read(json?).map(Piece::text)
 }
 
-/// A number, which some servers write as a text.
-fn number(json: &RawValue) -> Option<f64> {
-    json.get().trim_matches('"').parse().ok()
+/// Whether there is more to a delta than who speaks.
+fn says_something(delta: &Members<'_>) -> bool {
+    let is_empty = |json: &RawValue| matches!(json.get(), "null" | "\"\"" | "[]" | "{}");
+    delta.iter().any(|(name, json)| name != "role" && !is_empty(json))
 }
 
 /// The pieces of a content, which is a text or a list of parts. Mistral thinks in parts.
@@ -323,22 +341,23 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-fn tokens(usage: &Members<'_>) -> Usage {
-    // No server counts below nothing; some say that they do not know with -1.
-    let count = |of: &Members<'_>, name: &str| {
-        of.get(name).and_then(|json| number(json)).filter(|count| *count >= 0.0).map(|count| count as u64)
-    };
+/// What was used, if it is said.
+fn tokens(usage: &Members<'_>) -> Option<Usage> {
+    let count = |of: &Members<'_>, name: &str| of.get(name).and_then(|json| count(json));
     let detail = |details: &str, name: &str| count(&members(usage.get(details)?)?, name);
-    let prompt = count(usage, "prompt_tokens").unwrap_or_default();
-    let completion = count(usage, "completion_tokens").unwrap_or_default();
+    let (prompt, completion) = (count(usage, "prompt_tokens"), count(usage, "completion_tokens"));
+    if prompt.or(completion).is_none() {
+        return None;
+    }
+    let (prompt, completion) = (prompt.unwrap_or_default(), completion.unwrap_or_default());
     let cached = detail("prompt_tokens_details", "cached_tokens");
     let reasoning = detail("completion_tokens_details", "reasoning_tokens");
-    Usage {
+    Some(Usage {
         input: prompt.saturating_sub(cached.unwrap_or_default()),
         // Some do not count what was thought among what was written.
         output: completion.checked_sub(reasoning.unwrap_or_default()).unwrap_or(completion),
         reasoning,
         cache_read: cached,
         cache_write: None,
-    }
+    })
 }

@@ -67,17 +67,17 @@ pub(super) const DETAILS: &str = "reasoning_details";
 /// Adds details of a thought. Pieces of one detail become one: a server numbers them, or sends them in a row.
 fn merge_details(known: &mut Vec<Value>, more: Vec<Value>) {
     for detail in more {
-        let Value::Object(detail) = detail else {
-            known.push(detail);
-            continue;
-        };
+        // Nobody knows what else it would be.
+        let Value::Object(detail) = detail else { continue };
+        let has_room = known.len() < MOST_DETAILS;
         let earlier = known.iter_mut().rev().enumerate().find_map(|(distance, earlier)| match earlier {
             Value::Object(earlier) if goes_on(earlier, &detail, distance == 0) => Some(earlier),
             _ => None,
         });
         match earlier {
             Some(earlier) => detail.into_iter().for_each(|(name, value)| grow(earlier, name, value)),
-            None => known.push(Value::Object(detail)),
+            None if has_room => known.push(Value::Object(detail)),
+            None => {}
         }
     }
 }
@@ -92,14 +92,17 @@ fn grow(detail: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
+/// Details of one answer; no model thinks in more, and each new one is compared with all.
+const MOST_DETAILS: usize = 256;
+
 /// Members of a detail that come in pieces.
 const GROWING: [&str; 3] = ["text", "summary", "data"];
 
 /// Whether a detail is another piece of an earlier one.
 fn goes_on(earlier: &Map<String, Value>, detail: &Map<String, Value>, is_last: bool) -> bool {
     let agrees = |name: &str| {
-        let given = |of: &Map<String, Value>| of.get(name).filter(|value| !value.is_null()).cloned();
-        given(detail).is_none() || given(detail) == given(earlier)
+        let given = detail.get(name).filter(|value| !value.is_null());
+        given.is_none() || given == earlier.get(name)
     };
     let is_numbered = detail.get("index").is_some_and(|index| !index.is_null());
     // Without a number, what is encrypted is whole.

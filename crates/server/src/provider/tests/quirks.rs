@@ -261,8 +261,8 @@ async fn characters_that_are_cut_in_halves() {
     let events = meaning(
         Wire::OpenAi,
         &[
-            r#"{"choices":[{"delta":{"reasoning":"a\ud83c","extra":"\ud83c"}}]}"#,
-            r#"{"choices":[{"delta":{"reasoning":"\udf89"}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning":"a\ud83c","content":"","extra":"\ud83c"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"","reasoning":"\udf89"}}]}"#,
             r#"{"choices":[{"delta":{"content":"b\ud83c"}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\ud83c"}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\udf89\"}"}}]}}]}"#,
@@ -317,7 +317,7 @@ async fn an_error_that_is_a_reason_to_stop() {
 
 #[tokio::test]
 async fn calls_as_some_servers_write_them() {
-    let cases: [(&[&str], Vec<ModelEvent>); 7] = [
+    let cases: [(&[&str], Vec<ModelEvent>); 8] = [
         // The index as a text.
         (
             &[
@@ -390,6 +390,21 @@ async fn calls_as_some_servers_write_them() {
                 [&call(0, "a", "f", "{}")[..], &[end, ModelEvent::Stop(StopReason::ToolCalls)]].concat()
             },
         ),
+        // One index for two calls, whose ids say which is meant.
+        (
+            &[
+                r#"[{"index":0,"id":"a","function":{"name":"f"}},{"index":0,"id":"b","function":{"name":"g"}}]"#,
+                r#"[{"index":0,"id":"a","function":{"arguments":"{\"x\":1}"}}]"#,
+                r#"[{"index":0,"id":"b","function":{"arguments":"{}"}}]"#,
+            ],
+            [
+                &[ModelEvent::CallStarted { index: 0, id: "a".to_owned(), name: "f".to_owned() }][..],
+                &[more(0, r#"{"x":1}"#)],
+                &call(1, "b", "g", "{}"),
+                &ends(2),
+            ]
+            .concat(),
+        ),
         // Nothing at all.
         (
             &["null", "[]", r#"[{"index":null,"id":null,"function":null}]"#],
@@ -431,6 +446,15 @@ async fn calls_by_their_old_name_and_whole_messages() {
     )
     .await;
     assert_eq!(events, [&[text("ab")][..], &call(0, "a", "f", "{}"), &ends(1)].concat());
+
+    // Some use both names.
+    let both = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}],"function_call":{"name":"f","arguments":"{}"}},"finish_reason":"tool_calls"}]}"#;
+    assert_eq!(meaning(Wire::OpenAi, &[both]).await, [&call(0, "a", "f", "{}")[..], &ends(1)].concat());
+
+    // Who speaks is no part of what is said.
+    let role = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#;
+    let whole = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}"#;
+    assert_eq!(meaning(Wire::OpenAi, &[role, whole]).await, [text("a"), ModelEvent::Stop(StopReason::Stop)]);
 
     // Some repeat at the end what they have said.
     let events = meaning(
@@ -525,4 +549,29 @@ async fn thoughts_that_are_hidden_or_not_signed() {
         &[text("e"), ModelEvent::Stop(StopReason::Stop)],
     ];
     assert_eq!(events, expected.concat());
+}
+
+/// Some servers give a reason to stop with every chunk: what they have begun is waited for.
+#[tokio::test]
+async fn a_reason_to_stop_with_every_chunk_is_none() {
+    let fake = Fake::start().await;
+    let model = Wire::OpenAi.model(settings(Wire::OpenAi, &fake));
+    let chunk = |arguments: &str| {
+        let function = json!({"name": "f", "arguments": arguments});
+        let delta = json!({"tool_calls": [{"index": 0, "id": "a", "function": function}]});
+        let chunk = json!({"choices": [{"delta": delta, "finish_reason": "stop"}]});
+        format!("data: {chunk}\n\n")
+    };
+    let answer = async {
+        let mut request = fake.request().await;
+        request.send(super::fake::STREAM).await;
+        request.chunks([chunk("{\"x\":").as_bytes()]).await;
+        // Longer than a model that is done is waited for.
+        tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+        request.chunks([chunk("1}").as_bytes(), b"data: [DONE]\n\n"]).await;
+        request.end().await;
+    };
+    let (events, ()) = tokio::join!(collect(ask(&*model)), answer);
+    let events: Vec<ModelEvent> = events.into_iter().map(Result::unwrap).collect();
+    assert_eq!(events, [&call(0, "a", "f", r#"{"x":1}"#)[..], &ends(1)].concat());
 }

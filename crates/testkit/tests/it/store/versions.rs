@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
-use handback_core::message::{Message, Session};
+use handback_core::message::{Message, Role, Session, Usage};
 use handback_core::store::{CallFilter, Most, SessionFilter, Store};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
@@ -37,7 +37,12 @@ impl Contents {
         // The deep ones would make the file large, and line breaks in it might be changed by whoever edits it.
         let is_handy = |text: &str| text.len() < 1_000 && !text.contains(['\r', '\n']);
         let parts = parts().into_iter().filter(|part| is_handy(&serde_json::to_string(part).unwrap())).collect();
-        let answer = Message { parts, ..assistant("ses_2", "msg_1", "msg_2") };
+        let mut answer = Message { parts, ..assistant("ses_2", "msg_1", "msg_2") };
+        if let Role::Assistant(said) = &mut answer.role {
+            // That version did not tell "none" from "not said".
+            let usage = Usage { reasoning: Some(0), cache_read: Some(0), cache_write: Some(0), ..Usage::default() };
+            said.usage = usage;
+        }
         let outcomes = outcomes().into_iter().filter(|outcome| is_handy(&format!("{outcome:?}"))).enumerate();
         let calls = outcomes.map(|(number, outcome)| ended(head(&format!("r{number}"), "desk", "ses_2"), outcome));
         Self {
