@@ -346,9 +346,7 @@ fn tokens(usage: &Members<'_>) -> Option<Usage> {
     let count = |of: &Members<'_>, name: &str| of.get(name).and_then(|json| count(json));
     let detail = |details: &str, name: &str| count(&members(usage.get(details)?)?, name);
     let (prompt, completion) = (count(usage, "prompt_tokens"), count(usage, "completion_tokens"));
-    if prompt.or(completion).is_none() {
-        return None;
-    }
+    prompt.or(completion)?;
     let (prompt, completion) = (prompt.unwrap_or_default(), completion.unwrap_or_default());
     let cached = detail("prompt_tokens_details", "cached_tokens");
     let reasoning = detail("completion_tokens_details", "reasoning_tokens");
