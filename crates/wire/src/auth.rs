@@ -18,6 +18,7 @@ pub struct ClientTokenRequest {
     pub agents: Vec<String>,
     /// How long the token is good for, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_592_000))]
     pub ttl: Option<u64>,
 }
 

@@ -12,10 +12,11 @@ pub const MOST_PARTS: usize = 4_096;
 #[serde(rename_all = "camelCase", default)]
 pub struct ChatRequest {
     /// The chat, which is a session.
+    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1, max_length = 256))]
     pub id: String,
-    /// The conversation as the page knows it: [`UiMessage`]s. Most often only the last one matters, and so they are read
-    /// one by one when they are needed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<UiMessage>))]
+    /// The conversation as the page knows it: `UiMessage`s.
+    // Most often only the last one matters, and so they are read one by one when they are needed.
+    #[cfg_attr(feature = "openapi", schema(required = true, value_type = Vec<UiMessage>, min_items = 1))]
     pub messages: Vec<Box<RawValue>>,
     /// `submit-message` (also when absent) or `regenerate-message`.
     pub trigger: Option<String>,

@@ -3,14 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a frontend says of a call. Everything is optional to be read, so that an error can say what is wrong.
+/// What a frontend says of a call.
+// Everything is optional to be read, so that an error can say what is wrong.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ack {
     /// The call.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub tool_call_id: String,
     /// `success`, `failed` or `timeout`.
+    #[cfg_attr(feature = "openapi", schema(required = true, pattern = "^(success|failed|timeout)$"))]
     pub status: String,
     /// What came of it, any JSON.
     #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
@@ -33,8 +36,10 @@ pub struct Ack {
 #[serde(rename_all = "camelCase", default)]
 pub struct Claim {
     /// The call.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub tool_call_id: String,
     /// A name that is this frontend's own.
+    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub claimant: String,
     /// Whether it is let go instead.
     pub release: Option<bool>,

@@ -114,6 +114,7 @@ pub enum Status {
 pub struct Prompt {
     /// What is said.
     #[serde(deserialize_with = "object::list")]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub parts: Vec<PromptPart>,
     /// The client that says it. The header `x-handback-client` does the same.
     #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
@@ -136,6 +137,7 @@ pub struct Prompt {
     pub tools: Option<BTreeMap<String, bool>>,
     /// The id of the user's message; made when absent.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub message_id: Option<String>,
     /// Keep the message without answering it.
     #[serde(rename = "noReply", default, skip_serializing_if = "Option::is_none")]

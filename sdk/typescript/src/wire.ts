@@ -9,7 +9,7 @@ export interface components {
             /** @description The call's id; its outcome is at `GET /client-tools/calls/{requestID}`. */
             requestID: string;
         };
-        /** @description What a frontend says of a call. Everything is optional to be read, so that an error can say what is wrong. */
+        /** @description What a frontend says of a call. */
         Ack: {
             /**
              * @description Who has claimed the call, where it was claimed.
@@ -28,15 +28,9 @@ export interface components {
              * @default null
              */
             requestedAt: string | null;
-            /**
-             * @description `success`, `failed` or `timeout`.
-             * @default
-             */
+            /** @description `success`, `failed` or `timeout`. */
             status: string;
-            /**
-             * @description The call.
-             * @default
-             */
+            /** @description The call. */
             toolCallId: string;
         };
         /** @description What is answered to an ack or a claim. */
@@ -218,21 +212,14 @@ export interface components {
              * @default null
              */
             connection: string | null;
-            /**
-             * @description The chat, which is a session.
-             * @default
-             */
+            /** @description The chat, which is a session. */
             id: string;
             /**
              * @description The message that is edited, regenerated or continued.
              * @default null
              */
             messageId: string | null;
-            /**
-             * @description The conversation as the page knows it: [`UiMessage`]s. Most often only the last one matters, and so they are read
-             *     one by one when they are needed.
-             * @default []
-             */
+            /** @description The conversation as the page knows it: `UiMessage`s. */
             messages: components["schemas"]["UiMessage"][];
             /**
              * @description The model, as `providerID/modelID`.
@@ -249,20 +236,14 @@ export interface components {
         };
         /** @description A frontend claims a call, so that no other runs it. */
         Claim: {
-            /**
-             * @description A name that is this frontend's own.
-             * @default
-             */
+            /** @description A name that is this frontend's own. */
             claimant: string;
             /**
              * @description Whether it is let go instead.
              * @default null
              */
             release: boolean | null;
-            /**
-             * @description The call.
-             * @default
-             */
+            /** @description The call. */
             toolCallId: string;
         };
         /** @description A row of `GET /client-tools/clients`. */

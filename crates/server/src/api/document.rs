@@ -1,8 +1,11 @@
 //! The description of the API: what the routes say of themselves, and what holds for all of them.
 
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -23,13 +26,16 @@ const STREAMS: [&str; 2] = ["text/event-stream", "application/vnd.ag-ui.event+pr
 /// Names that others make: anything printable, within a length.
 const OPAQUE: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,256}$";
 /// Ids, by the names that parameters and members of requests have, and what they look like.
-const IDS: [(&str, &str); 6] = [
+const IDS: [(&str, &str); 9] = [
     ("clientID", "^[A-Za-z0-9_.:@-]{1,128}$"),
     ("sessionID", OPAQUE),
     ("requestID", OPAQUE),
     ("permissionID", OPAQUE),
     ("thread", OPAQUE),
     ("run", OPAQUE),
+    ("threadId", OPAQUE),
+    ("parentID", OPAQUE),
+    ("toolCallId", OPAQUE),
 ];
 
 #[derive(OpenApi)]
@@ -54,9 +60,11 @@ pub(crate) fn begun() -> Description {
 
 /// Adds what holds for all operations, wherever they do not say it themselves.
 pub(crate) fn completed(mut description: Description) -> Description {
+    let mut requests = BTreeSet::new();
     for (path, item) in &mut description.paths.paths {
         for operation in operations(item) {
             complete(path, operation);
+            requests.extend(operation.request_body.iter().flat_map(schemas));
         }
     }
     let components = description.components.get_or_insert_with(Components::new);
@@ -65,10 +73,16 @@ pub(crate) fn completed(mut description: Description) -> Description {
         .description(Some("An application key, or a client's token. A server without keys wants none."))
         .build();
     components.add_security_scheme(KEY, SecurityScheme::Http(scheme));
-    let is_request = |name: &str| name.ends_with("Request") || matches!(name, "CreateSession" | "Prompt");
-    for (_, schema) in components.schemas.iter_mut().filter(|(name, _)| is_request(name) && *name != "ToolRequest") {
-        if let RefOr::T(Schema::Object(object)) = schema {
-            object.properties.iter_mut().for_each(|(name, schema)| describe_id(name, schema));
+    for (_, schema) in components.schemas.iter_mut().filter(|(name, _)| requests.contains(*name)) {
+        let RefOr::T(Schema::Object(request)) = schema else { continue };
+        for (name, schema) in &mut request.properties {
+            describe_id(name, schema);
+            // Some is only left out so that an error can say what is missing.
+            match schema {
+                RefOr::T(Schema::Object(member)) if request.required.contains(name) => member.default = None,
+                RefOr::T(Schema::Array(member)) if request.required.contains(name) => member.default = None,
+                _ => {}
+            }
         }
     }
     name_compositions(components);
@@ -93,6 +107,18 @@ fn name_compositions(components: &mut Components) {
         }
     }
     components.schemas.extend(named);
+}
+
+/// The names of the schemas of a body.
+fn schemas(body: &RefOr<RequestBody>) -> Vec<String> {
+    let RefOr::T(body) = body else { return Vec::new() };
+    let name = |content: &RefOr<Content>| match content {
+        RefOr::T(Content { schema: Some(RefOr::Ref(schema)), .. }) => {
+            schema.ref_location.rsplit('/').next().map(str::to_owned)
+        }
+        _ => None,
+    };
+    body.content.values().filter_map(name).collect()
 }
 
 /// A body that may be left out is not null.

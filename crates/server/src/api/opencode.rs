@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use handback_core::agent::{Agent, DEFAULT_AGENT};
+use handback_core::agent::DEFAULT_AGENT;
 use handback_core::message::ModelRef;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem};
@@ -95,7 +95,7 @@ pub(crate) fn is_at(path: &str) -> bool {
 /// The settings that a client has to know
 #[utoipa::path(get, path = "/config", tag = TAG, responses((status = 200, body = Object)))]
 async fn config(State(app): State<App>, principal: Principal) -> Answer<Value> {
-    let model = allowed(&app, &principal).into_iter().map(|(_, _, model)| model.to_string()).next();
+    let model = allowed(&app, &principal).into_iter().map(|(_, model)| model.to_string()).next();
     Answer(json!({ "model": model, "share": "disabled", "autoupdate": false }))
 }
 
@@ -117,7 +117,7 @@ async fn providers(State(app): State<App>, principal: Principal) -> Answer<Value
 /// The agents that can be named, the default one first
 #[utoipa::path(get, path = "/agent", tag = TAG, responses((status = 200, body = Vec<Object>)))]
 async fn agents(State(app): State<App>, principal: Principal) -> Answer<Value> {
-    let agent = |(name, _, model): (&str, &Agent, &ModelRef)| {
+    let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "modelID": model.model });
         json!({ "name": name, "mode": "primary", "permission": [], "options": {}, "model": model })
     };
@@ -127,7 +127,7 @@ async fn agents(State(app): State<App>, principal: Principal) -> Answer<Value> {
 /// The agents that can be named, for newer clients
 #[utoipa::path(get, path = "/api/agent", tag = TAG, responses((status = 200, body = Object)))]
 async fn agents_anew(State(app): State<App>, principal: Principal) -> Answer<Value> {
-    let agent = |(name, _, model): (&str, &Agent, &ModelRef)| {
+    let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "id": model.model });
         let request = json!({ "headers": {}, "body": {} });
         json!({ "id": name, "model": model, "request": request, "mode": "primary", "hidden": false, "permissions": [] })
@@ -140,9 +140,10 @@ async fn agents_anew(State(app): State<App>, principal: Principal) -> Answer<Val
 async fn models_anew(State(app): State<App>, principal: Principal) -> Answer<Value> {
     let models = models(&app, &principal);
     let model = |(provider, name): (&String, &String)| {
+        let input: &[&str] = if takes_images(&app, provider) { &["text", "image"] } else { &["text"] };
         json!({
             "id": name, "providerID": provider, "name": name, "api": { "id": name, "type": "native", "settings": {} },
-            "capabilities": { "tools": true, "input": ["text"], "output": ["text"] },
+            "capabilities": { "tools": true, "input": input, "output": ["text"] },
             "request": { "headers": {}, "body": {} }, "variants": [], "time": { "released": 0 }, "cost": [],
             "status": "active", "enabled": true, "limit": { "context": 0, "output": 0 },
         })
@@ -167,13 +168,13 @@ fn located(data: Value) -> Answer<Value> {
 }
 
 /// The agents that the caller may name, each with the model that answers as it; the default one first.
-fn allowed<'a>(app: &'a App, principal: &Principal) -> Vec<(&'a str, &'a Agent, &'a ModelRef)> {
+fn allowed<'a>(app: &'a App, principal: &Principal) -> Vec<(&'a str, &'a ModelRef)> {
     let setup = app.sessions().setup();
     let names = [DEFAULT_AGENT].into_iter().chain(setup.agents.names().filter(|name| *name != DEFAULT_AGENT));
     let names = names.filter(|name| principal.must_be_allowed(&setup.agents, Some(name), None).is_ok());
     let agent = |name| {
         let agent = setup.agents.find(name)?;
-        Some((name, &**agent, agent.model.as_ref().unwrap_or(&setup.default_model)))
+        Some((name, agent.model.as_ref().unwrap_or(&setup.default_model)))
     };
     names.filter_map(agent).collect()
 }
@@ -181,7 +182,7 @@ fn allowed<'a>(app: &'a App, principal: &Principal) -> Vec<(&'a str, &'a Agent, 
 /// The models that are known by name, by their providers: those of agents, the one of the server first.
 fn models(app: &App, principal: &Principal) -> BTreeMap<String, Vec<String>> {
     let mut models = BTreeMap::<String, Vec<String>>::new();
-    for (_, _, model) in allowed(app, principal) {
+    for (_, model) in allowed(app, principal) {
         let names = models.entry(model.provider.to_string()).or_default();
         if !names.contains(&model.model.to_string()) {
             names.push(model.model.to_string());
@@ -196,12 +197,16 @@ fn defaults(models: &BTreeMap<String, Vec<String>>) -> BTreeMap<&str, &str> {
 
 fn described(app: &App, models: &BTreeMap<String, Vec<String>>) -> Vec<Value> {
     let provider = |(provider, names): (&String, &Vec<String>)| {
-        let images = app.config().providers.get(provider).is_some_and(|provider| provider.images);
+        let images = takes_images(app, provider);
         let models: Map<String, Value> =
             names.iter().map(|name| (name.clone(), model(provider, name, images))).collect();
         json!({ "id": provider, "name": provider, "source": "config", "env": [], "options": {}, "models": models })
     };
     models.iter().map(provider).collect()
+}
+
+fn takes_images(app: &App, provider: &str) -> bool {
+    app.config().providers.get(provider).is_some_and(|provider| provider.images)
 }
 
 /// A model. How much it takes and costs is not known here: 0 says so.

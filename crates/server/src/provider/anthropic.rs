@@ -9,7 +9,6 @@ use handback_core::model::{Model, ModelRequest, ModelStream};
 use reqwest::header::HeaderName;
 use serde::{Deserialize, Serialize};
 
-use super::conversation::Images;
 use super::upstream::{Question, Upstream, base_url, join};
 use super::{InvalidSettings, Settings, answer};
 use decode::Decoder;
@@ -33,7 +32,7 @@ enum KeptThought {
 /// A provider that speaks Anthropic's messages. Its base URL ends before `/v1/messages` or before `/messages`.
 pub struct Anthropic {
     upstream: Arc<Upstream>,
-    images: Images,
+    images: bool,
     max_tokens: u32,
 }
 
@@ -49,7 +48,7 @@ impl Anthropic {
         let base = base_url(&settings)?;
         let has_version = base.path().trim_end_matches('/').ends_with("/v1");
         let url = join(base, if has_version { &["messages"] } else { &["v1", "messages"] });
-        let images = if settings.images { Images::Shown } else { Images::Named };
+        let images = settings.images;
         let max_tokens = settings.max_tokens.unwrap_or(MAX_TOKENS);
         let upstream = Upstream::new(settings, url, (HeaderName::from_static("x-api-key"), ""), None)?;
         let upstream = upstream.with_header("anthropic-version", "2023-06-01");

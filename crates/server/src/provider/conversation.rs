@@ -24,13 +24,36 @@ const MOST_IMAGE_BYTES: usize = 20 << 20;
 /// Characters of a tool's name.
 const LONGEST_NAME: usize = 64;
 
-/// What becomes of images.
+/// What of a conversation is shown, besides what every model takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Images {
-    /// The model sees them.
-    Shown,
-    /// They are named in the text.
-    Named,
+pub(super) struct Shown {
+    /// Images; otherwise they are named in the text.
+    pub(super) images: bool,
+    /// What the provider wants back.
+    pub(super) kept: bool,
+}
+
+impl Shown {
+    /// What of all this there is in a conversation.
+    pub(super) fn of(turns: &[Turn<'_>]) -> Self {
+        let is_image = |piece: &Piece<'_>| matches!(piece, Piece::Image(_));
+        let mut shown = Self { images: false, kept: false };
+        for turn in turns {
+            match turn {
+                Turn::User(pieces) => shown.images |= pieces.iter().any(is_image),
+                Turn::Model(step) => {
+                    shown.images |= step.calls().any(|call| call.output.iter().any(is_image));
+                    shown.kept |= !step.kept.is_empty() || step.parts.iter().any(StepPart::is_kept);
+                }
+            }
+        }
+        shown
+    }
+
+    /// Whether this is no more than that.
+    pub(super) fn is_within(self, most: Self) -> bool {
+        self.images <= most.images && self.kept <= most.kept
+    }
 }
 
 /// One turn. No two in a row are the user's; two in a row are the model's only if the first has calls.
@@ -60,6 +83,16 @@ pub(super) enum StepPart<'a> {
     Text(&'a str),
     /// A call.
     Call(Call<'a>),
+}
+
+impl StepPart<'_> {
+    /// Whether the provider wants something back with it.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Thought(_, kept) | Self::Call(Call { kept, .. }) => kept.is_some(),
+            Self::Text(_) => false,
+        }
+    }
 }
 
 impl<'a> Step<'a> {
@@ -135,14 +168,14 @@ impl Serialize for Input<'_> {
 }
 
 /// The turns of a conversation, for this provider.
-pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, images: Images) -> Vec<Turn<'a>> {
+pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, shown: Shown) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(request.messages.len());
     for message in request.messages {
         match (&message.role, turns.last_mut()) {
-            (Role::User(_), Some(Turn::User(pieces))) => pieces.extend(user_pieces(message, images)),
-            (Role::User(_), _) => turns.push(Turn::User(user_pieces(message, images))),
+            (Role::User(_), Some(Turn::User(pieces))) => pieces.extend(user_pieces(message, shown)),
+            (Role::User(_), _) => turns.push(Turn::User(user_pieces(message, shown))),
             (Role::Assistant(author), last) => {
-                let step = step(message, author, request.most_output, provider, images);
+                let step = step(message, author, request.most_output, provider, shown);
                 match last {
                     // A turn that failed before the model said anything.
                     _ if step.is_empty() => {}
@@ -159,22 +192,13 @@ pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, images: Imag
     turns
 }
 
-/// Whether any of it is an image.
-pub(super) fn shows_images(turns: &[Turn<'_>]) -> bool {
-    let is_image = |piece: &Piece<'_>| matches!(piece, Piece::Image(_));
-    turns.iter().any(|turn| match turn {
-        Turn::User(pieces) => pieces.iter().any(is_image),
-        Turn::Model(step) => step.calls().any(|call| call.output.iter().any(is_image)),
-    })
-}
-
-fn user_pieces(message: &Message, images: Images) -> Vec<Piece<'_>> {
+fn user_pieces(message: &Message, shown: Shown) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     for part in &message.parts {
         match &part.body {
             PartBody::Text { text, .. } if !text.trim().is_empty() => pieces.push(Piece::Text(text.into())),
             PartBody::File(file) => {
-                let image = Image::of(file).filter(|_| images == Images::Shown);
+                let image = Image::of(file).filter(|_| shown.images);
                 pieces.push(image.map_or_else(|| Piece::Text(file::told(file).into()), Piece::Image));
             }
             _ => {}
@@ -192,16 +216,17 @@ fn step<'a>(
     author: &'a AssistantMessage,
     most_output: usize,
     provider: &str,
-    images: Images,
+    shown: Shown,
 ) -> Step<'a> {
     // Only the provider that said something knows what to make of what it keeps, and of its ids.
     let own = author.model.provider == provider;
-    let mut step = Step { parts: Vec::new(), kept: author.kept.iter().filter(|_| own).collect() };
+    let keeps = own && shown.kept;
+    let mut step = Step { parts: Vec::new(), kept: author.kept.iter().filter(|_| keeps).collect() };
     let mut ids = HashSet::new();
     for part in &message.parts {
         match &part.body {
             PartBody::Text { text, .. } if !text.trim().is_empty() => step.parts.push(StepPart::Text(text)),
-            PartBody::Reasoning { text, kept, .. } if own => {
+            PartBody::Reasoning { text, kept, .. } if keeps => {
                 step.parts.push(StepPart::Thought(text, kept.as_ref()));
             }
             PartBody::Tool(call) => {
@@ -212,8 +237,8 @@ fn step<'a>(
                     id: if has_id { &call.provider_call } else { call.call.as_str() },
                     name: allowed_name(&call.alias),
                     input: Input::of(call),
-                    kept: call.kept.as_ref().filter(|_| own),
-                    output: output(text, call.attachments(), images),
+                    kept: call.kept.as_ref().filter(|_| keeps),
+                    output: output(text, call.attachments(), shown),
                     failed,
                 }));
             }
@@ -223,13 +248,13 @@ fn step<'a>(
     step
 }
 
-fn output(text: String, attachments: &[Attachment], images: Images) -> Vec<Piece<'_>> {
+fn output(text: String, attachments: &[Attachment], shown: Shown) -> Vec<Piece<'_>> {
     let mut pieces = Vec::with_capacity(1 + attachments.len());
     if !text.trim().is_empty() {
         pieces.push(Piece::Text(text.into()));
     }
     pieces.extend(attachments.iter().map(|file| match Image::of(file) {
-        Some(image) if images == Images::Shown => Piece::Image(image),
+        Some(image) if shown.images => Piece::Image(image),
         _ => Piece::Text(file::named(file).into()),
     }));
     pieces

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use handback_core::model::{Model, ModelRequest, ModelStream};
 use reqwest::header::AUTHORIZATION;
 
-use super::conversation::Images;
 use super::upstream::{Optional, Question, Upstream, base_url, join};
 use super::{InvalidSettings, Settings, answer};
 use decode::Decoder;
@@ -18,7 +17,7 @@ use encode::{MaxTokens, body};
 /// A provider that speaks OpenAI's chat completions. Its base URL ends before `/chat/completions`, mostly with `/v1`.
 pub struct OpenAi {
     upstream: Arc<Upstream>,
-    images: Images,
+    images: bool,
     max_tokens: MaxTokens,
 }
 
@@ -32,7 +31,7 @@ impl OpenAi {
     /// [`InvalidSettings`]; the provider is not spoken to yet.
     pub fn new(settings: Settings) -> Result<Self, InvalidSettings> {
         let url = join(base_url(&settings)?, &["chat", "completions"]);
-        let images = if settings.images { Images::Shown } else { Images::Named };
+        let images = settings.images;
         let host = url.host_str().unwrap_or_default();
         let max_tokens = MaxTokens::new(settings.max_tokens, host);
         let optional = Optional { beginning: encode::WITH_USAGE, names: &["stream_options", "include_usage"] };

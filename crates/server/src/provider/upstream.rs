@@ -13,7 +13,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Response, Url};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::conversation::{self, Images, Turn, shows_images};
+use super::conversation::{self, Shown, Turn};
 use super::fault::Fault;
 use super::{Bounds, InvalidSettings, Settings};
 use crate::config::Secret;
@@ -24,7 +24,10 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
 const MOST_ERROR_BYTES: usize = 64 << 10;
 /// Statuses that providers answer images with that they do not take.
 const REFUSED_IMAGES: [u16; 4] = [400, 404, 415, 422];
-/// Models that are remembered to take no images; the oldest is forgotten first.
+/// One of these is in the words of a provider that does not take back what it said itself.
+const REFUSED_KEPT: [&str; 6] =
+    ["reasoning", "thinking", "thought", "signature", "extra_content", "provider_specific_fields"];
+/// Models that are remembered for what they do not take; the oldest is forgotten first.
 const MOST_REMEMBERED: usize = 64;
 /// For how long. Not for ever: it may have been one bad image.
 const REMEMBERED_FOR: Duration = Duration::from_mins(10);
@@ -39,7 +42,8 @@ pub(super) struct Upstream {
     pub(super) bounds: Bounds,
     optional: Option<Optional>,
     refused_optional: AtomicBool,
-    without_images: Mutex<Vec<(String, Instant)>>,
+    /// What of a conversation is shown to models that refused more.
+    remembered: Mutex<Vec<(String, Shown, Instant)>>,
 }
 
 /// A member of requests that some providers refuse; it is left out once they do.
@@ -50,11 +54,11 @@ pub(super) struct Optional {
     pub(super) names: &'static [&'static str],
 }
 
-/// What is asked.
+/// What is asked, and what each way to ask shows.
 pub(super) struct Question {
-    body: Bytes,
-    /// The same with its images named in the text, if it has any.
-    without_images: Option<Bytes>,
+    all: (Shown, Bytes),
+    /// Ways to ask that show less, if there is something that a model may refuse.
+    less: Vec<(Shown, Bytes)>,
 }
 
 impl Question {
@@ -62,17 +66,26 @@ impl Question {
     pub(super) fn new<'a>(
         request: &ModelRequest<'a>,
         provider: &str,
-        images: Images,
+        images: bool,
         write: impl Fn(Vec<Turn<'a>>) -> serde_json::Result<Vec<u8>>,
     ) -> Result<Self, Fault> {
         let write = |turns| write(turns).map(Bytes::from).map_err(|error| Fault::unwritable(&error));
-        let turns = conversation::turns(request, provider, images);
-        let without_images = if shows_images(&turns) {
-            Some(write(conversation::turns(request, provider, Images::Named))?)
-        } else {
-            None
-        };
-        Ok(Self { body: write(turns)?, without_images })
+        let turns = conversation::turns(request, provider, Shown { images, kept: true });
+        let all = Shown::of(&turns);
+        let mut question = Self { all: (all, write(turns)?), less: Vec::new() };
+        for (images, kept) in [(true, false), (false, true), (false, false)] {
+            let less = Shown { images, kept };
+            if less != all && less.is_within(all) {
+                question.less.push((less, write(conversation::turns(request, provider, less))?));
+            }
+        }
+        Ok(question)
+    }
+
+    /// The body that shows most of what a model takes, and what it shows.
+    fn body(&self, taken: Shown) -> (Shown, Bytes) {
+        let mut ways = [&self.all].into_iter().chain(&self.less);
+        ways.find(|(shown, _)| shown.is_within(taken)).unwrap_or(&self.all).clone()
     }
 }
 
@@ -117,7 +130,7 @@ impl Upstream {
             bounds,
             optional,
             refused_optional: AtomicBool::new(false),
-            without_images: Mutex::default(),
+            remembered: Mutex::default(),
         })
     }
 
@@ -135,19 +148,17 @@ impl Upstream {
 
     /// Asks, and gives the answer when its head is there and says that a stream follows.
     pub(super) async fn ask(&self, model: &str, question: Question) -> Result<Response, Fault> {
-        let Question { mut body, mut without_images } = question;
-        let mut images_refused = false;
-        if self.takes_no_images(model) {
-            body = without_images.take().unwrap_or(body);
-        }
+        let known = self.taken(model);
+        let mut taken = known;
         loop {
+            let (shown, mut body) = question.body(taken);
             if self.has_optional(&body) && self.refused_optional.load(Ordering::Relaxed) {
                 body = self.without_optional(&body);
             }
             let fault = match self.send(model, &body).await {
                 Ok(response) => {
-                    if images_refused {
-                        self.remember_no_images(model);
+                    if taken != known {
+                        self.remember(model, taken);
                     }
                     return Ok(response);
                 }
@@ -155,12 +166,12 @@ impl Upstream {
             };
             if self.has_optional(&body) && self.refuses_optional(&fault) {
                 self.refused_optional.store(true, Ordering::Relaxed);
-            } else if fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status))
-                && let Some(other) = without_images.take()
-            {
+            } else if shown.kept && matches!(fault.status, Some(400 | 422)) && fault.mentions(&REFUSED_KEPT) {
+                tracing::debug!(provider = self.name, model, "what it said itself was refused: it is left out");
+                taken.kept = false;
+            } else if shown.images && fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status)) {
                 tracing::debug!(provider = self.name, model, "images were refused: they are named in the text");
-                images_refused = true;
-                body = other;
+                taken.images = false;
             } else {
                 return Err(fault);
             }
@@ -281,23 +292,25 @@ impl Upstream {
             && self.optional.as_ref().is_some_and(|optional| fault.mentions(optional.names))
     }
 
-    fn takes_no_images(&self, model: &str) -> bool {
+    /// What a model takes, as far as is known.
+    fn taken(&self, model: &str) -> Shown {
         let mut remembered = self.remembered();
-        remembered.retain(|(_, since)| since.elapsed() < REMEMBERED_FOR);
-        remembered.iter().any(|(name, _)| name == model)
+        remembered.retain(|(.., since)| since.elapsed() < REMEMBERED_FOR);
+        let known = remembered.iter().find(|(name, ..)| name == model);
+        known.map_or(Shown { images: true, kept: true }, |(_, taken, _)| *taken)
     }
 
-    fn remember_no_images(&self, model: &str) {
+    fn remember(&self, model: &str, taken: Shown) {
         let mut remembered = self.remembered();
-        remembered.retain(|(name, _)| name != model);
+        remembered.retain(|(name, ..)| name != model);
         if remembered.len() >= MOST_REMEMBERED {
             remembered.remove(0);
         }
-        remembered.push((model.to_owned(), Instant::now()));
+        remembered.push((model.to_owned(), taken, Instant::now()));
     }
 
-    fn remembered(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
-        self.without_images.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self) -> MutexGuard<'_, Vec<(String, Shown, Instant)>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

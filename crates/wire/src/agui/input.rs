@@ -20,6 +20,7 @@ pub struct RunAgentInput<M = Message> {
     pub thread_id: String,
     /// This run of it.
     #[serde(alias = "run_id")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub run_id: String,
     /// The version of the protocol that the front end speaks; absent before 1.0.
     #[serde(alias = "protocol_version", default, skip_serializing_if = "Option::is_none")]

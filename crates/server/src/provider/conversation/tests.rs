@@ -48,8 +48,10 @@ fn file(mime: &str, name: &str, url: impl Into<String>) -> PartBody {
     PartBody::File(Attachment { mime: mime.to_owned(), filename: Some(name.to_owned()), url: url.into() })
 }
 
+const ALL: Shown = Shown { images: true, kept: true };
+
 /// The turns, each as its texts; images in angle brackets.
-fn told(messages: &[Arc<Message>], images: Images) -> Vec<Vec<String>> {
+fn told(messages: &[Arc<Message>]) -> Vec<Vec<String>> {
     let session = SessionId::parse("ses_1").unwrap();
     let request = ModelRequest { model: "m", session: &session, system: None, messages, tools: &[], most_output: 1000 };
     let piece = |piece: Piece<'_>| match piece {
@@ -60,7 +62,7 @@ fn told(messages: &[Arc<Message>], images: Images) -> Vec<Vec<String>> {
         StepPart::Text(text) => text.to_owned(),
         part => format!("{part:?}"),
     };
-    let turns = turns(&request, "p", images);
+    let turns = turns(&request, "p", ALL);
     turns
         .into_iter()
         .map(|turn| match turn {
@@ -71,7 +73,7 @@ fn told(messages: &[Arc<Message>], images: Images) -> Vec<Vec<String>> {
 }
 
 fn told_file(mime: &str, url: impl Into<String>) -> String {
-    told(&[user(vec![file(mime, "a", url)])], Images::Shown).concat().concat()
+    told(&[user(vec![file(mime, "a", url)])]).concat().concat()
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn turns_alternate_whatever_is_missing() {
     ];
     let expected =
         [vec!["one", "two"], vec!["three", "four"], vec!["[empty message]"], vec!["five"]].map(|turn| turn.to_vec());
-    assert_eq!(told(&messages, Images::Shown), expected);
+    assert_eq!(told(&messages), expected);
 }
 
 #[test]
@@ -96,11 +98,11 @@ fn only_the_newest_images_are_shown() {
     let messages: Vec<_> = (0..=MOST_IMAGES).map(|number| user(vec![picture(number)])).collect();
     let mut expected: Vec<_> = (0..=MOST_IMAGES).map(|number| format!("<{number}>")).collect();
     expected[0] = "[attachment: 0, image/png]".to_owned();
-    assert_eq!(told(&messages, Images::Shown).concat(), expected);
+    assert_eq!(told(&messages).concat(), expected);
 
     let large = format!("data:image/png;base64,{}", "A".repeat(MOST_IMAGE_BYTES / 2));
     let messages = [user(vec![file("image/png", "0", &*large), picture(1), file("image/png", "2", &*large)])];
-    assert_eq!(told(&messages, Images::Shown).concat(), ["[attachment: 0, image/png]", "<1>", "<2>"]);
+    assert_eq!(told(&messages).concat(), ["[attachment: 0, image/png]", "<1>", "<2>"]);
 }
 
 #[test]

@@ -75,6 +75,13 @@ struct Call {
     kept: KeptCall,
 }
 
+impl Call {
+    /// Whether its arguments have begun and are not whole yet.
+    fn is_open(&self) -> bool {
+        !self.arguments.is_empty() && !self.arguments.is_json()
+    }
+}
+
 impl Decode for Decoder {
     fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
         match data.trim() {
@@ -115,8 +122,7 @@ impl Decode for Decoder {
         if let Some(usage) = chunk.usage.and_then(members).as_ref().and_then(tokens) {
             said.push(ModelEvent::Usage(usage));
         }
-        let are_whole = || self.calls.iter().all(|call| call.arguments.is_empty() || call.arguments.is_json());
-        self.is_done = self.finish.is_some() && !self.goes_on && are_whole();
+        self.is_done = self.finish.is_some() && !self.goes_on && !self.calls.iter().any(Call::is_open);
         Ok(())
     }
 
@@ -254,9 +260,13 @@ impl Decoder {
                 let by_id = self.calls.iter().rposition(is_it);
                 by_id.or_else(|| self.calls.iter().rposition(|call| call.slot == slot))
             }
-            None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
-            None if name.is_empty() => self.calls.len().checked_sub(1),
-            None => None,
+            None if id.is_empty() => self.calls.len().checked_sub(1).filter(|_| name.is_empty()),
+            None => {
+                let by_id = self.calls.iter().rposition(|call| call.id == id);
+                by_id.or_else(|| {
+                    self.calls.len().checked_sub(1).filter(|last| name.is_empty() && self.calls[*last].is_open())
+                })
+            }
         }?;
         let call = &self.calls[known];
         let is_another = if name.is_empty() || call.name.is_empty() {
@@ -359,3 +369,6 @@ fn tokens(usage: &Members<'_>) -> Option<Usage> {
         cache_write: None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,10 +46,16 @@ pub(super) struct KeptCall {
     pub(super) members: Map<String, Value>,
 }
 
-/// Adds more of a member: objects and lists grow, and what is neither is replaced.
+/// Adds more of a member: objects, lists and texts grow, but not by a text that is the same once more. What is none of
+/// them is replaced.
 pub(super) fn merge(members: &mut Map<String, Value>, name: &str, value: Value) {
     match (members.get_mut(name), value) {
         (_, Value::Null) => {}
+        (Some(Value::String(known)), Value::String(more)) => {
+            if *known != more {
+                known.push_str(&more);
+            }
+        }
         (Some(Value::Object(known)), Value::Object(more)) => {
             more.into_iter().for_each(|(name, value)| merge(known, &name, value));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use handback_core::call::Attachment;
 use handback_core::id::CallId;
-use handback_core::message::{Kept, Message, PartBody, ToolPart, ToolResult, ToolState, TurnError};
+use handback_core::message::{Kept, Message, PartBody, Role, ToolPart, ToolResult, ToolState, TurnError};
 use handback_core::model::{Model, ModelStream, ModelTool};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -406,6 +406,72 @@ async fn images_that_are_refused_are_named_from_then_on() {
             assert!(!shows_image(&request));
             fake.is_left_alone().await;
         }
+    }
+}
+
+/// A question after an answer that the provider wants its thoughts back with, and a call with something of its own.
+fn go_on(wire: Wire, model: &dyn Model) -> ModelStream {
+    let kept = Kept::new(&match wire {
+        Wire::OpenAi => json!({"spellings": ["reasoning_content"]}),
+        Wire::Anthropic => json!({"data": "Hm."}),
+    });
+    let kept = Some(kept.unwrap());
+    let thought = PartBody::Reasoning { text: "Hm.".to_owned(), kept: kept.clone(), span: SPAN };
+    let mut answer = Message::clone(&assistant(wire.name(), None, vec![thought, text("Well.")]));
+    if let (Wire::OpenAi, Role::Assistant(author)) = (wire, &mut answer.role) {
+        author.kept = kept;
+    }
+    stream(model, &[user(vec![text("a")]), Arc::new(answer), user(vec![text("b")])], &[])
+}
+
+fn shows_thought(request: &Request) -> bool {
+    request.body.to_string().contains("Hm.")
+}
+
+#[tokio::test]
+async fn thoughts_that_are_refused_stay_here_from_then_on() {
+    let refusals = [
+        r#"{"error":{"message":"'messages.1' : property 'reasoning_content' is unsupported"}}"#,
+        r#"{"detail":[{"loc":["body","messages",1,"thinking"],"msg":"Extra inputs are not permitted"}]}"#,
+    ];
+    for refusal in refusals {
+        for wire in BOTH {
+            let fake = Fake::start().await;
+            let model = wire.model(settings(wire, &fake));
+            let (events, requests) = tokio::join!(collect(go_on(wire, &*model)), async {
+                [fake.refuse("400 Bad Request", "", refusal).await, fake.stream(wire.stream()).await]
+            });
+            assert_eq!(events, hello());
+            assert_eq!(requests.each_ref().map(shows_thought), [true, false]);
+            let (events, request) = tokio::join!(collect(go_on(wire, &*model)), fake.stream(wire.stream()));
+            assert_eq!(events, hello());
+            assert!(!shows_thought(&request));
+            // Images are another matter.
+            let (_, request) = tokio::join!(collect(show(&*model)), fake.stream(wire.stream()));
+            assert!(shows_image(&request));
+            fake.is_left_alone().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn thoughts_are_sent_for_as_long_as_they_are_wanted() {
+    for wire in BOTH {
+        let fake = Fake::start().await;
+        let model = wire.model(settings(wire, &fake));
+        // It is about something else.
+        let (_, request) =
+            tokio::join!(failure(go_on(wire, &*model)), fake.refuse("400 Bad Request", "", "it is too long"));
+        assert!(shows_thought(&request));
+        // It fails either way.
+        let wanted = "the reasoning_content in the thinking mode must be passed back";
+        let (_, requests) = tokio::join!(failure(go_on(wire, &*model)), async {
+            [fake.refuse("400 Bad Request", "", wanted).await, fake.refuse("400 Bad Request", "", wanted).await]
+        });
+        assert_eq!(requests.each_ref().map(shows_thought), [true, false]);
+        let (_, request) = tokio::join!(collect(go_on(wire, &*model)), fake.stream(wire.stream()));
+        assert!(shows_thought(&request));
+        fake.is_left_alone().await;
     }
 }
 
