@@ -172,7 +172,7 @@ export class Calls {
     for (const row of this.#ordered.splice(0, excess)) {
       this.#move(row, "done");
       this.#rows.delete(row.requestID);
-      this.#forgotten = row.created;
+      this.#forgotten = Math.max(this.#forgotten, row.created);
     }
   }
 }

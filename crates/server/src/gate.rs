@@ -157,6 +157,9 @@ enum Admitted {
     Preflight,
 }
 
+/// Paths that anybody may ask for, besides the console's.
+pub(crate) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
 fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, Problem> {
     app.origins().check(request.uri(), request.headers(), origin)?;
     let headers = request.headers();
@@ -164,7 +167,7 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
         return Ok(Admitted::Preflight);
     }
     let path = request.uri().path();
-    if app.auth().is_open() || matches!(path, "/healthz" | "/readyz") || console::is_at(path) {
+    if app.auth().is_open() || OPEN.contains(&path) || console::is_at(path) {
         return Ok(Admitted::Request);
     }
     let shown = match headers.get(header::AUTHORIZATION) {
@@ -178,27 +181,17 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
 
 /// The key or token in a header: as it is, or as the password of a user with any name, as opencode's clients send it.
 fn credential(value: &HeaderValue) -> Result<String, Problem> {
-    let password = |shown: &str| {
-        let text = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
-        text.split_once(':').map(|(_, password)| password.to_owned())
-    };
-    let shown = value.to_str().ok().and_then(|value| value.split_once(' ')).and_then(|(scheme, shown)| {
-        let shown = shown.trim();
-        if scheme.eq_ignore_ascii_case("bearer") {
-            Some(shown.to_owned())
-        } else if scheme.eq_ignore_ascii_case("basic") {
-            password(shown)
-        } else {
-            None
+    let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
+    let shown = shown.and_then(|(scheme, shown)| match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => Some(shown.trim().to_owned()),
+        "basic" => {
+            let user = String::from_utf8(STANDARD.decode(shown.trim()).ok()?).ok()?;
+            user.split_once(':').map(|(_, password)| password.to_owned())
         }
+        _ => None,
     });
-    match shown {
-        Some(shown) => Ok(shown),
-        None => Err(Problem::new(
-            ErrorCode::Unauthorized,
-            "the Authorization header must be `Bearer …`, or `Basic …` with the key as the password",
-        )),
-    }
+    let message = "the Authorization header must be `Bearer …`, or `Basic …` with the key as the password";
+    shown.ok_or_else(|| Problem::new(ErrorCode::Unauthorized, message))
 }
 
 /// Browsers cannot send headers with EventSource and WebSocket: for those streams alone the token may be in the query.

@@ -69,6 +69,8 @@ pub struct Bounds {
     pub first_byte: Duration,
     /// How long it may be silent after that.
     pub stall: Duration,
+    /// How long the rest may take once the model is done: what it used comes last, and some servers never end their stream.
+    pub last_words: Duration,
     /// How long all of it may take, tries and waits included.
     pub whole: Duration,
     /// How often a request is sent before its failure counts.
@@ -89,6 +91,7 @@ impl Default for Bounds {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_mins(5),
             stall: Duration::from_secs(60),
+            last_words: Duration::from_secs(2),
             whole: Duration::from_hours(1),
             tries: 4,
             backoff: Duration::from_millis(500),

@@ -26,5 +26,6 @@ mod routes;
 mod run;
 mod threads;
 
+pub(crate) use proto::MEDIA_TYPE as PROTOBUF;
 pub use routes::routes;
 pub(crate) use threads::{interrupted, is_terminal};

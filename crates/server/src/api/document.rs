@@ -13,15 +13,14 @@ use utoipa::openapi::{
     Schema,
 };
 
+use super::agui::PROTOBUF;
+use crate::gate::OPEN;
 use crate::problem::schema_for;
 
 /// The name of the one way to show who one is.
 const KEY: &str = "key";
-/// Paths that anybody may ask for.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
-
 /// The media types of streams.
-const STREAMS: [&str; 2] = ["text/event-stream", "application/vnd.ag-ui.event+proto"];
+const STREAMS: [&str; 2] = ["text/event-stream", PROTOBUF];
 
 /// Names that others make: anything printable, within a length.
 const OPAQUE: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,256}$";
@@ -77,7 +76,7 @@ pub(crate) fn completed(mut description: Description) -> Description {
         let RefOr::T(Schema::Object(request)) = schema else { continue };
         for (name, schema) in &mut request.properties {
             describe_id(name, schema);
-            // Some is only left out so that an error can say what is missing.
+            // Such a member has a default in the code only, for a better error.
             match schema {
                 RefOr::T(Schema::Object(member)) if request.required.contains(name) => member.default = None,
                 RefOr::T(Schema::Array(member)) if request.required.contains(name) => member.default = None,

@@ -46,11 +46,12 @@ async fn global_events(State(app): State<App>, principal: Principal) -> Response
     follow(app, principal, Envelope::Directory)
 }
 
-/// What events are put into.
+/// How an event is wrapped.
 #[derive(Debug, Clone, Copy)]
 enum Envelope {
+    /// Not at all.
     None,
-    /// The directory that they are about: there is none.
+    /// As `{directory, payload}`, for opencode's terminal.
     Directory,
 }
 
@@ -96,12 +97,11 @@ impl sse::Source for Listener {
                     return Poll::Ready(Next::Cut);
                 }
             };
-            let frames = match may_see(&self.principal, &event) {
-                true => self.envelope.frames(&self.sessions, &event),
-                false => Bytes::new(),
-            };
-            if !frames.is_empty() {
-                return Poll::Ready(Next::Frame(frames));
+            if may_see(&self.principal, &event) {
+                let frames = self.envelope.frames(&self.sessions, &event);
+                if !frames.is_empty() {
+                    return Poll::Ready(Next::Frame(frames));
+                }
             }
         }
     }

@@ -61,9 +61,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(config_providers))
         .routes(routes!(providers))
         .routes(routes!(agents))
-        .routes(routes!(agents_anew))
-        .routes(routes!(models_anew))
-        .routes(routes!(providers_anew));
+        .routes(routes!(agents_v2))
+        .routes(routes!(models_v2))
+        .routes(routes!(providers_v2));
     for (path, about, answer) in CONSTANT {
         router = router.route(path, get(async move |_: Principal| ([(CONTENT_TYPE, "application/json")], answer)));
         let content = ContentBuilder::new().build();
@@ -126,7 +126,7 @@ async fn agents(State(app): State<App>, principal: Principal) -> Answer<Value> {
 
 /// The agents that can be named, for newer clients
 #[utoipa::path(get, path = "/api/agent", tag = TAG, responses((status = 200, body = Object)))]
-async fn agents_anew(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn agents_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
     let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "id": model.model });
         let request = json!({ "headers": {}, "body": {} });
@@ -137,7 +137,7 @@ async fn agents_anew(State(app): State<App>, principal: Principal) -> Answer<Val
 
 /// The models that can be named, for newer clients
 #[utoipa::path(get, path = "/api/model", tag = TAG, responses((status = 200, body = Object)))]
-async fn models_anew(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn models_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
     let models = models(&app, &principal);
     let model = |(provider, name): (&String, &String)| {
         let input: &[&str] = if takes_images(&app, provider) { &["text", "image"] } else { &["text"] };
@@ -154,7 +154,7 @@ async fn models_anew(State(app): State<App>, principal: Principal) -> Answer<Val
 
 /// The providers that can be named, for newer clients
 #[utoipa::path(get, path = "/api/provider", tag = TAG, responses((status = 200, body = Object)))]
-async fn providers_anew(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn providers_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
     let provider = |name: &String| {
         let request = json!({ "headers": {}, "body": {} });
         json!({ "id": name, "name": name, "api": { "type": "native", "settings": {} }, "request": request })

@@ -20,8 +20,6 @@ use super::upstream::{Question, Upstream};
 /// So many times [`Bounds::stall`] may pass without an event while other bytes come: comments, as routers send them
 /// while they wait, or pieces of an event. Then the answer ends as a silent one does.
 const STALLS_WITHOUT_EVENT: u32 = 5;
-/// How long the rest may take once the model is done: what it used comes last, and some servers never end their stream.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How the events of one provider's stream are read. What they mean is added to `said`.
 pub(super) trait Decode: Send + 'static {
@@ -85,7 +83,7 @@ impl<D: Decode> Answer<D> {
     /// How long the next event may take, whatever else comes: comments are no sign that the model lives.
     fn patience(&self) -> Duration {
         if self.decoder.is_done() {
-            LAST_WORDS
+            self.bounds.last_words
         } else if self.begun {
             self.bounds.stall * STALLS_WITHOUT_EVENT
         } else {
@@ -102,7 +100,9 @@ impl<D: Decode> Answer<D> {
                 return Ok(Some(event));
             }
             let patience = self.patience();
-            let fault = match timeout_at(waiting_since + patience, self.frames.next()).await {
+            let frame = timeout_at(waiting_since + patience, self.frames.next()).await;
+            let may_be_whole = self.decoder.is_done() || matches!(frame, Ok(None));
+            let fault = match frame {
                 Ok(Some(Ok(frame))) => {
                     self.unfinished.store(0, Ordering::Relaxed);
                     // The parser also yields blocks without data, which are no events.
@@ -121,7 +121,9 @@ impl<D: Decode> Answer<D> {
                 Err(_elapsed) => Fault::silent(patience),
             };
             // What is lost after the model was done is not missed.
-            self.decoder.end(&mut self.said);
+            if may_be_whole {
+                self.decoder.end(&mut self.said);
+            }
             if self.said.is_empty() {
                 return Err(fault);
             }

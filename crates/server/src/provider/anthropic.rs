@@ -9,6 +9,7 @@ use handback_core::model::{Model, ModelRequest, ModelStream};
 use reqwest::header::HeaderName;
 use serde::{Deserialize, Serialize};
 
+use super::conversation::Shown;
 use super::upstream::{Question, Upstream, base_url, join};
 use super::{InvalidSettings, Settings, answer};
 use decode::Decoder;
@@ -32,7 +33,7 @@ enum KeptThought {
 /// A provider that speaks Anthropic's messages. Its base URL ends before `/v1/messages` or before `/messages`.
 pub struct Anthropic {
     upstream: Arc<Upstream>,
-    images: bool,
+    shown: Shown,
     max_tokens: u32,
 }
 
@@ -48,18 +49,18 @@ impl Anthropic {
         let base = base_url(&settings)?;
         let has_version = base.path().trim_end_matches('/').ends_with("/v1");
         let url = join(base, if has_version { &["messages"] } else { &["v1", "messages"] });
-        let images = settings.images;
+        let shown = Shown { images: settings.images, kept: true };
         let max_tokens = settings.max_tokens.unwrap_or(MAX_TOKENS);
         let upstream = Upstream::new(settings, url, (HeaderName::from_static("x-api-key"), ""), None)?;
         let upstream = upstream.with_header("anthropic-version", "2023-06-01");
-        Ok(Self { upstream: Arc::new(upstream), images, max_tokens })
+        Ok(Self { upstream: Arc::new(upstream), shown, max_tokens })
     }
 }
 
 impl Model for Anthropic {
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
         let question =
-            Question::new(&request, self.upstream.name(), self.images, |turns| body(&request, turns, self.max_tokens));
+            Question::new(&request, self.upstream.name(), self.shown, |turns| body(&request, turns, self.max_tokens));
         answer::stream(&self.upstream, request.model, question, Decoder::default())
     }
 }

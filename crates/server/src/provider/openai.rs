@@ -9,6 +9,7 @@ use std::sync::Arc;
 use handback_core::model::{Model, ModelRequest, ModelStream};
 use reqwest::header::AUTHORIZATION;
 
+use super::conversation::Shown;
 use super::upstream::{Optional, Question, Upstream, base_url, join};
 use super::{InvalidSettings, Settings, answer};
 use decode::Decoder;
@@ -17,7 +18,7 @@ use encode::{MaxTokens, body};
 /// A provider that speaks OpenAI's chat completions. Its base URL ends before `/chat/completions`, mostly with `/v1`.
 pub struct OpenAi {
     upstream: Arc<Upstream>,
-    images: bool,
+    shown: Shown,
     max_tokens: MaxTokens,
 }
 
@@ -31,19 +32,19 @@ impl OpenAi {
     /// [`InvalidSettings`]; the provider is not spoken to yet.
     pub fn new(settings: Settings) -> Result<Self, InvalidSettings> {
         let url = join(base_url(&settings)?, &["chat", "completions"]);
-        let images = settings.images;
+        let shown = Shown { images: settings.images, kept: true };
         let host = url.host_str().unwrap_or_default();
         let max_tokens = MaxTokens::new(settings.max_tokens, host);
         let optional = Optional { beginning: encode::WITH_USAGE, names: &["stream_options", "include_usage"] };
         let upstream = Upstream::new(settings, url, (AUTHORIZATION, "Bearer "), Some(optional))?;
-        Ok(Self { upstream: Arc::new(upstream), images, max_tokens })
+        Ok(Self { upstream: Arc::new(upstream), shown, max_tokens })
     }
 }
 
 impl Model for OpenAi {
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
         let question =
-            Question::new(&request, self.upstream.name(), self.images, |turns| body(&request, turns, self.max_tokens));
+            Question::new(&request, self.upstream.name(), self.shown, |turns| body(&request, turns, self.max_tokens));
         answer::stream(&self.upstream, request.model, question, Decoder::default())
     }
 }

@@ -25,9 +25,8 @@ const MOST_ERROR_BYTES: usize = 64 << 10;
 /// Statuses that providers answer images with that they do not take.
 const REFUSED_IMAGES: [u16; 4] = [400, 404, 415, 422];
 /// One of these is in the words of a provider that does not take back what it said itself.
-const REFUSED_KEPT: [&str; 6] =
-    ["reasoning", "thinking", "thought", "signature", "extra_content", "provider_specific_fields"];
-/// Models that are remembered for what they do not take; the oldest is forgotten first.
+const REFUSED_KEPT: [&str; 4] = ["reasoning", "thinking", "thought", "signature"];
+/// Models that are remembered to take no images; the oldest is forgotten first.
 const MOST_REMEMBERED: usize = 64;
 /// For how long. Not for ever: it may have been one bad image.
 const REMEMBERED_FOR: Duration = Duration::from_mins(10);
@@ -42,8 +41,7 @@ pub(super) struct Upstream {
     pub(super) bounds: Bounds,
     optional: Option<Optional>,
     refused_optional: AtomicBool,
-    /// What of a conversation is shown to models that refused more.
-    remembered: Mutex<Vec<(String, Shown, Instant)>>,
+    without_images: Mutex<Vec<(String, Instant)>>,
 }
 
 /// A member of requests that some providers refuse; it is left out once they do.
@@ -54,10 +52,9 @@ pub(super) struct Optional {
     pub(super) names: &'static [&'static str],
 }
 
-/// What is asked, and what each way to ask shows.
+/// A request, and smaller versions of it for when something in it is refused.
 pub(super) struct Question {
     all: (Shown, Bytes),
-    /// Ways to ask that show less, if there is something that a model may refuse.
     less: Vec<(Shown, Bytes)>,
 }
 
@@ -66,11 +63,11 @@ impl Question {
     pub(super) fn new<'a>(
         request: &ModelRequest<'a>,
         provider: &str,
-        images: bool,
+        shown: Shown,
         write: impl Fn(Vec<Turn<'a>>) -> serde_json::Result<Vec<u8>>,
     ) -> Result<Self, Fault> {
         let write = |turns| write(turns).map(Bytes::from).map_err(|error| Fault::unwritable(&error));
-        let turns = conversation::turns(request, provider, Shown { images, kept: true });
+        let turns = conversation::turns(request, provider, shown);
         let all = Shown::of(&turns);
         let mut question = Self { all: (all, write(turns)?), less: Vec::new() };
         for (images, kept) in [(true, false), (false, true), (false, false)] {
@@ -130,7 +127,7 @@ impl Upstream {
             bounds,
             optional,
             refused_optional: AtomicBool::new(false),
-            remembered: Mutex::default(),
+            without_images: Mutex::default(),
         })
     }
 
@@ -148,8 +145,10 @@ impl Upstream {
 
     /// Asks, and gives the answer when its head is there and says that a stream follows.
     pub(super) async fn ask(&self, model: &str, question: Question) -> Result<Response, Fault> {
-        let known = self.taken(model);
+        let known = Shown { images: self.takes_images(model), kept: true };
         let mut taken = known;
+        // What a provider says of a request without its own thoughts tells less than what it says of the whole.
+        let mut first = None;
         loop {
             let (shown, mut body) = question.body(taken);
             if self.has_optional(&body) && self.refused_optional.load(Ordering::Relaxed) {
@@ -157,23 +156,27 @@ impl Upstream {
             }
             let fault = match self.send(model, &body).await {
                 Ok(response) => {
-                    if taken != known {
-                        self.remember(model, taken);
+                    // It was the images, and nothing else.
+                    if taken != known && taken.kept {
+                        self.remember_no_images(model);
                     }
                     return Ok(response);
                 }
                 Err(fault) => fault,
             };
+            let is_about_images = fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status));
+            let is_about_kept = matches!(fault.status, Some(400 | 422));
             if self.has_optional(&body) && self.refuses_optional(&fault) {
                 self.refused_optional.store(true, Ordering::Relaxed);
-            } else if shown.kept && matches!(fault.status, Some(400 | 422)) && fault.mentions(&REFUSED_KEPT) {
-                tracing::debug!(provider = self.name, model, "what it said itself was refused: it is left out");
-                taken.kept = false;
-            } else if shown.images && fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status)) {
-                tracing::debug!(provider = self.name, model, "images were refused: they are named in the text");
+            } else if shown.images && is_about_images && !(shown.kept && fault.mentions(&REFUSED_KEPT)) {
+                tracing::debug!(provider = self.name, model, "images may be refused: they are named in the text");
                 taken.images = false;
+            } else if shown.kept && is_about_kept {
+                tracing::debug!(provider = self.name, model, "what it said itself may be refused: it is left out");
+                taken.kept = false;
+                first.get_or_insert(fault);
             } else {
-                return Err(fault);
+                return Err(first.unwrap_or(fault));
             }
         }
     }
@@ -292,25 +295,23 @@ impl Upstream {
             && self.optional.as_ref().is_some_and(|optional| fault.mentions(optional.names))
     }
 
-    /// What a model takes, as far as is known.
-    fn taken(&self, model: &str) -> Shown {
+    fn takes_images(&self, model: &str) -> bool {
         let mut remembered = self.remembered();
-        remembered.retain(|(.., since)| since.elapsed() < REMEMBERED_FOR);
-        let known = remembered.iter().find(|(name, ..)| name == model);
-        known.map_or(Shown { images: true, kept: true }, |(_, taken, _)| *taken)
+        remembered.retain(|(_, since)| since.elapsed() < REMEMBERED_FOR);
+        !remembered.iter().any(|(name, _)| name == model)
     }
 
-    fn remember(&self, model: &str, taken: Shown) {
+    fn remember_no_images(&self, model: &str) {
         let mut remembered = self.remembered();
-        remembered.retain(|(name, ..)| name != model);
+        remembered.retain(|(name, _)| name != model);
         if remembered.len() >= MOST_REMEMBERED {
             remembered.remove(0);
         }
-        remembered.push((model.to_owned(), taken, Instant::now()));
+        remembered.push((model.to_owned(), Instant::now()));
     }
 
-    fn remembered(&self) -> MutexGuard<'_, Vec<(String, Shown, Instant)>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
+        self.without_images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

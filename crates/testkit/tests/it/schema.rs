@@ -36,10 +36,12 @@ fn no_two_types_of_the_wire_have_one_name_in_the_description() {
             }
             let source = std::fs::read_to_string(&path).unwrap();
             for described in source.split("derive(utoipa::ToSchema)").skip(1) {
-                let (attributes, rest) = described.split_once("\npub ").unwrap_or((described, described));
+                let kind = |kind| described.split_once(kind);
+                let (attributes, rest) = kind("\npub struct ").or(kind("\npub enum ")).or(kind("\nenum ")).unwrap();
                 let renamed = attributes.split_once("schema(as = ").and_then(|(_, name)| name.split(')').next());
-                let own = rest.split_whitespace().nth(1).and_then(|name| name.split(['<', '(', ';']).next());
-                names.push(renamed.or(own).unwrap_or_default().to_owned());
+                let name = renamed.or(rest.split([' ', '<', '(', ';']).next()).unwrap_or_default();
+                assert!(name.chars().all(char::is_alphanumeric), "{name} in {}", path.display());
+                names.push(name.to_owned());
             }
         }
     }

@@ -17,7 +17,7 @@ const HELP: &str = "\
 /tools          the tools that the agent may call here
 /quit           leave; so does Ctrl-D
 What you say while a thread answers is said when it has. Ctrl-C stops all answers, or takes back what is typed.
-A line that ends with \\ goes on in the next.";
+At the prompt, a line that ends with \\ goes on in the next.";
 
 /// What was typed.
 #[derive(Debug, PartialEq)]

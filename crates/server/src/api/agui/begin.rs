@@ -113,7 +113,7 @@ async fn must_be_possible(
             let draft = sessions.draft(NewSession { id: Some(input.thread.clone()), ..NewSession::default() })?;
             // It will be taken up.
             let said = earlier::read(app.hub(), &input.history).await?;
-            let earlier = earlier::messages(app.hub(), &draft, &sessions.setup().default_model, said)?;
+            let earlier = earlier::messages(app.hub(), &draft, sessions.model_of(&draft), said)?;
             let earlier: Vec<Arc<Message>> = earlier.into_iter().map(Arc::new).collect();
             must_be_users(&earlier, &input.said)?;
             let brings_results = input.has_new_results && page::known(&earlier, &calls).is_some();
@@ -246,8 +246,7 @@ impl Beginning<'_> {
         }
         // What the user says now is to be answered, and not an earlier message.
         let most = if self.input.said.is_empty() { history.messages.len() } else { history.known };
-        let model = self.input.model.as_ref().or(self.session.model.as_ref());
-        let model = model.unwrap_or(&self.sessions().setup().default_model);
+        let model = self.input.model.as_ref().unwrap_or_else(|| self.sessions().model_of(&self.session));
         let said = earlier::read(self.app.hub(), history).await?;
         let is_result =
             |message: &&handback_wire::agui::Message| matches!(message, handback_wire::agui::Message::Tool { .. });

@@ -9,7 +9,7 @@ use prost_types::{ListValue, Struct, Value};
 use serde_json::Value as Json;
 
 /// The media type; the answer has exactly this one.
-pub(super) const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
 /// The last arm of the schema before 1.0.
 const LAST_BEFORE_1_0: u32 = 21;

@@ -131,7 +131,7 @@ impl Turn<'_> {
         if let New::GoOn { message, .. } = &self.chat.new {
             said.push(message.clone());
         }
-        let model = self.chat.model.as_ref().or(self.session.model.as_ref()).unwrap_or(&sessions.setup().default_model);
+        let model = self.chat.model.as_ref().unwrap_or_else(|| sessions.model_of(&self.session));
         let earlier = decode::earlier(self.app.hub(), &self.session, model, said);
         Ok(sessions.import(&self.session.id, earlier).await?)
     }

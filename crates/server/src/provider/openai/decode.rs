@@ -168,7 +168,7 @@ impl Decoder {
             let function = call.get("function").and_then(|json| self::members(json)).unwrap_or_default();
             self.read_call(call, &function, earlier, said)?;
         }
-        // What tools were called before they had that name; there is only one.
+        // The older form of `tool_calls`, which holds one call.
         let function = members.get("function_call").filter(|_| !self.has_tool_calls);
         if let Some(mut function) = function.and_then(|json| self::members(json)) {
             if !self.calls.is_empty() {

@@ -73,7 +73,7 @@ pub(super) const DETAILS: &str = "reasoning_details";
 /// Adds details of a thought. Pieces of one detail become one: a server numbers them, or sends them in a row.
 fn merge_details(known: &mut Vec<Value>, more: Vec<Value>) {
     for detail in more {
-        // Nobody knows what else it would be.
+        // Nothing else is known to be there.
         let Value::Object(detail) = detail else { continue };
         let has_room = known.len() < MOST_DETAILS;
         let earlier = known.iter_mut().rev().enumerate().find_map(|(distance, earlier)| match earlier {

@@ -108,6 +108,23 @@ async fn a_cut_at_any_frame_is_an_error_until_the_model_was_done() {
     }
 }
 
+/// Some servers give a reason to stop with every chunk; then the last one is not known to be the last.
+#[tokio::test]
+async fn a_cut_after_reasons_to_stop_that_were_none_is_an_error() {
+    let fake = Fake::start().await;
+    let model = Wire::OpenAi.model(settings(Wire::OpenAi, &fake));
+    let chunk = r#"data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#;
+    let answer = async {
+        let mut request = fake.request().await;
+        request.send(STREAM).await;
+        request.chunks([format!("{chunk}\n\n{chunk}\n\n").as_bytes()]).await;
+        // Without the end of the body.
+        drop(request);
+    };
+    let (events, ()) = tokio::join!(collect(ask(&*model)), answer);
+    assert!(matches!(&events[..], [Ok(ModelEvent::Text(text)), Err(_)] if text == "aa"), "{events:?}");
+}
+
 #[tokio::test]
 async fn a_cut_within_a_frame_is_an_error() {
     for wire in BOTH {

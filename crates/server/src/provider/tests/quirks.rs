@@ -174,6 +174,7 @@ async fn a_stream_that_stays_open_ends_when_the_model_is_done() {
         let mut settings = settings(wire, &fake);
         // Nobody waits that long.
         settings.bounds.stall = std::time::Duration::from_secs(600);
+        settings.bounds.last_words = std::time::Duration::ZERO;
         let model = wire.model(settings);
         let answer = async {
             let mut request = fake.request().await;

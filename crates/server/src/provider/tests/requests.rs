@@ -409,19 +409,23 @@ async fn images_that_are_refused_are_named_from_then_on() {
     }
 }
 
-/// A question after an answer that the provider wants its thoughts back with, and a call with something of its own.
-fn go_on(wire: Wire, model: &dyn Model) -> ModelStream {
-    let kept = Kept::new(&match wire {
+/// A conversation with an answer that the provider wants its thought back with.
+fn thoughtful(wire: Wire, said: Vec<PartBody>) -> Vec<Arc<Message>> {
+    let kept = match wire {
         Wire::OpenAi => json!({"spellings": ["reasoning_content"]}),
         Wire::Anthropic => json!({"data": "Hm."}),
-    });
-    let kept = Some(kept.unwrap());
+    };
+    let kept = Some(Kept::new(&kept).unwrap());
     let thought = PartBody::Reasoning { text: "Hm.".to_owned(), kept: kept.clone(), span: SPAN };
     let mut answer = Message::clone(&assistant(wire.name(), None, vec![thought, text("Well.")]));
     if let (Wire::OpenAi, Role::Assistant(author)) = (wire, &mut answer.role) {
         author.kept = kept;
     }
-    stream(model, &[user(vec![text("a")]), Arc::new(answer), user(vec![text("b")])], &[])
+    vec![user(vec![text("a")]), Arc::new(answer), user(said)]
+}
+
+fn go_on(wire: Wire, model: &dyn Model) -> ModelStream {
+    stream(model, &thoughtful(wire, vec![text("b")]), &[])
 }
 
 fn shows_thought(request: &Request) -> bool {
@@ -429,10 +433,10 @@ fn shows_thought(request: &Request) -> bool {
 }
 
 #[tokio::test]
-async fn thoughts_that_are_refused_stay_here_from_then_on() {
+async fn what_the_provider_said_itself_is_left_out_where_it_is_refused() {
     let refusals = [
         r#"{"error":{"message":"'messages.1' : property 'reasoning_content' is unsupported"}}"#,
-        r#"{"detail":[{"loc":["body","messages",1,"thinking"],"msg":"Extra inputs are not permitted"}]}"#,
+        r#"{"detail":[{"msg":"Extra inputs are not permitted"}]}"#,
     ];
     for refusal in refusals {
         for wire in BOTH {
@@ -443,35 +447,55 @@ async fn thoughts_that_are_refused_stay_here_from_then_on() {
             });
             assert_eq!(events, hello());
             assert_eq!(requests.each_ref().map(shows_thought), [true, false]);
+            // It may have been this conversation only.
             let (events, request) = tokio::join!(collect(go_on(wire, &*model)), fake.stream(wire.stream()));
             assert_eq!(events, hello());
-            assert!(!shows_thought(&request));
-            // Images are another matter.
-            let (_, request) = tokio::join!(collect(show(&*model)), fake.stream(wire.stream()));
-            assert!(shows_image(&request));
+            assert!(shows_thought(&request));
             fake.is_left_alone().await;
         }
     }
 }
 
 #[tokio::test]
-async fn thoughts_are_sent_for_as_long_as_they_are_wanted() {
+async fn what_is_told_of_a_refusal_is_what_the_whole_request_was_answered_with() {
     for wire in BOTH {
         let fake = Fake::start().await;
         let model = wire.model(settings(wire, &fake));
-        // It is about something else.
-        let (_, request) =
-            tokio::join!(failure(go_on(wire, &*model)), fake.refuse("400 Bad Request", "", "it is too long"));
-        assert!(shows_thought(&request));
-        // It fails either way.
-        let wanted = "the reasoning_content in the thinking mode must be passed back";
-        let (_, requests) = tokio::join!(failure(go_on(wire, &*model)), async {
-            [fake.refuse("400 Bad Request", "", wanted).await, fake.refuse("400 Bad Request", "", wanted).await]
+        let (error, requests) = tokio::join!(failure(go_on(wire, &*model)), async {
+            let wanted = "the reasoning must be passed back";
+            [fake.refuse("400 Bad Request", "", "too long").await, fake.refuse("400 Bad Request", "", wanted).await]
         });
+        let message = format!("{}/some-model answered 400 Bad Request: too long", wire.name());
+        assert_eq!(error, provider_error(&message, Some(400), false));
         assert_eq!(requests.each_ref().map(shows_thought), [true, false]);
-        let (_, request) = tokio::join!(collect(go_on(wire, &*model)), fake.stream(wire.stream()));
-        assert!(shows_thought(&request));
         fake.is_left_alone().await;
+    }
+}
+
+/// What is refused is left out, whichever it is, and images are not blamed for thoughts.
+#[tokio::test]
+async fn images_and_thoughts_are_told_apart() {
+    let cases = [
+        ("no image_url", &[(true, true), (false, true)][..], false),
+        ("no reasoning_content", &[(true, true), (true, false)], true),
+        ("no", &[(true, true), (false, true), (false, false)], true),
+    ];
+    for (refusal, expected, images_are_shown_again) in cases {
+        let fake = Fake::start().await;
+        let model = Wire::OpenAi.model(settings(Wire::OpenAi, &fake));
+        let picture = PartBody::File(file("image/png", Some("a.png"), PNG));
+        let ask = || stream(&*model, &thoughtful(Wire::OpenAi, vec![picture.clone()]), &[]);
+        let (events, shown) = tokio::join!(collect(ask()), async {
+            let mut shown = Vec::new();
+            for _ in 1..expected.len() {
+                shown.push(fake.refuse("400 Bad Request", "", refusal).await);
+            }
+            shown.push(fake.stream(Wire::OpenAi.stream()).await);
+            shown.iter().map(|request| (shows_image(request), shows_thought(request))).collect::<Vec<_>>()
+        });
+        assert_eq!((events, &shown[..]), (hello(), expected), "{refusal}");
+        let (_, request) = tokio::join!(collect(ask()), fake.stream(Wire::OpenAi.stream()));
+        assert_eq!(shows_image(&request), images_are_shown_again, "{refusal}");
     }
 }
 

@@ -1,8 +1,5 @@
 use super::*;
 
-const ALL: Shown = Shown { images: true, kept: true };
-const NO_IMAGES: Shown = Shown { images: false, kept: true };
-
 #[test]
 fn waits_double_up_to_the_longest_and_chance_takes_at_most_half() {
     let waits = |chance| (1..=7).map(move |tries| backoff(Duration::from_millis(500), tries, chance).as_millis());
@@ -32,15 +29,16 @@ fn retry_after_is_seconds_or_a_date_on_the_providers_clock() {
 }
 
 #[test]
-fn the_memory_of_what_models_refuse_is_bounded() {
+fn the_memory_of_models_without_images_is_bounded() {
     let settings = Settings::new("mine", "http://127.0.0.1:1");
     let url = base_url(&settings).unwrap();
     let upstream = Upstream::new(settings, url, (ACCEPT, ""), None).unwrap();
     for number in 0..=MOST_REMEMBERED {
-        upstream.remember(&number.to_string(), NO_IMAGES);
+        upstream.remember_no_images(&number.to_string());
     }
     assert_eq!(upstream.remembered().len(), MOST_REMEMBERED);
-    assert_eq!((upstream.taken("0"), upstream.taken("1")), (ALL, NO_IMAGES));
+    assert!(upstream.takes_images("0"));
+    assert!(!upstream.takes_images("1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,11 +46,11 @@ async fn a_model_may_be_shown_images_again_after_a_while() {
     let settings = Settings::new("mine", "http://127.0.0.1:1");
     let url = base_url(&settings).unwrap();
     let upstream = Upstream::new(settings, url, (ACCEPT, ""), None).unwrap();
-    upstream.remember("m", NO_IMAGES);
+    upstream.remember_no_images("m");
     tokio::time::advance(REMEMBERED_FOR - Duration::from_secs(1)).await;
-    assert_eq!(upstream.taken("m"), NO_IMAGES);
+    assert!(!upstream.takes_images("m"));
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(upstream.taken("m"), ALL);
+    assert!(upstream.takes_images("m"));
 }
 
 #[test]

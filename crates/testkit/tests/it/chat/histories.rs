@@ -1,5 +1,6 @@
 //! A conversation that the server does not know is taken from the page; one that it knows is its own.
 
+use handback_core::message::ModelRef;
 use handback_testkit::Scratch;
 use handback_testkit::chat::{assistant, ran, user};
 use serde_json::{Value, json};
@@ -72,6 +73,19 @@ async fn a_history_that_ends_with_results_goes_on_from_them() {
     ];
     assert_eq!(world.server.chat_lines(&posting(messages)).await, lines);
     assert_eq!(world.model.last_shown().conversation, ["user | go", "assistant | pick {} → 5"]);
+}
+
+/// Its ids and thoughts are that model's to read.
+#[tokio::test]
+async fn a_history_was_written_by_the_model_that_answers() {
+    let two = ModelRef::new("fake", "two").unwrap();
+    let world = World::with(|config| config.agents.entry("default".to_owned()).or_default().model = Some(two)).await;
+    world.model.will_say("Second.");
+    let messages = json!([user("u1", "one"), assistant("a1", json!([text("First.")])), user("u2", "two")]);
+    world.server.chat_lines(&posting(messages)).await;
+    let said = world.server.messages("chat").await;
+    let models: Vec<&Value> = said.iter().filter_map(|message| message["info"].get("modelID")).collect();
+    assert_eq!(models, ["two", "two"]);
 }
 
 #[tokio::test]
