@@ -195,6 +195,7 @@ impl Draft {
             alias: name.into(),
             request: None,
             is_cut: false,
+            is_half_said: false,
             kept: None,
             state: ToolState::Pending { raw: String::new() },
         }));
@@ -352,6 +353,7 @@ impl Draft {
         let now = self.sessions.clock().time();
         for place in 0..self.message.parts.len() {
             let Some(PartBody::Tool(part)) = self.message.parts.get(place).map(|part| &part.body) else { continue };
+            let is_half_said = self.stop.is_none() && matches!(part.state, ToolState::Pending { .. });
             let (input, start) = match &part.state {
                 ToolState::Done { .. } => continue,
                 ToolState::Yielded { .. } if error.is_none() => continue,
@@ -359,7 +361,7 @@ impl Draft {
                 ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
             let result = ToolResult::Failed(format!("Not finished: {}", error.unwrap_or("The turn ended")));
-            self.change(place, |part| part.is_cut = true);
+            self.change(place, |part| (part.is_cut, part.is_half_said) = (true, is_half_said));
             self.over(Over { place, input, start, result });
         }
     }

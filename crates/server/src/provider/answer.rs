@@ -66,6 +66,8 @@ struct Answer<D> {
     bounds: Bounds,
     /// Whether an event has come.
     begun: bool,
+    /// Since when the model is done.
+    done: Option<Instant>,
     over: bool,
 }
 
@@ -77,18 +79,12 @@ impl<D: Decode> Answer<D> {
             Ok::<_, Fault>(chunk.map(|chunk| (chunk, body)))
         });
         let frames = Box::pin(SseByteStream::new(chunks));
-        Self { frames, unfinished, decoder, said: Said::default(), bounds, begun: false, over: false }
+        Self { frames, unfinished, decoder, said: Said::default(), bounds, begun: false, done: None, over: false }
     }
 
     /// How long the next event may take, whatever else comes: comments are no sign that the model lives.
     fn patience(&self) -> Duration {
-        if self.decoder.is_done() {
-            self.bounds.last_words
-        } else if self.begun {
-            self.bounds.stall * STALLS_WITHOUT_EVENT
-        } else {
-            self.bounds.first_byte
-        }
+        if self.begun { self.bounds.stall * STALLS_WITHOUT_EVENT } else { self.bounds.first_byte }
     }
 
     async fn next(&mut self) -> Result<Option<ModelEvent>, Fault> {
@@ -100,8 +96,9 @@ impl<D: Decode> Answer<D> {
                 return Ok(Some(event));
             }
             let patience = self.patience();
-            let frame = timeout_at(waiting_since + patience, self.frames.next()).await;
-            let may_be_whole = self.decoder.is_done() || matches!(frame, Ok(None));
+            let until = self.done.map_or(waiting_since + patience, |since| since + self.bounds.last_words);
+            let frame = timeout_at(until, self.frames.next()).await;
+            let may_be_whole = self.done.is_some() || matches!(frame, Ok(None));
             let fault = match frame {
                 Ok(Some(Ok(frame))) => {
                     self.unfinished.store(0, Ordering::Relaxed);
@@ -109,6 +106,7 @@ impl<D: Decode> Answer<D> {
                     if let Some(data) = frame.data {
                         (self.begun, waiting_since) = (true, Instant::now());
                         self.decoder.read(&data, &mut self.said)?;
+                        self.done = self.decoder.is_done().then(|| self.done.unwrap_or(waiting_since));
                     }
                     continue;
                 }

@@ -188,6 +188,8 @@ pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, shown: Shown
             }
         }
     }
+    // What a model was cut off in is not for it to go on with: it answers anew.
+    turns.pop_if(|turn| matches!(turn, Turn::Model(step) if step.calls().next().is_none()));
     name_earlier_images(&mut turns);
     turns
 }
@@ -229,7 +231,7 @@ fn step<'a>(
             PartBody::Reasoning { text, kept, .. } if keeps => {
                 step.parts.push(StepPart::Thought(text, kept.as_ref()));
             }
-            PartBody::Tool(call) => {
+            PartBody::Tool(call) if !call.is_half_said => {
                 let (text, failed) = call.result_for_model(most_output);
                 // Another provider may not allow the characters of that id. Some repeat theirs within a step.
                 let has_id = own && !call.provider_call.is_empty() && ids.insert(&call.provider_call);

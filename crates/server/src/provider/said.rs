@@ -4,12 +4,10 @@
 use std::collections::VecDeque;
 
 use handback_core::model::ModelEvent;
-use serde::de::{Error, IgnoredAny, Visitor};
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The longest text that is looked at for whether it is JSON.
-const MOST_CHECKED: usize = 64 << 10;
 /// The largest number that every reader of JSON knows exactly.
 const MOST_TOKENS: u64 = (1 << 53) - 1;
 
@@ -91,7 +89,7 @@ impl Said {
 }
 
 /// A JSON string, which may have halves of characters in it: code units that UTF-8 has no form for.
-#[derive(Debug, Clone, Default)]
+#[derive(PartialEq, Eq, Debug, Clone, Default)]
 pub(super) struct Piece(Vec<u8>);
 
 impl Piece {
@@ -110,9 +108,9 @@ impl Piece {
         self.0.is_empty()
     }
 
-    /// Whether the text is a whole JSON document. It is asked often: what is long is not looked at.
-    pub(super) fn is_json(&self) -> bool {
-        self.0.len() <= MOST_CHECKED && serde_json::from_slice::<IgnoredAny>(&self.0).is_ok()
+    /// The bytes of the text, with halves as UTF-8 would write such numbers.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// The text, with the replacement character in place of halves.

@@ -276,6 +276,7 @@ fn tool(state: ToolState) -> ToolPart {
         tool: "client_desk_open_file".into(),
         request: Some(request_id("r1")),
         is_cut: false,
+        is_half_said: false,
         kept: None,
         state,
     }

@@ -77,6 +77,7 @@ fn long_output_is_cut_with_a_note() {
         tool: "".into(),
         request: None,
         is_cut: false,
+        is_half_said: false,
         kept: None,
         state: ToolState::Done {
             input: RawValue::from_string("{}".to_owned()).unwrap(),

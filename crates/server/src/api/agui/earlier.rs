@@ -137,6 +137,7 @@ impl Importing<'_> {
             tool,
             request: None,
             is_cut: false,
+            is_half_said: false,
             kept: None,
             state,
         }))

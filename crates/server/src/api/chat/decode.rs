@@ -318,6 +318,7 @@ fn answered(hub: &Hub, part: &wire::UiPart, now: Time) -> Option<PartBody> {
         tool: name.into(),
         request: None,
         is_cut: false,
+        is_half_said: false,
         kept: None,
         state: ToolState::Done { input, start: now, end: now, result },
     }))

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use handback_core::clock::{Clock, Time};
-use handback_core::id::SessionId;
+use handback_core::id::{CallId, SessionId};
 use handback_core::message::{ModelRef, Part, Span, UserMessage};
 
 use super::*;
@@ -85,11 +85,29 @@ fn turns_alternate_whatever_is_missing() {
         assistant("m", vec![text("three")]),
         assistant("m", vec![text("four")]),
         user(vec![]),
-        assistant("m", vec![text("five")]),
     ];
-    let expected =
-        [vec!["one", "two"], vec!["three", "four"], vec!["[empty message]"], vec!["five"]].map(|turn| turn.to_vec());
+    let expected = [vec!["one", "two"], vec!["three", "four"], vec!["[empty message]"]].map(|turn| turn.to_vec());
     assert_eq!(told(&messages), expected);
+}
+
+#[test]
+fn what_a_model_was_cut_off_in_is_not_shown_to_it() {
+    let call = |is_half_said| {
+        PartBody::Tool(ToolPart {
+            call: CallId::parse("c").unwrap(),
+            provider_call: "p".to_owned(),
+            tool: "t".into(),
+            alias: "t".into(),
+            request: None,
+            is_cut: true,
+            is_half_said,
+            kept: None,
+            state: ToolState::Pending { raw: String::new() },
+        })
+    };
+    let count = |bodies| told(&[user(vec![text("one")]), assistant("m", bodies)]).len();
+    assert_eq!(count(vec![text("And"), call(true)]), 1);
+    assert_eq!(count(vec![text("And"), call(false)]), 2);
 }
 
 #[test]

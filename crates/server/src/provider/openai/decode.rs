@@ -64,21 +64,55 @@ pub(super) struct Decoder {
     is_done: bool,
 }
 
+#[derive(Default)]
 struct Call {
     /// The server's index of it.
     slot: Option<i64>,
     id: String,
     name: String,
     arguments: Piece,
+    nesting: Nesting,
     /// Whether the call was told. It is told with its first arguments: until then its name may grow.
     is_told: bool,
     kept: KeptCall,
 }
 
-impl Call {
-    /// Whether its arguments have begun and are not whole yet.
+/// What is open in a JSON text that comes in pieces.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    is_string: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    fn read(&mut self, text: &[u8]) {
+        for byte in text {
+            match byte {
+                _ if std::mem::take(&mut self.is_escaped) => {}
+                b'\\' if self.is_string => self.is_escaped = true,
+                b'"' => self.is_string = !self.is_string,
+                _ if self.is_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
     fn is_open(&self) -> bool {
-        !self.arguments.is_empty() && !self.arguments.is_json()
+        self.is_string || self.depth > 0
+    }
+}
+
+impl Call {
+    fn is_whole(&self) -> bool {
+        !self.arguments.is_empty() && !self.nesting.is_open()
+    }
+
+    /// Whether all of it is said once more.
+    fn is_said_again(&self, id: &str, name: &str, arguments: &Piece) -> bool {
+        self.is_whole() && !id.is_empty() && self.id == id && self.name == name && self.arguments == *arguments
     }
 }
 
@@ -122,7 +156,10 @@ impl Decode for Decoder {
         if let Some(usage) = chunk.usage.and_then(members).as_ref().and_then(tokens) {
             said.push(ModelEvent::Usage(usage));
         }
-        self.is_done = self.finish.is_some() && !self.goes_on && !self.calls.iter().any(Call::is_open);
+        // A model that has no room left leaves a call half written.
+        let is_cut = self.finish == Some(StopReason::Length);
+        let is_whole = is_cut || !self.calls.iter().any(|call| call.nesting.is_open());
+        self.is_done = self.finish.is_some() && !self.goes_on && is_whole;
         Ok(())
     }
 
@@ -166,15 +203,13 @@ impl Decoder {
         self.has_tool_calls |= calls.as_ref().is_some_and(|calls| !calls.is_empty());
         for call in calls.iter().flatten() {
             let function = call.get("function").and_then(|json| self::members(json)).unwrap_or_default();
-            self.read_call(call, &function, earlier, said)?;
+            let slot = call.get("index").and_then(|json| number(json)).map(|index| index as i64);
+            self.read_call(slot, call, &function, earlier, said)?;
         }
         // The older form of `tool_calls`, which holds one call.
         let function = members.get("function_call").filter(|_| !self.has_tool_calls);
-        if let Some(mut function) = function.and_then(|json| self::members(json)) {
-            if !self.calls.is_empty() {
-                function.remove("name");
-            }
-            self.read_call(&Members::new(), &function, earlier, said)?;
+        if let Some(function) = function.and_then(|json| self::members(json)) {
+            self.read_call(Some(0), &Members::new(), &function, earlier, said)?;
         }
         Ok(())
     }
@@ -209,23 +244,30 @@ impl Decoder {
 
     fn read_call(
         &mut self,
+        slot: Option<i64>,
         call: &Members<'_>,
         function: &Members<'_>,
         earlier: usize,
         said: &mut Said,
     ) -> Result<(), Fault> {
-        let slot = call.get("index").and_then(|json| number(json)).map(|index| index as i64);
         let id = text(call.get("id").copied()).unwrap_or_default();
         let name = text(function.get("name").copied()).unwrap_or_default();
-        let index = match self.find(slot, &id, &name, earlier) {
+        let arguments = match function.get("arguments") {
+            None => Piece::default(),
+            Some(json) if json.get().starts_with('"') => Piece::read(json).unwrap_or_default(),
+            Some(json) if json.get() == "null" => Piece::default(),
+            // Some servers send the JSON itself and no text of it.
+            Some(json) => json.get().into(),
+        };
+        let index = match self.find(slot, &id, &name, &arguments, earlier) {
+            Some(index) if self.calls[index].is_said_again(&id, &name, &arguments) => return Ok(()),
             Some(index) => index,
             None if self.calls.len() >= MOST_CALLS => {
                 return Err(Fault::too_much("tool calls in one answer", MOST_CALLS));
             }
             None => {
                 (0..self.calls.len()).for_each(|index| self.tell(index, said));
-                let (name, arguments, kept) = (String::new(), Piece::default(), KeptCall::default());
-                self.calls.push(Call { slot, id, name, arguments, is_told: false, kept });
+                self.calls.push(Call { slot, id, ..Call::default() });
                 self.calls.len() - 1
             }
         };
@@ -235,16 +277,10 @@ impl Decoder {
         if !known.is_told && known.name != name {
             known.name.push_str(&name);
         }
-        let piece = match function.get("arguments") {
-            None => return Ok(()),
-            Some(json) if json.get().starts_with('"') => Piece::read(json).unwrap_or_default(),
-            Some(json) if json.get() == "null" => return Ok(()),
-            // Some servers send the JSON itself and no text of it.
-            Some(json) => json.get().into(),
-        };
-        known.arguments.append(&piece);
+        known.nesting.read(arguments.as_bytes());
+        known.arguments.append(&arguments);
         if known.is_told {
-            said.piece(Channel::Arguments(index), piece);
+            said.piece(Channel::Arguments(index), arguments);
         } else if !known.name.is_empty() && !known.arguments.is_empty() {
             self.tell(index, said);
         }
@@ -253,7 +289,7 @@ impl Decoder {
 
     /// The call that more is said of; `None` if this begins another. Servers differ: some give no index, some the index
     /// 0 to every call, some no id, some a new id with every piece, some a name in pieces.
-    fn find(&self, slot: Option<i64>, id: &str, name: &str, earlier: usize) -> Option<usize> {
+    fn find(&self, slot: Option<i64>, id: &str, name: &str, arguments: &Piece, earlier: usize) -> Option<usize> {
         let known = match slot {
             Some(_) => {
                 let is_it = |call: &Call| call.slot == slot && !id.is_empty() && call.id == id;
@@ -264,20 +300,23 @@ impl Decoder {
             None => {
                 let by_id = self.calls.iter().rposition(|call| call.id == id);
                 by_id.or_else(|| {
-                    self.calls.len().checked_sub(1).filter(|last| name.is_empty() && self.calls[*last].is_open())
+                    self.calls
+                        .len()
+                        .checked_sub(1)
+                        .filter(|last| name.is_empty() && self.calls[*last].nesting.is_open())
                 })
             }
         }?;
         let call = &self.calls[known];
         let is_another = if name.is_empty() || call.name.is_empty() {
             false
-        } else if !id.is_empty() {
-            call.id != id
-        } else if call.arguments.is_empty() {
+        } else if id.is_empty() {
             // The name goes on, but not within one chunk.
-            known >= earlier
+            let goes_on = if call.arguments.is_empty() { known < earlier } else { call.name == name };
+            !goes_on || call.is_whole()
         } else {
-            call.name != name || call.arguments.is_json()
+            let is_blank = arguments.as_bytes().trim_ascii().is_empty();
+            call.id != id || (call.is_whole() && !is_blank && call.arguments != *arguments)
         };
         (!is_another).then_some(known)
     }

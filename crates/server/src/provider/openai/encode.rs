@@ -171,11 +171,23 @@ fn messages<'a>(system: Option<&'a str>, turns: Vec<Turn<'a>>) -> Vec<Message<'a
 
 /// What the model said, and what came of its calls.
 fn said<'a>(step: Step<'a>, shown: &mut Vec<Piece<'a>>) -> Vec<Message<'a>> {
-    let (mut thoughts, mut texts, mut calls, mut results) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut kept = Map::new();
+    let mut spellings = Vec::new();
+    for message in step.kept.into_iter().filter_map(|kept| kept.read::<KeptMessage>()) {
+        message.members.into_iter().for_each(|(name, value)| merge(&mut kept, &name, value));
+        spellings.extend(message.spellings);
+    }
+    let thinks_in_parts = spellings.contains(&Spelling::ThinkingPart);
+    let (mut thoughts, mut parts, mut calls, mut results) = (String::new(), Vec::new(), Vec::new(), Vec::new());
     for part in step.parts {
         match part {
-            StepPart::Thought(thought, _) => thoughts.push_str(thought),
-            StepPart::Text(text) => texts.push(Cow::Borrowed(text)),
+            StepPart::Thought(thought, _) => {
+                thoughts.push_str(thought);
+                if thinks_in_parts {
+                    parts.push(Part::Thinking { thinking: [Box::new(Part::Text { text: thought.into() })] });
+                }
+            }
+            StepPart::Text(text) => parts.push(Part::Text { text: text.into() }),
             StepPart::Call(call) => {
                 let (call, result) = written(call, shown);
                 calls.push(call);
@@ -183,23 +195,18 @@ fn said<'a>(step: Step<'a>, shown: &mut Vec<Piece<'a>>) -> Vec<Message<'a>> {
             }
         }
     }
-    let mut content = join(texts.into_iter()).map(Content::Text);
-    let mut kept = Map::new();
-    for KeptMessage { spellings, members } in step.kept.into_iter().filter_map(|kept| kept.read()) {
-        members.into_iter().for_each(|(name, value)| merge(&mut kept, &name, value));
-        for name in spellings.iter().filter_map(|spelling| spelling.member()) {
-            kept.insert(name.to_owned(), thoughts.as_str().into());
-        }
-        if spellings.contains(&Spelling::ThinkingPart) {
-            let text = Box::new(Part::Text { text: thoughts.clone().into() });
-            let thinking = Part::Thinking { thinking: [text] };
-            let text = content.take().and_then(|content| match content {
-                Content::Text(text) => Some(Part::Text { text }),
-                Content::Parts(_) => None,
-            });
-            content = Some(Content::Parts([thinking].into_iter().chain(text).collect()));
-        }
+    for name in spellings.iter().filter_map(|spelling| spelling.member()) {
+        kept.insert(name.to_owned(), thoughts.as_str().into());
     }
+    let content = if thinks_in_parts {
+        Some(Content::Parts(parts))
+    } else {
+        let texts = parts.into_iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text),
+            Part::Thinking { .. } | Part::ImageUrl { .. } => None,
+        });
+        join(texts).map(Content::Text)
+    };
     let mut messages = vec![Message::Assistant { content, tool_calls: calls, kept }];
     messages.extend(results);
     messages

@@ -46,15 +46,12 @@ pub(super) struct KeptCall {
     pub(super) members: Map<String, Value>,
 }
 
-/// Adds more of a member: objects, lists and texts grow, but not by a text that is the same once more. What is none of
-/// them is replaced.
+/// Adds more of a member: objects, lists and thoughts grow, and what is none of them is replaced.
 pub(super) fn merge(members: &mut Map<String, Value>, name: &str, value: Value) {
     match (members.get_mut(name), value) {
         (_, Value::Null) => {}
-        (Some(Value::String(known)), Value::String(more)) => {
-            if *known != more {
-                known.push_str(&more);
-            }
+        (Some(Value::String(known)), Value::String(more)) if more.is_empty() || is_thought(name) => {
+            known.push_str(&more)
         }
         (Some(Value::Object(known)), Value::Object(more)) => {
             more.into_iter().for_each(|(name, value)| merge(known, &name, value));
@@ -65,6 +62,11 @@ pub(super) fn merge(members: &mut Map<String, Value>, name: &str, value: Value) 
             members.insert(name.to_owned(), value);
         }
     }
+}
+
+/// Whether a member under that name has a text that comes in pieces.
+fn is_thought(name: &str) -> bool {
+    ["reasoning", "thinking", "thought"].iter().any(|word| name.contains(word)) && !name.contains("signature")
 }
 
 /// The member that has thoughts as a list.

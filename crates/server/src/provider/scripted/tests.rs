@@ -131,6 +131,7 @@ fn called(alias: &str, state: ToolState) -> PartBody {
         tool: alias.into(),
         request: None,
         is_cut: false,
+        is_half_said: false,
         kept: None,
         state,
     })

@@ -3,6 +3,8 @@
 mod calls;
 mod thoughts;
 
+use std::time::Duration;
+
 use handback_core::message::{Kept, StopReason, Usage};
 use handback_core::model::ModelEvent;
 use serde_json::{Value, json};
@@ -173,8 +175,8 @@ async fn a_stream_that_stays_open_ends_when_the_model_is_done() {
         let fake = Fake::start().await;
         let mut settings = settings(wire, &fake);
         // Nobody waits that long.
-        settings.bounds.stall = std::time::Duration::from_secs(600);
-        settings.bounds.last_words = std::time::Duration::ZERO;
+        settings.bounds.stall = Duration::from_secs(600);
+        settings.bounds.last_words = Duration::ZERO;
         let model = wire.model(settings);
         let answer = async {
             let mut request = fake.request().await;
@@ -185,6 +187,30 @@ async fn a_stream_that_stays_open_ends_when_the_model_is_done() {
         let (events, _open) = tokio::join!(collect(ask(&*model)), answer);
         assert_eq!(events.last(), Some(&Ok(ModelEvent::Stop(StopReason::Stop))));
     }
+}
+
+#[tokio::test]
+async fn signs_of_life_after_the_end_are_not_waited_for() {
+    let fake = Fake::start().await;
+    let mut settings = settings(Wire::OpenAi, &fake);
+    settings.bounds.last_words = Duration::from_millis(50);
+    let model = Wire::OpenAi.model(settings);
+    let answer = async {
+        let mut request = fake.request().await;
+        request.send(super::fake::STREAM).await;
+        let done: &[u8] = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+        request.chunks([done]).await;
+        let mut beats = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            beats.tick().await;
+            request.chunks([&b"data: {\"choices\":[],\"usage\":null}\n\n"[..]]).await;
+        }
+    };
+    let events = tokio::select! {
+        events = collect(ask(&*model)) => events,
+        () = answer => unreachable!("it goes on for ever"),
+    };
+    assert_eq!(events, [Ok(text("a")), Ok(ModelEvent::Stop(StopReason::Stop))]);
 }
 
 #[tokio::test]

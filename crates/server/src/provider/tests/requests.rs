@@ -35,6 +35,7 @@ fn tool(call: &str, provider_call: &str, alias: &str, state: ToolState) -> PartB
         tool: alias.into(),
         request: None,
         is_cut: false,
+        is_half_said: false,
         kept: None,
         state,
     })

@@ -92,9 +92,10 @@ fn cases() -> Vec<Case> {
                 json!({ "content": [thinking("H")] }),
                 json!({ "content": [thinking("m")] }),
                 json!({ "content": "So." }),
+                json!({ "content": [thinking("And?"), text("Well.")] }),
             ],
             json!({}),
-            json!({ "content": [thinking("Hm"), text("So.")] }),
+            json!({ "content": [thinking("Hm"), text("So."), thinking("And?"), text("Well.")] }),
         ),
         anthropic(&[
             json!({ "type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk" }),
@@ -196,6 +197,25 @@ async fn ids_that_a_provider_repeats_are_told_apart_when_they_go_back() {
     assert_eq!(called, ids("tool_call_id"));
     assert_eq!(called[0], "same");
     assert!(called[1].as_str().unwrap().starts_with("cal_"), "{called:?}");
+}
+
+/// A call without the thoughts that led to it is refused by some; one that was half said is not worth telling.
+#[tokio::test]
+async fn a_call_that_was_cut_off_does_not_go_back() {
+    let upstream = Upstream::start().await;
+    let server = TestServer::with(|config| {
+        config.providers.insert("one".to_owned(), upstream.provider(ProviderKind::OpenAi));
+        config.model = ModelRef::parse("one/m").unwrap();
+    })
+    .await;
+    let session = server.session(json!({})).await;
+    let call = json!({ "index": 0, "id": "p1", "function": { "name": "list_tools", "arguments": "{}" } });
+    upstream.will(&[chunk(json!({ "reasoning_content": "Hm." })), chunk(json!({ "tool_calls": [call] }))]);
+    assert_eq!(server.say(&session, "go").await["info"]["error"]["name"], "APIError");
+    upstream.will(&says(ProviderKind::OpenAi, "Done."));
+    assert_eq!(server.say(&session, "go on").await["info"]["error"], Value::Null);
+    let expected = json!([{ "role": "user", "content": "go\n\ngo on" }]);
+    assert_eq!(upstream.requests()[1]["messages"], expected);
 }
 
 /// A provider that begins anew in the middle of an answer: its first attempt is as if it had never been.

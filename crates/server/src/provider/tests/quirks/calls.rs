@@ -129,7 +129,7 @@ async fn anthropic_blocks_that_come_whole_or_are_numbered_alike() {
 
 #[tokio::test]
 async fn calls_as_some_servers_write_them() {
-    let cases: [(&[&str], Vec<ModelEvent>); 8] = [
+    let cases: [(&[&str], Vec<ModelEvent>); 9] = [
         // The index as a text.
         (
             &[
@@ -189,6 +189,16 @@ async fn calls_as_some_servers_write_them() {
             ],
             [&call(0, "a", "f", "{}")[..], &call(1, "a", "g", "{}"), &ends(2)].concat(),
         ),
+        // And with one index; a call that is only said again is no other.
+        (
+            &[
+                r#"[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}},{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]"#,
+                r#"[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]"#,
+                r#"[{"index":0,"id":"a","function":{"name":"f","arguments":" "}}]"#,
+                r#"[{"index":0,"id":"a","function":{"name":"f"}}]"#,
+            ],
+            [&call(0, "a", "f", r#"{"x":1}"#)[..], &call(1, "a", "f", "{} "), &ends(2)].concat(),
+        ),
         // Members that only the server knows.
         (
             &[
@@ -241,13 +251,14 @@ async fn calls_by_their_old_name_and_whole_messages() {
     let events = meaning(
         Wire::OpenAi,
         &[
-            r#"{"choices":[{"delta":{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}}]}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","content":null,"function_call":{"name":"get_","arguments":""}}}]}"#,
+            r#"{"choices":[{"delta":{"function_call":{"name":"f"}}}]}"#,
             r#"{"choices":[{"delta":{"function_call":{"arguments":"{\"x\":"}}}]}"#,
             r#"{"choices":[{"delta":{"function_call":{"arguments":"1}"}},"finish_reason":"function_call"}]}"#,
         ],
     )
     .await;
-    assert_eq!(events, [&call(0, "", "f", r#"{"x":1}"#)[..], &ends(1)].concat());
+    assert_eq!(events, [&call(0, "", "get_f", r#"{"x":1}"#)[..], &ends(1)].concat());
 
     let events = meaning(
         Wire::OpenAi,

@@ -39,8 +39,8 @@ async fn reasoning_in_parts_in_details_and_by_a_third_name() {
             r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":"b"},{"type":"text","text":"c"}]}}]}"#,
             r#"{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"d","index":0},{"type":"reasoning.encrypted","data":"x","index":1}]}}]}"#,
             r#"{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"e","signature":"s","index":0},{"type":"reasoning.summary","summary":"f"}]}}]}"#,
-            r#"{"choices":[{"delta":{"thinking":"g","sealed":"x","by":"one","at":1}}]}"#,
-            r#"{"choices":[{"delta":{"sealed":"y","by":"one","at":2},"finish_reason":"stop"}]}"#,
+            r#"{"choices":[{"delta":{"thinking":"g","reasoning_text":"ha","reasoning_signature":"x","channel":"one","at":1}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_text":"ha","reasoning_signature":"y","channel":"","at":2},"finish_reason":"stop"}]}"#,
         ],
     )
     .await;
@@ -50,7 +50,9 @@ async fn reasoning_in_parts_in_details_and_by_a_third_name() {
         {"type": "reasoning.encrypted", "data": "x", "index": 1},
         {"type": "reasoning.summary", "summary": "f"},
     ]);
-    let members = json!({"reasoning_details": details, "sealed": "xy", "by": "one", "at": 2});
+    let members = json!({
+        "reasoning_details": details, "reasoning_text": "haha", "reasoning_signature": "y", "channel": "one", "at": 2,
+    });
     let kept = kept(json!({"spellings": ["thinking_part", "thinking"], "members": members}));
     let expected =
         [reasoning("ab"), text("c"), reasoning("defg"), ModelEvent::Kept(kept), ModelEvent::Stop(StopReason::Stop)];
