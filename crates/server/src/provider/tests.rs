@@ -1,5 +1,6 @@
 //! Both providers against an upstream whose every byte the tests write.
 
+mod again;
 mod failures;
 mod fake;
 mod quirks;
