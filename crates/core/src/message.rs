@@ -412,7 +412,7 @@ pub struct ToolPart {
     /// Whether its turn broke off before it was over: what came of it was not known then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
-    /// Whether the model was cut off while it wrote the call: it was never made, and no model is shown it.
+    /// Whether the model was cut off while it wrote the call. Such a call was never made, and is not sent to a model again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_half_said: bool,
     /// What the provider wants back with the call.

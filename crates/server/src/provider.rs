@@ -15,7 +15,7 @@ mod anthropic;
 mod conversation;
 mod fault;
 mod openai;
-mod said;
+mod queue;
 pub mod scripted;
 #[cfg(test)]
 mod tests;

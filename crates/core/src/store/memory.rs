@@ -17,7 +17,7 @@ use crate::thread_run::ThreadRun;
 #[derive(Debug)]
 pub struct MemoryStore {
     // std's mutexes: nothing is awaited inside. Two, since calls are many and sessions are few.
-    kept: Mutex<Kept>,
+    kept: Mutex<Calls>,
     sessions: Mutex<Sessions>,
     bounds: Bounds,
 }
@@ -42,7 +42,7 @@ impl Default for Bounds {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Calls {
     calls: HashMap<RequestId, Arc<FinishedCall>>,
     /// The oldest first, each with its number.
     order: VecDeque<(u64, RequestId)>,
@@ -154,7 +154,7 @@ impl MemoryStore {
         Self { kept: Mutex::default(), sessions: Mutex::default(), bounds }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -258,7 +258,7 @@ impl Store for MemoryStore {
         let removed = self.sessions().remove(session);
         let mut kept = self.lock();
         let before = kept.calls.len();
-        let Kept { calls, order, bytes, .. } = &mut *kept;
+        let Calls { calls, order, bytes, .. } = &mut *kept;
         calls.retain(|_, call| {
             let stays = call.head.session != *session;
             *bytes -= if stays { 0 } else { weight::of_call(call) };

@@ -36,31 +36,31 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream")))]
 async fn events(State(app): State<App>, principal: Principal) -> Response {
-    follow(app, principal, Envelope::None)
+    follow(app, principal, Wrapping::None)
 }
 
 /// The same, each event in an envelope, as opencode's terminal reads them
 #[utoipa::path(get, path = "/global/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each `{directory, payload}` with an `Event` as its payload", body = String, content_type = "text/event-stream")))]
 async fn global_events(State(app): State<App>, principal: Principal) -> Response {
-    follow(app, principal, Envelope::Directory)
+    follow(app, principal, Wrapping::Directory)
 }
 
 /// How an event is wrapped.
 #[derive(Debug, Clone, Copy)]
-enum Envelope {
+enum Wrapping {
     /// Not at all.
     None,
     /// As `{directory, payload}`, for opencode's terminal.
     Directory,
 }
 
-fn follow(app: App, principal: Principal, envelope: Envelope) -> Response {
+fn follow(app: App, principal: Principal, wrapping: Wrapping) -> Response {
     let lifetime = principal.lifetime(app.hub().clock().now());
     let interval = app.config().client_tools.keepalive_interval;
     let source = Listener {
-        frames: envelope.frame(&wire::Event::Connected {}, ""),
-        envelope,
+        frames: wrapping.frame(&wire::Event::Connected {}, ""),
+        wrapping,
         // Fused: whoever has missed something is asked once more while what came before is written out.
         events: Box::pin(
             stream::unfold(app.hub().subscribe(), async |mut events| Some((events.next().await?, events))).fuse(),
@@ -75,7 +75,7 @@ fn follow(app: App, principal: Principal, envelope: Envelope) -> Response {
 struct Listener {
     /// What is to be written next.
     frames: Bytes,
-    envelope: Envelope,
+    wrapping: Wrapping,
     events: Pin<Box<dyn Stream<Item = Event> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     sessions: Sessions,
@@ -98,7 +98,7 @@ impl sse::Source for Listener {
                 }
             };
             if may_see(&self.principal, &event) {
-                let frames = self.envelope.frames(&self.sessions, &event);
+                let frames = self.wrapping.frames(&self.sessions, &event);
                 if !frames.is_empty() {
                     return Poll::Ready(Next::Frame(frames));
                 }
@@ -116,7 +116,7 @@ fn may_see(principal: &Principal, event: &Event) -> bool {
     }
 }
 
-impl Envelope {
+impl Wrapping {
     /// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
     fn frame(self, event: &wire::Event, link: &str) -> Bytes {
         let mut json = without_data_urls(json(event), link);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Bounds;
 use super::fault::Fault;
-use super::said::Said;
+use super::queue::EventQueue;
 use super::upstream::{Question, Upstream};
 
 /// So many times [`Bounds::stall`] may pass without an event while other bytes come: comments, as routers send them
@@ -24,13 +24,13 @@ const STALLS_WITHOUT_EVENT: u32 = 5;
 /// How the events of one provider's stream are read. What they mean is added to `said`.
 pub(super) trait Decode: Send + 'static {
     /// Reads the data of one event.
-    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault>;
+    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault>;
 
     /// Whether the model has said that it is done.
     fn is_done(&self) -> bool;
 
     /// There are no more events. If the model was done nevertheless, `said` gets the end of its answer.
-    fn end(&mut self, said: &mut Said);
+    fn end(&mut self, said: &mut EventQueue);
 }
 
 /// Asks a question when it is first polled, and streams the answer. Dropping it closes the connection.
@@ -62,7 +62,7 @@ struct Answer<D> {
     /// Bytes read since the last event ended.
     unfinished: Arc<AtomicUsize>,
     decoder: D,
-    said: Said,
+    said: EventQueue,
     bounds: Bounds,
     /// Whether an event has come.
     begun: bool,
@@ -79,7 +79,7 @@ impl<D: Decode> Answer<D> {
             Ok::<_, Fault>(chunk.map(|chunk| (chunk, body)))
         });
         let frames = Box::pin(SseByteStream::new(chunks));
-        Self { frames, unfinished, decoder, said: Said::default(), bounds, begun: false, done: None, over: false }
+        Self { frames, unfinished, decoder, said: EventQueue::default(), bounds, begun: false, done: None, over: false }
     }
 
     /// How long the next event may take, whatever else comes: comments are no sign that the model lives.

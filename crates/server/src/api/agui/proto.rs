@@ -56,13 +56,13 @@ enum Arm {
     #[prost(message, tag = "1")]
     TextMessageStart(TextMessageStart),
     #[prost(message, tag = "2")]
-    TextMessageContent(Piece),
+    TextMessageContent(Delta),
     #[prost(message, tag = "3")]
     TextMessageEnd(Named),
     #[prost(message, tag = "4")]
     ToolCallStart(ToolCallStart),
     #[prost(message, tag = "5")]
-    ToolCallArgs(Piece),
+    ToolCallArgs(Delta),
     #[prost(message, tag = "6")]
     ToolCallEnd(Named),
     #[prost(message, tag = "7")]
@@ -105,7 +105,7 @@ struct Named {
 
 /// More of a text.
 #[derive(Message)]
-struct Piece {
+struct Delta {
     #[prost(message, tag = "1")]
     base: Option<Base>,
     #[prost(string, tag = "2")]
@@ -189,14 +189,14 @@ struct FilePart {
 #[derive(Message)]
 struct Source {
     #[prost(message, optional, tag = "1")]
-    data: Option<Bytes64>,
+    data: Option<Data>,
     #[prost(message, optional, tag = "2")]
-    url: Option<Bytes64>,
+    url: Option<Data>,
 }
 
 /// Bytes in base64, or where they are.
 #[derive(Message)]
-struct Bytes64 {
+struct Data {
     #[prost(string, tag = "1")]
     value: String,
     #[prost(string, optional, tag = "2")]
@@ -316,13 +316,13 @@ fn arm(event: Body) -> Option<Arm> {
             Arm::TextMessageStart(TextMessageStart { base: base(0), id, role: role.map(role_name), name })
         }
         Body::TextMessageContent { message_id: id, delta } => {
-            Arm::TextMessageContent(Piece { base: base(1), id, delta })
+            Arm::TextMessageContent(Delta { base: base(1), id, delta })
         }
         Body::TextMessageEnd { message_id: id } => Arm::TextMessageEnd(Named { base: base(2), id }),
         Body::ToolCallStart { tool_call_id: id, tool_call_name: name, parent_message_id: parent_message } => {
             Arm::ToolCallStart(ToolCallStart { base: base(3), id, name, parent_message })
         }
-        Body::ToolCallArgs { tool_call_id: id, delta } => Arm::ToolCallArgs(Piece { base: base(4), id, delta }),
+        Body::ToolCallArgs { tool_call_id: id, delta } => Arm::ToolCallArgs(Delta { base: base(4), id, delta }),
         Body::ToolCallEnd { tool_call_id: id } => Arm::ToolCallEnd(Named { base: base(5), id }),
         Body::StateSnapshot { snapshot } => {
             Arm::StateSnapshot(StateSnapshot { base: base(6), snapshot: Some(value(snapshot)) })
@@ -417,9 +417,9 @@ fn part(part: Part) -> Option<ContentPart> {
     let file = |source: Wire, metadata: Option<Json>| {
         let source = match source {
             Wire::Data { value, mime_type } => {
-                Source { data: Some(Bytes64 { value, mime_type: Some(mime_type) }), url: None }
+                Source { data: Some(Data { value, mime_type: Some(mime_type) }), url: None }
             }
-            Wire::Url { value, mime_type } => Source { data: None, url: Some(Bytes64 { value, mime_type }) },
+            Wire::Url { value, mime_type } => Source { data: None, url: Some(Data { value, mime_type }) },
             Wire::File { .. } => return None,
         };
         Some(FilePart { source: Some(source), metadata: metadata.map(value) })

@@ -23,8 +23,8 @@ use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
 use crate::problem::Problem;
 
-/// About how many bytes of sessions are read at a time to say which are busy.
-const STATUS_BYTES: usize = 1 << 20;
+/// About how many bytes of sessions are read at a time where all are looked at.
+const LISTED_BYTES: usize = 1 << 20;
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
@@ -155,15 +155,23 @@ async fn status(
     State(app): State<App>,
     principal: Principal,
 ) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
-    let status = |id: &SessionId| if app.sessions().is_busy(id) { wire::Status::Busy } else { wire::Status::Idle };
-    let (mut known, mut after) = (BTreeMap::new(), None);
+    let status = |session: &Session| {
+        let is_busy = app.sessions().is_busy(&session.id);
+        Some((session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle }))
+    };
+    Ok(Answer(newest(&app, &principal, status).await?.into_iter().collect()))
+}
+
+/// What is made of the newest sessions that the caller may use, as much as a list may have.
+async fn newest<T>(app: &App, principal: &Principal, make: impl Fn(&Session) -> Option<T>) -> Result<Vec<T>, Problem> {
+    let (mut made, mut after) = (Vec::new(), None);
     loop {
-        let most = Most { items: LISTED - known.len(), bytes: STATUS_BYTES };
-        let page = visible(&app, &principal, None, after.as_ref(), most).await?;
-        known.extend(page.items.iter().map(|session| (session.id.to_string(), status(&session.id))));
+        let most = Most { items: LISTED, bytes: LISTED_BYTES };
+        let page = visible(app, principal, None, after.as_ref(), most).await?;
+        made.extend(page.items.iter().filter_map(|session| make(session)).take(LISTED - made.len()));
         after = page.items.last().map(|last| SessionPlace::from(&**last));
-        if !page.has_more || known.len() >= LISTED {
-            return Ok(Answer(known));
+        if !page.has_more || made.len() >= LISTED {
+            return Ok(made);
         }
     }
 }
@@ -190,17 +198,8 @@ async fn children(
     PathValue(id): PathValue,
 ) -> Result<Answer<Vec<wire::Session>>, Problem> {
     let parent = find(&app, &principal, &id).await?;
-    let (mut children, mut after) = (Vec::new(), None);
-    loop {
-        let page = visible(&app, &principal, None, after.as_ref(), Most { items: LISTED, bytes: STATUS_BYTES }).await?;
-        let found = page.items.iter().filter(|session| session.parent.as_ref() == Some(&parent.id));
-        children.extend(found.map(|session| shown(&app, session)));
-        after = page.items.last().map(|last| SessionPlace::from(&**last));
-        if !page.has_more || page.items.is_empty() || children.len() >= LISTED {
-            children.truncate(LISTED);
-            return Ok(Answer(children));
-        }
-    }
+    let child = |session: &Session| (session.parent.as_ref() == Some(&parent.id)).then(|| shown(&app, session));
+    Ok(Answer(newest(&app, &principal, child).await?))
 }
 
 /// Tasks of a session: there are none

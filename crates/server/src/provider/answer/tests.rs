@@ -6,7 +6,7 @@ use super::*;
 struct Plain;
 
 impl Decode for Plain {
-    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
         said.push(match data {
             "END" => ModelEvent::Stop(StopReason::Stop),
             text => ModelEvent::Text(text.to_owned()),
@@ -18,7 +18,7 @@ impl Decode for Plain {
         false
     }
 
-    fn end(&mut self, _said: &mut Said) {}
+    fn end(&mut self, _said: &mut EventQueue) {}
 }
 
 /// What is read of a body whose pieces come after so many seconds each, and after how many seconds it is over.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
-use super::super::said::{Channel, Piece, Said, count};
+use super::super::queue::{Channel, EventQueue, JsonText, count};
 use super::KeptThought;
 
 /// Calls of one answer; more end it with an error.
@@ -47,12 +47,12 @@ struct BlockStart<'a> {
 
 #[derive(Deserialize)]
 struct TextBlock {
-    text: Option<Piece>,
+    text: Option<JsonText>,
 }
 
 #[derive(Deserialize)]
 struct ThinkingBlock {
-    thinking: Option<Piece>,
+    thinking: Option<JsonText>,
     signature: Option<String>,
 }
 
@@ -78,12 +78,12 @@ struct BlockDelta<'a> {
 
 #[derive(Deserialize)]
 struct TextDelta {
-    text: Piece,
+    text: JsonText,
 }
 
 #[derive(Deserialize)]
 struct ThinkingDelta {
-    thinking: Piece,
+    thinking: JsonText,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +93,7 @@ struct SignatureDelta {
 
 #[derive(Deserialize)]
 struct InputDelta {
-    partial_json: Piece,
+    partial_json: JsonText,
 }
 
 #[derive(Deserialize)]
@@ -150,11 +150,11 @@ pub(super) struct Decoder {
 struct OpenCall {
     index: usize,
     /// Arguments that came with the beginning, for as long as no piece of them comes.
-    whole: Option<Piece>,
+    whole: Option<JsonText>,
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
         let kind: Kind<'_> = parse(data)?;
         match &*kind.r#type {
             "message_start" => {
@@ -193,7 +193,7 @@ impl Decode for Decoder {
         self.stop.is_some()
     }
 
-    fn end(&mut self, said: &mut Said) {
+    fn end(&mut self, said: &mut EventQueue) {
         let reason = match self.stop.take() {
             None => return,
             Some(StopReason::Stop) if self.calls > 0 => StopReason::ToolCalls,
@@ -210,7 +210,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     /// An answer begins. A router whose first provider failed may begin another in the same stream.
-    fn start(&mut self, message: StartedMessage<'_>, said: &mut Said) {
+    fn start(&mut self, message: StartedMessage<'_>, said: &mut EventQueue) {
         let is_another = matches!((&self.id, &message.id), (Some(earlier), Some(id)) if earlier != id);
         if is_another {
             *self = Self::default();
@@ -220,7 +220,7 @@ impl Decoder {
         self.count(message.usage, said);
     }
 
-    fn start_block(&mut self, start: &BlockStart<'_>, said: &mut Said) -> Result<(), Fault> {
+    fn start_block(&mut self, start: &BlockStart<'_>, said: &mut EventQueue) -> Result<(), Fault> {
         // A server that numbers all its blocks alike begins the next one instead of ending this one.
         self.end_thought(said);
         if let Some(earlier) = self.open.remove(&start.index) {
@@ -251,7 +251,8 @@ impl Decoder {
                 let index = self.calls;
                 self.calls += 1;
                 said.push(ModelEvent::CallStarted { index, id, name });
-                let whole = input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null")).map(Piece::from);
+                let whole =
+                    input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null")).map(JsonText::from);
                 self.open.insert(start.index, OpenCall { index, whole });
             }
             _ => {}
@@ -259,7 +260,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn read_delta(&mut self, event: &BlockDelta<'_>, said: &mut Said) -> Result<(), Fault> {
+    fn read_delta(&mut self, event: &BlockDelta<'_>, said: &mut EventQueue) -> Result<(), Fault> {
         let delta = event.delta.get();
         let kind: Kind<'_> = parse(delta)?;
         match &*kind.r#type {
@@ -291,14 +292,14 @@ impl Decoder {
         Ok(())
     }
 
-    fn end_thought(&mut self, said: &mut Said) {
+    fn end_thought(&mut self, said: &mut EventQueue) {
         let kept = self.thought.take().and_then(|thought| Kept::new(&thought).ok());
         if let Some(kept) = kept {
             said.push(ModelEvent::Thought(kept));
         }
     }
 
-    fn count(&mut self, usage: Option<MessageUsage<'_>>, said: &mut Said) {
+    fn count(&mut self, usage: Option<MessageUsage<'_>>, said: &mut EventQueue) {
         let Some(usage) = usage else { return };
         let earlier = self.usage;
         self.usage = Usage {
@@ -312,7 +313,7 @@ impl Decoder {
     }
 }
 
-fn end_call(call: OpenCall, said: &mut Said) {
+fn end_call(call: OpenCall, said: &mut EventQueue) {
     said.piece(Channel::Arguments(call.index), call.whole.unwrap_or_default());
     said.push(ModelEvent::CallEnded { index: call.index, kept: None });
 }

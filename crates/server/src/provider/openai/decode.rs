@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::super::answer::Decode;
 use super::super::fault::Fault;
-use super::super::said::{Channel, Piece, Said, count, number};
+use super::super::queue::{Channel, EventQueue, JsonText, count, number};
 use super::kept::{DETAILS, KeptCall, KeptMessage, OF_CALL, OF_FUNCTION, OF_MESSAGE, Spelling, merge};
 
 /// Calls of one answer; more end it with an error.
@@ -70,7 +70,7 @@ struct Call {
     slot: Option<i64>,
     id: String,
     name: String,
-    arguments: Piece,
+    arguments: JsonText,
     nesting: Nesting,
     /// Whether the call was told. It is told with its first arguments: until then its name may grow.
     is_told: bool,
@@ -111,13 +111,13 @@ impl Call {
     }
 
     /// Whether all of it is said once more.
-    fn is_said_again(&self, id: &str, name: &str, arguments: &Piece) -> bool {
+    fn is_said_again(&self, id: &str, name: &str, arguments: &JsonText) -> bool {
         self.is_whole() && !id.is_empty() && self.id == id && self.name == name && self.arguments == *arguments
     }
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut Said) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
         match data.trim() {
             "" => return Ok(()),
             "[DONE]" => {
@@ -167,7 +167,7 @@ impl Decode for Decoder {
         self.is_done
     }
 
-    fn end(&mut self, said: &mut Said) {
+    fn end(&mut self, said: &mut EventQueue) {
         let reason = match self.finish.take() {
             None => return,
             // Some servers say that it just stopped.
@@ -187,7 +187,7 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
-    fn read_members(&mut self, members: &Members<'_>, said: &mut Said) -> Result<(), Fault> {
+    fn read_members(&mut self, members: &Members<'_>, said: &mut EventQueue) -> Result<(), Fault> {
         self.read_thoughts(members, said);
         for name in ["content", "refusal"] {
             for (channel, piece) in members.get(name).map(|json| pieces(json)).unwrap_or_default() {
@@ -215,10 +215,10 @@ impl Decoder {
     }
 
     /// What the model thought, however it is spelled; a server that knows several spellings sends it in all of them.
-    fn read_thoughts(&mut self, members: &Members<'_>, said: &mut Said) {
+    fn read_thoughts(&mut self, members: &Members<'_>, said: &mut EventQueue) {
         let mut thought = None;
         for spelling in [Spelling::ReasoningContent, Spelling::Reasoning, Spelling::Thinking] {
-            let Some(piece) = spelling.member().and_then(|name| Piece::read(members.get(name)?)) else { continue };
+            let Some(piece) = spelling.member().and_then(|name| JsonText::read(members.get(name)?)) else { continue };
             self.spelled(spelling);
             thought = thought.or(Some(piece).filter(|piece| !piece.is_empty()));
         }
@@ -229,10 +229,11 @@ impl Decoder {
         }
         let details = || {
             let details: Vec<Members<'_>> = serde_json::from_str(members.get(DETAILS)?.get()).ok()?;
-            let texts = details.iter().filter_map(|detail| Piece::read(detail.get("text").or(detail.get("summary"))?));
+            let texts =
+                details.iter().filter_map(|detail| JsonText::read(detail.get("text").or(detail.get("summary"))?));
             Some(texts.collect())
         };
-        let thoughts: Vec<Piece> = thought.map(|piece| vec![piece]).or_else(details).unwrap_or_default();
+        let thoughts: Vec<JsonText> = thought.map(|piece| vec![piece]).or_else(details).unwrap_or_default();
         thoughts.into_iter().for_each(|piece| said.piece(Channel::Reasoning, piece));
     }
 
@@ -248,14 +249,14 @@ impl Decoder {
         call: &Members<'_>,
         function: &Members<'_>,
         earlier: usize,
-        said: &mut Said,
+        said: &mut EventQueue,
     ) -> Result<(), Fault> {
         let id = text(call.get("id").copied()).unwrap_or_default();
         let name = text(function.get("name").copied()).unwrap_or_default();
         let arguments = match function.get("arguments") {
-            None => Piece::default(),
-            Some(json) if json.get().starts_with('"') => Piece::read(json).unwrap_or_default(),
-            Some(json) if json.get() == "null" => Piece::default(),
+            None => JsonText::default(),
+            Some(json) if json.get().starts_with('"') => JsonText::read(json).unwrap_or_default(),
+            Some(json) if json.get() == "null" => JsonText::default(),
             // Some servers send the JSON itself and no text of it.
             Some(json) => json.get().into(),
         };
@@ -289,7 +290,7 @@ impl Decoder {
 
     /// The call that more is said of; `None` if this begins another. Servers differ: some give no index, some the index
     /// 0 to every call, some no id, some a new id with every piece, some a name in pieces.
-    fn find(&self, slot: Option<i64>, id: &str, name: &str, arguments: &Piece, earlier: usize) -> Option<usize> {
+    fn find(&self, slot: Option<i64>, id: &str, name: &str, arguments: &JsonText, earlier: usize) -> Option<usize> {
         let known = match slot {
             Some(_) => {
                 let is_it = |call: &Call| call.slot == slot && !id.is_empty() && call.id == id;
@@ -322,7 +323,7 @@ impl Decoder {
     }
 
     /// Tells that a call begins, if that was not told yet.
-    fn tell(&mut self, index: usize, said: &mut Said) {
+    fn tell(&mut self, index: usize, said: &mut EventQueue) {
         let call = &mut self.calls[index];
         if !call.is_told {
             call.is_told = true;
@@ -352,7 +353,7 @@ fn value(json: &RawValue) -> Value {
 }
 
 fn text(json: Option<&RawValue>) -> Option<String> {
-    Piece::read(json?).map(Piece::text)
+    JsonText::read(json?).map(JsonText::text)
 }
 
 /// Whether there is more to a delta than who speaks.
@@ -362,14 +363,14 @@ fn says_something(delta: &Members<'_>) -> bool {
 }
 
 /// The pieces of a content, which is a text or a list of parts. Mistral thinks in parts.
-fn pieces(json: &RawValue) -> Vec<(Channel, Piece)> {
-    if let Some(piece) = Piece::read(json) {
+fn pieces(json: &RawValue) -> Vec<(Channel, JsonText)> {
+    if let Some(piece) = JsonText::read(json) {
         return vec![(Channel::Text, piece)];
     }
     let parts: Vec<Members<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
     let mut pieces = Vec::new();
     for part in parts {
-        match (part.get("thinking"), part.get("text").and_then(|text| Piece::read(text))) {
+        match (part.get("thinking"), part.get("text").and_then(|text| JsonText::read(text))) {
             (Some(thinking), _) => {
                 pieces.extend(self::pieces(thinking).into_iter().map(|(_, piece)| (Channel::Reasoning, piece)));
             }

@@ -171,8 +171,8 @@ async fn what_a_model_thought_goes_back_to_its_provider_and_to_no_other() {
     }
 }
 
-#[tokio::test]
-async fn ids_that_a_provider_repeats_are_told_apart_when_they_go_back() {
+/// A provider of an OpenAI kind, a server whose model it has, and a session there.
+async fn asking() -> (Upstream, TestServer, String) {
     let upstream = Upstream::start().await;
     let server = TestServer::with(|config| {
         config.providers.insert("one".to_owned(), upstream.provider(ProviderKind::OpenAi));
@@ -180,6 +180,12 @@ async fn ids_that_a_provider_repeats_are_told_apart_when_they_go_back() {
     })
     .await;
     let session = server.session(json!({})).await;
+    (upstream, server, session)
+}
+
+#[tokio::test]
+async fn ids_that_a_provider_repeats_are_told_apart_when_they_go_back() {
+    let (upstream, server, session) = asking().await;
     let call =
         |index: usize| json!({ "index": index, "id": "same", "function": { "name": "list_tools", "arguments": "{}" } });
     upstream.will(&[chunk(json!({ "tool_calls": [call(0), call(1)] })), "[DONE]".into()]);
@@ -202,13 +208,7 @@ async fn ids_that_a_provider_repeats_are_told_apart_when_they_go_back() {
 /// A call without the thoughts that led to it is refused by some; one that was half said is not worth telling.
 #[tokio::test]
 async fn a_call_that_was_cut_off_does_not_go_back() {
-    let upstream = Upstream::start().await;
-    let server = TestServer::with(|config| {
-        config.providers.insert("one".to_owned(), upstream.provider(ProviderKind::OpenAi));
-        config.model = ModelRef::parse("one/m").unwrap();
-    })
-    .await;
-    let session = server.session(json!({})).await;
+    let (upstream, server, session) = asking().await;
     let call = json!({ "index": 0, "id": "p1", "function": { "name": "list_tools", "arguments": "{}" } });
     upstream.will(&[chunk(json!({ "reasoning_content": "Hm." })), chunk(json!({ "tool_calls": [call] }))]);
     assert_eq!(server.say(&session, "go").await["info"]["error"]["name"], "APIError");

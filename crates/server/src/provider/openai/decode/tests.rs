@@ -4,7 +4,7 @@ use super::*;
 
 /// Whether the model counts as done after each of these chunks, all of which have this reason to stop.
 fn is_done(reason: &str, deltas: &[Value]) -> Vec<bool> {
-    let (mut decoder, mut said) = (Decoder::default(), Said::default());
+    let (mut decoder, mut said) = (Decoder::default(), EventQueue::default());
     let read = |delta: &Value| {
         let chunk = json!({ "choices": [{ "delta": delta, "finish_reason": reason }] });
         decoder.read(&chunk.to_string(), &mut said).unwrap();

@@ -1,5 +1,5 @@
-//! What a model has said so far, and the text of its pieces. A piece may end within a character that JSON writes as two
-//! escapes; its half waits for the next piece.
+//! The events of a model's answer that nobody has taken yet. A piece of a text may end with the first surrogate of a pair:
+//! it waits for the next piece.
 
 use std::collections::VecDeque;
 
@@ -32,17 +32,17 @@ impl Channel {
     }
 }
 
-/// What a model has said and nobody has taken yet.
+/// The events that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct EventQueue {
     events: VecDeque<ModelEvent>,
-    /// The first half of a character, if the last piece ended with one.
+    /// The high surrogate that the last piece ended with.
     half: Option<(Channel, u16)>,
 }
 
-impl Said {
+impl EventQueue {
     /// Adds a piece.
-    pub(super) fn piece(&mut self, channel: Channel, piece: Piece) {
+    pub(super) fn piece(&mut self, channel: Channel, piece: JsonText) {
         if piece.is_empty() {
             return;
         }
@@ -70,7 +70,7 @@ impl Said {
         self.events.push_back(event);
     }
 
-    /// The other half did not come.
+    /// The low surrogate did not come.
     fn give_up_half(&mut self) {
         if let Some((channel, _)) = self.half.take() {
             self.events.push_back(channel.event(char::REPLACEMENT_CHARACTER.to_string()));
@@ -88,11 +88,11 @@ impl Said {
     }
 }
 
-/// A JSON string, which may have halves of characters in it: code units that UTF-8 has no form for.
+/// A JSON string that may have lone surrogates in it.
 #[derive(PartialEq, Eq, Debug, Clone, Default)]
-pub(super) struct Piece(Vec<u8>);
+pub(super) struct JsonText(Vec<u8>);
 
-impl Piece {
+impl JsonText {
     /// The string, if it is one.
     pub(super) fn read(json: &RawValue) -> Option<Self> {
         if json.get().starts_with('"') { serde_json::from_str(json.get()).ok() } else { None }
@@ -108,12 +108,12 @@ impl Piece {
         self.0.is_empty()
     }
 
-    /// The bytes of the text, with halves as UTF-8 would write such numbers.
+    /// The text as UTF-8, with lone surrogates as three bytes each.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text, with the replacement character in place of halves.
+    /// The text, with the replacement character in place of lone surrogates.
     pub(super) fn text(self) -> String {
         let (mut text, half) = self.after(None);
         if half.is_some() {
@@ -122,7 +122,7 @@ impl Piece {
         text
     }
 
-    /// The text that follows the first half of a character, and the half that it ends with.
+    /// The text after a high surrogate, and the high surrogate that it ends with.
     fn after(self, half: Option<u16>) -> (String, Option<u16>) {
         let bytes = match (half, String::from_utf8(self.0)) {
             (None, Ok(text)) => return (text, None),
@@ -133,7 +133,7 @@ impl Piece {
         let mut lone = Vec::new();
         for chunk in bytes.utf8_chunks() {
             units.extend(chunk.valid().encode_utf16());
-            // The parser writes a half as the three bytes that UTF-8 would have for such a number.
+            // The parser writes a lone surrogate as the three bytes that UTF-8 would have for its number.
             lone.extend_from_slice(chunk.invalid());
             if let [first, second, third] = lone[..] {
                 units.push(u16::from(first & 0xF) << 12 | u16::from(second & 0x3F) << 6 | u16::from(third & 0x3F));
@@ -155,28 +155,28 @@ pub(super) fn count(json: &RawValue) -> Option<u64> {
     number(json).filter(|count| *count >= 0.0).map(|count| (count as u64).min(MOST_TOKENS))
 }
 
-impl From<&str> for Piece {
+impl From<&str> for JsonText {
     fn from(text: &str) -> Self {
         Self(text.as_bytes().to_vec())
     }
 }
 
-impl<'de> Deserialize<'de> for Piece {
+impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Piece;
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
+            type Value = JsonText;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str("a string")
             }
 
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Piece, E> {
-                Ok(Piece(bytes.to_vec()))
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<JsonText, E> {
+                Ok(JsonText(bytes.to_vec()))
             }
         }
-        // As bytes, for only those may have halves in them.
-        deserializer.deserialize_bytes(Bytes)
+        // As bytes, for only those may have lone surrogates in them.
+        deserializer.deserialize_bytes(TextVisitor)
     }
 }
 

@@ -2,13 +2,13 @@ use handback_core::message::{StopReason, Usage};
 use handback_core::model::ModelEvent;
 use serde_json::value::RawValue;
 
-use super::{Channel, Piece, Said};
+use super::{Channel, EventQueue, JsonText};
 
-fn piece(json: &str) -> Piece {
-    Piece::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap()
+fn piece(json: &str) -> JsonText {
+    JsonText::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap()
 }
 
-fn all(said: &mut Said) -> Vec<ModelEvent> {
+fn all(said: &mut EventQueue) -> Vec<ModelEvent> {
     std::iter::from_fn(|| said.pop()).collect()
 }
 
@@ -26,7 +26,7 @@ fn halves_are_joined_or_replaced() {
         (&[r#""cut \ud83c""#], "cut \u{FFFD}"),
     ];
     for (pieces, expected) in cases {
-        let mut said = Said::default();
+        let mut said = EventQueue::default();
         for json in pieces {
             said.piece(Channel::Text, piece(json));
         }
@@ -44,7 +44,7 @@ fn halves_are_joined_or_replaced() {
 
 #[test]
 fn a_half_waits_for_its_own_channel_alone() {
-    let mut said = Said::default();
+    let mut said = EventQueue::default();
     said.piece(Channel::Arguments(0), piece(r#""\ud83c""#));
     said.push(ModelEvent::Usage(Usage::default()));
     said.piece(Channel::Arguments(0), piece(r#""\udf89\ud83c""#));
@@ -57,5 +57,5 @@ fn a_half_waits_for_its_own_channel_alone() {
 #[test]
 fn a_text_alone_has_no_halves() {
     assert_eq!(piece(r#""\ud83c\udf89 \ud83c""#).text(), "🎉 \u{FFFD}");
-    assert!(Piece::read(RawValue::NULL).is_none());
+    assert!(JsonText::read(RawValue::NULL).is_none());
 }
