@@ -1,8 +1,9 @@
 //! The drawing: rate and p99 over the number of connected clients, as SVG that is readable in light and dark.
 
-use crate::figures::{CROWD, Comparison, Medians, SIZES, Scenario};
+use crate::figures::{Comparison, Medians};
 use crate::page::thousands;
-use crate::process::Peer;
+use crate::process::{Peer, Store};
+use crate::scenario::{CROWD, SIZES, Scenario};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 360.0;
@@ -20,6 +21,7 @@ const STYLE: &str = "\
     .grid { stroke: #dfe3ea }
     .axis { stroke: #8a93a3 }
     .handback { stroke: #2563eb; fill: #2563eb }
+    .sqlite { stroke: #0d8a5f; fill: #0d8a5f }
     .floor { stroke: #c2620a; fill: #c2620a }
     .line { stroke-width: 2.5 }
     .apart { stroke-width: 1.5; stroke-dasharray: 5 4 }
@@ -32,6 +34,7 @@ const STYLE: &str = "\
       .grid { stroke: #2b323e }
       .axis { stroke: #6b7585 }
       .handback { stroke: #6ea0ff; fill: #6ea0ff }
+      .sqlite { stroke: #4fd1a1; fill: #4fd1a1 }
       .floor { stroke: #f0a04b; fill: #f0a04b }
       .hollow.hollow { fill: #12161d }
     }
@@ -72,7 +75,7 @@ pub(crate) fn draw(comparison: &Comparison) -> anyhow::Result<String> {
 
 fn legend() -> String {
     let mut svg = String::new();
-    for (peer, left) in [(Peer::Handback, 70.0), (Peer::Floor, 190.0)] {
+    for (peer, left) in Peer::ALL.into_iter().zip([70.0, 190.0, 362.0]) {
         let class = class(peer);
         svg.push_str(&format!(
             "<path class=\"{class} line\" d=\"M{left} 28h26\"/><circle class=\"{class}\" cx=\"{}\" cy=\"28\" r=\"4\"/>\
@@ -82,14 +85,14 @@ fn legend() -> String {
             peer.name(),
         ));
     }
-    svg.push_str("<text x=\"300\" y=\"32\">filled: all clients are called; hollow: one of them</text>\n");
+    svg.push_str("<text x=\"460\" y=\"32\">filled: all clients are called; hollow: one of them</text>\n");
     svg
 }
 
 impl Panel {
     fn draw(&self, comparison: &Comparison) -> anyhow::Result<String> {
         let mut points = Vec::new();
-        for peer in [Peer::Floor, Peer::Handback] {
+        for peer in Peer::ALL.into_iter().rev() {
             let figure = |scenario| -> anyhow::Result<f64> { Ok((self.figure)(&comparison.medians(peer, scenario)?)) };
             let busy = SIZES
                 .iter()
@@ -178,7 +181,8 @@ impl Panel {
 
 fn class(peer: Peer) -> &'static str {
     match peer {
-        Peer::Handback => "handback",
+        Peer::Handback(Store::Memory) => "handback",
+        Peer::Handback(Store::Sqlite) => "sqlite",
         Peer::Floor => "floor",
     }
 }

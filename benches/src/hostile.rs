@@ -1,8 +1,6 @@
 //! What one client can do to the others with what it sends: the longest wait of somebody else, and the memory that it takes.
 //! The requests are those of an attacker: schemas and inputs that are made to keep a validator busy, and large bodies.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,7 +8,8 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::process::{Binaries, Peer};
+use crate::http::ask;
+use crate::process::{Binaries, Peer, Store};
 
 /// The longest that somebody else may wait because of one request.
 pub(crate) const LONGEST: Duration = Duration::from_millis(20);
@@ -23,9 +22,6 @@ pub(crate) const ROUNDS: usize = 5;
 
 /// Between two requests of the one who waits.
 const PULSE: Duration = Duration::from_micros(500);
-
-/// Nothing waits longer for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much a body may hold.
 const BODY: usize = 4_000_000;
@@ -56,9 +52,9 @@ struct Attack {
     requests: Vec<(&'static str, String)>,
 }
 
-/// Attacks a fresh server, again and again.
-pub(crate) fn measure(binaries: &Binaries) -> anyhow::Result<Vec<Outcome>> {
-    let server = binaries.start(Peer::Handback)?;
+/// Attacks a fresh server with that store, again and again.
+pub(crate) fn measure(binaries: &Binaries, store: Store) -> anyhow::Result<Vec<Outcome>> {
+    let server = binaries.start(Peer::Handback(store), &[])?;
     let address = server.url.trim_start_matches("http://").to_owned();
     let (idle, attacks) = (server.memory("VmRSS")?, attacks());
     let mut outcomes: Vec<Outcome> = Vec::new();
@@ -97,25 +93,6 @@ fn disturb(address: &str, requests: &[(&str, String)]) -> anyhow::Result<(Vec<u1
         let wait = pulse.join().map_err(|_| anyhow::anyhow!("the one who waits has failed"))??;
         Ok((statuses?, wait))
     })
-}
-
-/// One request on a connection of its own; returns the status.
-fn ask(address: &str, line: &str, body: &str) -> anyhow::Result<u16> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_nodelay(true)?;
-    let length = body.len();
-    let head = format!(
-        "{line} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    // A server that refuses a body early does not read the rest of it.
-    let _ = stream.write_all(body.as_bytes());
-    let mut answer = Vec::new();
-    // What counts is the status: a connection that is reset after it has told all there is to know.
-    let _ = stream.read_to_end(&mut answer);
-    let status = answer.get(9..12).and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
-    status.with_context(|| format!("no answer to {line}"))
 }
 
 fn register(tool: &str, schema: &Value) -> (&'static str, String) {

@@ -1,16 +1,20 @@
 //! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
 //!
-//! - `process`: starts the servers and runs the load generator against them.
-//! - `hostile`: what one client can do to the others.
-//! - `figures`: medians, ratios and goals. `machine`: where it was measured.
+//! - `scenario`: what is measured. `process`: starts the servers and runs the load generator against them.
+//! - `hostile`, `histories`: what one client can do to the others, by `http`.
+//! - `figures`: samples and their medians. `rows`: what is shown of them, and the goals. `machine`: where it was measured.
 //! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them.
 
 mod chart;
 mod figures;
+mod histories;
 mod hostile;
+mod http;
 mod machine;
 mod page;
 mod process;
+mod rows;
+mod scenario;
 #[cfg(test)]
 mod tests;
 
@@ -19,9 +23,11 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 
-use crate::figures::{Comparison, Scenario};
+use crate::figures::Comparison;
+use crate::histories::Case;
 use crate::machine::{Machine, Watch};
-use crate::process::{Binaries, Peer, Sample};
+use crate::process::{Binaries, Sample, Store};
+use crate::scenario::Scenario;
 
 /// Open files that a server with 5,000 clients needs, with room to spare.
 const OPEN_FILES: u64 = 6_000;
@@ -44,9 +50,12 @@ struct Arguments {
     /// Where `benchmarks.md`, `benchmarks.svg` and `hostile.md` go.
     #[arg(long, value_name = "FOLDER", default_value = "docs")]
     out: PathBuf,
-    /// Measure only what a hostile client can do, and write only `hostile.md`.
+    /// Measure only what one client can do to the others, and write only `hostile.md`.
     #[arg(long)]
     hostile: bool,
+    /// Measure only the scenarios that have this in their name, and write nothing.
+    #[arg(long, value_name = "TEXT", conflicts_with = "hostile")]
+    only: Option<String>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -64,35 +73,20 @@ fn main() -> anyhow::Result<()> {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
 
-    let attacks = hostile::measure(&binaries)?;
-    println!("{}", page::attacks(&attacks));
-    write("hostile.md", page::hostile(&attacks, &machine))?;
+    if let Some(only) = &arguments.only {
+        compare(&arguments, &binaries, |scenario| scenario.to_string().contains(only))?;
+        return Ok(());
+    }
+    let [in_memory, in_sqlite] = Store::ALL.map(|store| hostile::measure(&binaries, store));
+    let attacks = page::attacks(&in_memory?, &in_sqlite?);
+    println!("{attacks}");
+    let histories = page::histories(&read_histories(&arguments, &binaries)?)?;
+    println!("{histories}");
+    write("hostile.md", page::hostile(&attacks, &histories, &machine))?;
     if arguments.hostile {
         return Ok(());
     }
-
-    let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
-    let total = Scenario::all().map(|scenario| scenario.peers().len() as u32 * arguments.runs).sum::<u32>();
-    let mut done = 0;
-    for group in Scenario::GROUPS {
-        for round in 0..arguments.runs {
-            let runs = group.iter().flat_map(|scenario| scenario.peers().iter().map(|peer| (*scenario, *peer)));
-            let mut runs: Vec<(Scenario, Peer)> = runs.collect();
-            // Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
-            if round % 2 == 1 {
-                runs.reverse();
-            }
-            for (scenario, peer) in runs {
-                done += 1;
-                let label = format!("[{done:>3}/{total}] {:<8}  {scenario}", peer.name());
-                let (sample, noise) =
-                    undisturbed(&arguments, &label, || binaries.measure(peer, scenario, arguments.seconds))?;
-                comparison.noise.push(noise);
-                comparison.add(peer, scenario, sample);
-            }
-        }
-    }
-
+    let comparison = compare(&arguments, &binaries, |_| true)?;
     let rows = comparison.rows()?;
     println!("\n{}", page::terminal(&rows, &comparison));
     write("benchmarks.md", page::markdown(&rows, &comparison, &machine)?)?;
@@ -101,13 +95,61 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Measures the scenarios that are wanted, group by group.
+fn compare(
+    arguments: &Arguments,
+    binaries: &Binaries,
+    is_wanted: impl Fn(Scenario) -> bool,
+) -> anyhow::Result<Comparison> {
+    let groups = Scenario::GROUPS.map(|group| {
+        let wanted = group.iter().copied().filter(|scenario| is_wanted(*scenario));
+        wanted.flat_map(|scenario| scenario.peers().iter().map(move |peer| (scenario, *peer))).collect::<Vec<_>>()
+    });
+    let total = groups.iter().map(Vec::len).sum::<usize>() * arguments.runs as usize;
+    ensure!(total > 0, "there is no such scenario");
+    let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
+    let mut done = 0;
+    for group in groups {
+        for round in 0..arguments.runs {
+            let mut runs = group.clone();
+            // Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
+            if round % 2 == 1 {
+                runs.reverse();
+            }
+            for (scenario, peer) in runs {
+                done += 1;
+                let label = format!("[{done:>3}/{total}] {:<16}  {scenario}", peer.name());
+                let measure = || binaries.measure(peer, scenario, arguments.seconds);
+                let (sample, noise) = undisturbed(arguments, &label, measure)?;
+                eprintln!("{label}: {}", summary(&sample));
+                comparison.noise.push(noise);
+                comparison.add(peer, scenario, sample);
+            }
+        }
+    }
+    Ok(comparison)
+}
+
+/// Has histories read, with either store.
+fn read_histories(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<Vec<histories::Outcome>> {
+    let mut outcomes = Vec::new();
+    for case in Case::ALL {
+        for store in Store::ALL {
+            let label = format!("a history of {} MB, {}", case.megabytes(), store.name());
+            let measure = || histories::measure(binaries, case, store);
+            outcomes.push(undisturbed(arguments, &label, measure).with_context(|| label.clone())?.0);
+        }
+    }
+    Ok(outcomes)
+}
+
 /// Measures; if something else kept the machine busy meanwhile, measures again, up to [`ATTEMPTS`] times.
-/// Returns the last sample with how many cores the others used.
-fn undisturbed(
+/// Returns what came out last with how many cores the others used.
+fn undisturbed<T>(
     arguments: &Arguments,
     label: &str,
-    measure: impl Fn() -> anyhow::Result<Sample>,
-) -> anyhow::Result<(Sample, f64)> {
+    measure: impl Fn() -> anyhow::Result<T>,
+) -> anyhow::Result<(T, f64)> {
     let mut attempt = 1;
     loop {
         machine::wait_until_quiet(arguments.patience)?;
@@ -115,7 +157,6 @@ fn undisturbed(
         let sample = measure()?;
         let noise = watch.cores()?;
         if noise < machine::QUIET || attempt == ATTEMPTS {
-            eprintln!("{label}: {}", summary(&sample));
             return Ok((sample, noise));
         }
         eprintln!("{label}: others kept {noise:.2} cores busy, once more");
@@ -124,13 +165,18 @@ fn undisturbed(
 }
 
 fn summary(sample: &Sample) -> String {
-    let mut text = match (&sample.load, &sample.waiting) {
-        (Some(load), _) => {
+    let mut text = match sample {
+        Sample { load: Some(load), .. } => {
             let (rate, p99, cpu) = (page::thousands(load.per_second), load.latency_ms.p99, load.server_cpu);
             format!("{rate}/s, p99 {p99:.2} ms, CPU {cpu:.1} µs")
         }
-        (None, Some(waiting)) => format!("{:.1} kB per session", waiting.memory.per_session / 1e3),
-        (None, None) => format!("{:.1} kB per client", sample.memory.per_client / 1e3),
+        Sample { waiting: Some(waiting), .. } => format!("{:.1} kB per session", waiting.memory.per_session / 1e3),
+        Sample { growing: Some(growing), .. } => {
+            format!("CPU {:.1} µs early, {:.1} µs late", growing.early.server_cpu, growing.late.server_cpu)
+        }
+        Sample { hub: Some(hub), .. } => format!("{}/s", page::thousands(hub.calls_per_second)),
+        Sample { memory: Some(memory), .. } => format!("{:.1} kB per client", memory.per_client / 1e3),
+        _ => "nothing".to_owned(),
     };
     for (kind, count) in &sample.errors {
         text.push_str(&format!("; {kind}: {count}"));

@@ -1,29 +1,30 @@
 //! The tables of the comparison, for the terminal and for the documentation.
 
-use crate::figures::{CONCURRENCY, CROWD, Comparison, Row, SIZES, Scenario, WAITING, median};
-use crate::hostile::{self, Outcome};
+use crate::figures::{Comparison, median};
+use crate::histories::{self, Case};
+use crate::hostile;
 use crate::machine::{Machine, QUIET};
+use crate::process::Peer;
+use crate::rows::Row;
+use crate::scenario::{CONCURRENCY, CROWD, GROWN, Readers, SIZES, Scenario, USUAL, WAITING};
 
-const HEADINGS: [&str; 6] = ["", "Handback", "floor", "ratio", "goal", ""];
+/// Of the columns; figures have one for each server.
+const HEADINGS: [&str; 7] = ["", Peer::ALL[0].name(), Peer::ALL[1].name(), Peer::ALL[2].name(), "ratio", "goal", ""];
 
 /// The table for the terminal, its columns aligned.
 pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
     let mut cells = vec![HEADINGS.map(str::to_owned)];
     cells.extend(rows.iter().map(Row::cells));
-    let widths: [usize; 6] =
+    let widths: [usize; 7] =
         std::array::from_fn(|column| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
     let mut text = String::new();
     for row in &cells {
-        let [what, handback, floor, ratio, goal, verdict] = row;
-        let line = format!(
-            "{what:<w0$}  {handback:>w1$}  {floor:>w2$}  {ratio:>w3$}  {goal:<w4$}  {verdict}",
-            w0 = widths[0],
-            w1 = widths[1],
-            w2 = widths[2],
-            w3 = widths[3],
-            w4 = widths[4],
-        );
-        text.push_str(line.trim_end());
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+            // Figures are aligned at their end, words at their beginning.
+            1..=4 => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
     for line in comparison.errors() {
@@ -36,7 +37,7 @@ pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
 /// The page for the documentation.
 pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
     let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
-    let mut table = String::from("| | Handback | floor | ratio | goal | |\n| --- | ---: | ---: | ---: | --- | --- |\n");
+    let mut table = format!("| {} |\n| --- | ---: | ---: | ---: | ---: | --- | --- |\n", HEADINGS.join(" | "));
     for row in rows {
         table.push_str(&format!("| {} |\n", row.cells().join(" | ")));
     }
@@ -46,7 +47,8 @@ pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine)
     };
     let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
     let (noise, spread) = (noise(comparison), spread(comparison)?);
-    let [crowd, waiting] = [CROWD, WAITING].map(|count| thousands(f64::from(count)));
+    let [crowd, waiting, grown] = [CROWD, WAITING, GROWN].map(|count| thousands(f64::from(count)));
+    let (others, everything) = (Readers::Others.count(), Readers::Everything.count());
     Ok(format!(
         "\
 # Benchmarks
@@ -54,13 +56,15 @@ pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine)
 How fast Handback {version} delegates calls, and how much of that its guarantees cost. It is compared with the **floor**:
 the least code that still delegates a call, on the same HTTP stack and the same allocator
 ([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
-The floor runs on tokio's default of one thread for each core, Handback on its own default of half of them.
-What a hostile client can do to the others is on [a page of its own](hostile.md).
+Both run on one thread for each core, and SQLite's on top of that.
+Handback is measured with either store: in memory (`--ephemeral`), and in a file by SQLite, as by default.
+What one client can do to the others is on [a page of its own](hostile.md).
 
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 
 {table}
-{errors} kB are 1000 bytes. Medians of {runs} runs of {seconds} s each.
+{errors} kB are 1000 bytes. Medians of {runs} runs of {seconds} s each. The ratio is that of the memory store to the floor, and goals
+are for the memory store where they do not name another; \"the same\" is the row above, as a part of something else.
 
 ## What is measured
 
@@ -76,13 +80,20 @@ What a hostile client can do to the others is on [a page of its own](hostile.md)
   connected, divided by {crowd}.
 - A **turn** is `POST /session/…/message` from the request until its answer, with the built-in model `demo/scripted`: the
   server keeps the prompt, the model asks for a call of the client's tool, the call goes to the client and back as above, and
-  the model answers with what it gave. That is one call, two steps of the model and three messages that are kept; nobody listens to events.
+  the model answers with what it gave. That is one call, two steps of the model and three messages that are kept; nobody reads events.
   {CONCURRENCY} sessions run one turn after the other, and each is replaced by a fresh one after 20; making it is not in the turn's time,
   but in the CPU. The floor has no sessions: turns are compared with Handback's own bare calls, which take turns with them.
+- **Readers** of other sessions are {others} streams of `GET /session/…/event`, each of a session in which nothing happens; readers
+  of everything are {everything} streams of `GET /event` that are read as fast as they can be. Both are open while turns of {usual}
+  clients run, and take turns with runs without any.
+- **Turns of a session** by their number are those of {CONCURRENCY} sessions that run {grown} turns each, all at the same pace.
+- **Workers** are the server's threads (`--workers`). **The hub alone** is the part of Handback that takes a call to its client and the
+  result back ([`hub.rs`](../benches/src/bin/hub.rs)): 64 clients, each with a caller of its own, without sockets and without a server. Two
+  threads with a hub each share nothing: that is what the machine gives.
 - **Waiting** sessions are {waiting} sessions of one client, each in a turn whose call the client has got and does not answer: the server's
   resident memory then, less what it had before they were made, divided by {waiting}.
-- Server and load generator share the machine, over loopback, without TLS. Handback runs with `--ephemeral`: its journal is in memory.
-  Its limit of the calls of models is off. Each run has a fresh server; the two take turns.
+- Server and load generator share the machine, over loopback, without TLS. Handback's limit of the calls of models is off. Each run
+  has a fresh server, and SQLite a fresh file; the servers take turns.
 - The load is closed: a caller waits for its answer before it calls again, so the latencies are those at the full rate.
 
 ## Every scenario
@@ -97,30 +108,44 @@ What a hostile client can do to the others is on [a page of its own](hostile.md)
 make bench
 ```
 
-That builds everything and takes some minutes; it writes this page anew. `cargo run --release -p handback-benches --bin compare -- --help`
-has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`; for `--turns` and
-`--waiting` it must not limit the calls of models: start it with `HANDBACK_LIMITS_CALLS_PER_MINUTE=0`.
+That builds everything and takes about half an hour; it writes this page anew. `cargo run --release -p handback-benches --bin compare -- --help`
+has the options. To measure a server of your own, use `handback bench --url http://… --clients 1000`. Add `--turns` for whole turns, and
+`--readers 400 --reading others` (or `--reading everything`) to have events read meanwhile; `--growing 1000` compares early and late
+turns, `--waiting 1000` is for waiting sessions. Turns are calls of models, which the server must not limit: start it with
+`HANDBACK_LIMITS_CALLS_PER_MINUTE=0`.
 ",
         sizes = list(&SIZES.map(|size| thousands(f64::from(size)))),
+        usual = USUAL,
     ))
 }
 
-/// The page about hostile clients.
-pub(crate) fn hostile(outcomes: &[Outcome], machine: &Machine) -> String {
+/// The page about what one client can do to the others.
+pub(crate) fn hostile(attacks: &str, histories: &str, machine: &Machine) -> String {
     let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
     let (longest, most, rounds) = (hostile::LONGEST.as_millis(), hostile::MEMORY >> 20, hostile::ROUNDS);
-    let (table, version) = (attacks(outcomes), env!("CARGO_PKG_VERSION"));
+    let (readings, messages) = (histories::ROUNDS, thousands(histories::MESSAGES as f64));
+    let version = env!("CARGO_PKG_VERSION");
     format!(
         "\
 # What one client can do to the others
 
 Whatever a client sends, a thread that serves others spends at most {longest} ms on it, and all of it together takes at most
 {most} MiB. Here one client sends Handback {version} what is made to be expensive, again and again, and somebody else asks for `/healthz` all
-the time. On two cores one thread serves everybody, so that what stops the thread stops them all.
+the time. On two cores one thread serves everybody, so that what stops the thread stops them all. All of it is done to a server that
+keeps everything in memory, and to one that keeps it in a file by SQLite.
 
-{table}
+{attacks}
 The wait is the longest of somebody else, the median of {rounds} rounds; the memory is the most that the server had since it
 started, less what it began with. A server that ends, or does not answer, would be an error here.
+
+## While long histories are read
+
+Here nobody is hostile: a session of {messages} messages is read (`GET /session/…/message`) as fast as the server gives it. Meanwhile a
+client is called every few milliseconds and answers, and looks at a session of its own.
+
+{histories}
+\"Read\" is what all readers together got. The waits are medians of {readings} rounds: the 99th percentile of `POST /client-tools/result`,
+and the longest of any request of the client, or of a call on its way to it. The readers share the machine with the server.
 
 Measured on {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. `make bench` writes this page anew;
 `cargo run --release -p handback-benches --bin compare -- --hostile` does nothing else.
@@ -128,36 +153,71 @@ Measured on {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date
     )
 }
 
-/// What came of the attacks.
-pub(crate) fn attacks(outcomes: &[Outcome]) -> String {
+/// What came of the attacks on a server with either store.
+pub(crate) fn attacks(in_memory: &[hostile::Outcome], in_sqlite: &[hostile::Outcome]) -> String {
     let mut table = String::from(
-        "| one client sends | answers | others wait, ms | memory, MiB | |\n| --- | --- | ---: | ---: | --- |\n",
+        "| one client sends | answers | others wait, ms | with SQLite | memory, MiB | with SQLite | |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
     );
-    for outcome in outcomes {
-        let statuses: Vec<String> = outcome.statuses.iter().map(u16::to_string).collect();
-        let (wait, memory) = (outcome.wait(), outcome.memory);
-        let is_met = wait <= hostile::LONGEST && memory <= hostile::MEMORY;
+    for (memory, sqlite) in in_memory.iter().zip(in_sqlite) {
+        let both = [memory, sqlite];
+        let mut answers =
+            both.map(|outcome| outcome.statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")).to_vec();
+        answers.dedup();
+        let [waits, memories] = [
+            both.map(|outcome| format!("{:.1}", outcome.wait().as_secs_f64() * 1e3)),
+            both.map(|outcome| format!("{:.0}", outcome.memory as f64 / f64::from(1 << 20))),
+        ];
+        let is_met =
+            |outcome: &hostile::Outcome| outcome.wait() <= hostile::LONGEST && outcome.memory <= hostile::MEMORY;
         table.push_str(&format!(
-            "| {} | {} | {:.1} | {:.0} | {} |\n",
-            outcome.what,
-            statuses.join(", "),
-            wait.as_secs_f64() * 1e3,
-            memory as f64 / f64::from(1 << 20),
-            if is_met { "met" } else { "short" },
+            "| {} | {} | {} | {} | {} |\n",
+            memory.what,
+            answers.join("; with SQLite "),
+            waits.join(" | "),
+            memories.join(" | "),
+            verdict(both.into_iter().all(is_met)),
         ));
     }
     table
 }
 
-impl Row {
-    fn cells(&self) -> [String; 6] {
-        let verdict = match self.met {
-            Some(true) => "met",
-            Some(false) => "short",
-            None => "",
+/// How long others waited while histories were read.
+pub(crate) fn histories(outcomes: &[histories::Outcome]) -> anyhow::Result<String> {
+    let mut table = String::from(
+        "| meanwhile | store | read, MB/s | somebody waits | ms | goal | |\n\
+         | --- | --- | ---: | --- | ---: | --- | --- |\n",
+    );
+    for outcome in outcomes {
+        let megabytes = outcome.case.megabytes();
+        let (meanwhile, whom) = match outcome.case {
+            Case::Listed => (format!("{megabytes} MB are listed over and over"), "for a result to be taken, p99"),
+            Case::ReadAtOnce => (
+                format!("{megabytes} MB are read {} times at once", outcome.case.readers()),
+                "for anything, the longest",
+            ),
         };
-        let Self { what, handback, floor, ratio, goal, .. } = self.clone();
-        [what, handback, floor, ratio, goal, verdict.to_owned()]
+        let wait = median(outcome.waits.iter().map(|wait| wait.as_secs_f64() * 1e3))?;
+        let goal = outcome.case.goal().as_millis();
+        table.push_str(&format!(
+            "| {meanwhile} | {} | {} | {whom} | {wait:.1} | ≤ {goal} | {} |\n",
+            outcome.store.name(),
+            thousands(median(outcome.rates.iter().map(|rate| rate / 1e6))?),
+            verdict(wait <= goal as f64),
+        ));
+    }
+    Ok(table)
+}
+
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "short" }
+}
+
+impl Row {
+    fn cells(&self) -> [String; 7] {
+        let verdict = self.met.map_or("", verdict);
+        let Self { what, memory, sqlite, floor, ratio, goal, .. } = self.clone();
+        [what, memory, sqlite, floor, ratio, goal, verdict.to_owned()]
     }
 }
 

@@ -11,23 +11,48 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
+use tempfile::TempDir;
 
-use crate::figures::Scenario;
+use crate::scenario::Scenario;
 
 /// A server that does not say where it listens within this time did not start.
 const STARTING: Duration = Duration::from_secs(10);
 
+/// Where Handback keeps what it keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Store {
+    /// In memory, by `--ephemeral`.
+    Memory,
+    /// In a file, as by default; here in a folder that goes with the server.
+    Sqlite,
+}
+
+impl Store {
+    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "SQLite",
+        }
+    }
+}
+
 /// The servers that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Peer {
-    Handback,
+    Handback(Store),
     Floor,
 }
 
 impl Peer {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const HANDBACK: [Self; 2] = [Self::Handback(Store::Memory), Self::Handback(Store::Sqlite)];
+    pub(crate) const ALL: [Self; 3] = [Self::HANDBACK[0], Self::HANDBACK[1], Self::Floor];
+
+    pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Handback => "Handback",
+            Self::Handback(Store::Memory) => "Handback",
+            Self::Handback(Store::Sqlite) => "Handback, SQLite",
             Self::Floor => "floor",
         }
     }
@@ -36,9 +61,13 @@ impl Peer {
 /// What one run of the load generator reports; see `handback bench --json`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Sample {
-    pub(crate) memory: Memory,
+    pub(crate) memory: Option<Memory>,
     pub(crate) load: Option<Load>,
     pub(crate) waiting: Option<Waiting>,
+    pub(crate) growing: Option<Growing>,
+    /// What `hub` reports, which drives no server.
+    pub(crate) hub: Option<HubLoad>,
+    #[serde(default)]
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
@@ -74,6 +103,27 @@ pub(crate) struct WaitingMemory {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Growing {
+    pub(crate) early: Stretch,
+    pub(crate) late: Stretch,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Stretch {
+    /// The first and the last turn.
+    pub(crate) turns: (u32, u32),
+    /// In microseconds for each.
+    #[serde(rename = "serverCpuUsPerTurn")]
+    pub(crate) server_cpu: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HubLoad {
+    pub(crate) calls_per_second: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -89,7 +139,7 @@ impl Binaries {
     pub(crate) fn beside_this() -> anyhow::Result<Self> {
         let this = std::env::current_exe()?;
         let folder = this.parent().context("this program is in no folder")?.to_owned();
-        for name in ["handback", "floor"] {
+        for name in ["handback", "floor", "hub"] {
             ensure!(
                 folder.join(name).exists(),
                 "`{name}` is not built: cargo build --release -p handback -p handback-benches"
@@ -98,32 +148,38 @@ impl Binaries {
         Ok(Self { folder })
     }
 
-    /// Starts a server, drives it through a scenario and stops it.
+    /// Starts a server, drives it through a scenario and stops it; or makes calls through the hub alone.
     pub(crate) fn measure(&self, peer: Peer, scenario: Scenario, seconds: u32) -> anyhow::Result<Sample> {
-        let server = self.start(peer)?;
-        let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
-        bench.args(scenario.arguments()).args(["--duration", &seconds.to_string(), "--warmup", "1"]);
-        let output = bench.output().context("cannot start the load generator")?;
-        ensure!(
-            output.status.success(),
-            "{}, {scenario}: {}",
-            peer.name(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        serde_json::from_slice(&output.stdout).with_context(|| {
-            format!("cannot read the report of a run: {}", String::from_utf8_lossy(&output.stdout).trim())
-        })
+        let arguments = scenario.arguments();
+        let duration = ["--duration".to_owned(), seconds.to_string()];
+        let report = if let Scenario::Hub(_) = scenario {
+            output(self.command("hub", []).args(arguments).args(duration))
+        } else {
+            let server = self.start(peer, &scenario.server_arguments())?;
+            let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
+            output(bench.args(arguments).args(duration).args(["--warmup", "1"]))
+        };
+        report.with_context(|| format!("{}, {scenario}", peer.name()))
     }
 
     /// Starts a server.
-    pub(crate) fn start(&self, peer: Peer) -> anyhow::Result<Server> {
+    pub(crate) fn start(&self, peer: Peer, arguments: &[String]) -> anyhow::Result<Server> {
+        let mut data = None;
         let mut command = match peer {
-            Peer::Handback => self.command("handback", ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]),
+            Peer::Handback(store) => {
+                let mut command = self.command("handback", ["serve", "--listen", "127.0.0.1:0"]);
+                match store {
+                    Store::Memory => command.arg("--ephemeral"),
+                    // Beside the programs: the usual place for such folders may be in memory, too.
+                    Store::Sqlite => command.arg("--data").arg(data.insert(tempfile::tempdir_in(&self.folder)?).path()),
+                };
+                command
+            }
             Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
         };
         // The calls of models are limited by default, and those of a bench are more.
-        command.env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
-        Server::start(&mut command, &self.folder.join("bench-server.log"))
+        command.args(arguments).env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
+        Server::start(&mut command, &self.folder.join("bench-server.log"), data)
     }
 
     /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
@@ -137,6 +193,14 @@ impl Binaries {
     }
 }
 
+/// Runs a program to its end, and reads what it prints.
+fn output(command: &mut Command) -> anyhow::Result<Sample> {
+    let output = command.output().context("cannot start the load generator")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("cannot read the report of a run: {}", String::from_utf8_lossy(&output.stdout).trim()))
+}
+
 fn is_setting(key: &OsStr) -> bool {
     key == "RUST_LOG" || key.to_string_lossy().starts_with("HANDBACK_")
 }
@@ -145,13 +209,15 @@ fn is_setting(key: &OsStr) -> bool {
 pub(crate) struct Server {
     child: Child,
     pub(crate) url: String,
+    /// What it keeps; removed after it has been stopped.
+    _data: Option<TempDir>,
 }
 
 impl Server {
-    fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    fn start(command: &mut Command, log: &Path, data: Option<TempDir>) -> anyhow::Result<Self> {
         let log_file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start a server")?;
-        let mut server = Self { child, url: String::new() };
+        let mut server = Self { child, url: String::new(), _data: data };
         let stdout = server.child.stdout.take().context("a server without output")?;
         let (sender, receiver) = mpsc::channel();
         // It goes on reading after the address: a server whose output nobody takes would stand still.

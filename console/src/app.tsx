@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { isKeyChanging } from "./api";
 import { Charts } from "./charts/charts";
@@ -77,8 +77,17 @@ function Header() {
 
 const SAID = { connecting: "Connecting", open: "Connected", lost: "Reconnecting", failed: "Not connected" };
 
+/** How long a connection may take before that is shown, in ms: another page may need another stream. */
+const CONNECTING = 500;
+
 function ConnectionState() {
-  const { state } = connection.value;
+  const now = connection.value.state;
+  const [state, setState] = useState(now);
+  useEffect(() => {
+    if (now !== "connecting") return setState(now);
+    const timer = setTimeout(() => setState(now), CONNECTING);
+    return () => clearTimeout(timer);
+  }, [now]);
   useEffect(() => announce(SAID[state]), [state]);
   return (
     <span class={`connection ${state}`}>

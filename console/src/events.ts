@@ -1,10 +1,12 @@
-// All that happens on the server, as it happens: one stream for the whole tab.
+// What happens on the server, as it happens: one stream for the whole tab, as narrow as what the tab shows. Browsers open only
+// six connections to a host, for all tabs together.
 
 import type { HandbackEvent } from "@handback/client";
-import { EventFeed, type Listener, type Notice } from "@handback/feed";
-import { effect, signal } from "@preact/signals";
+import { EventFeed, type Listener, type Notice, type Topic } from "@handback/feed";
+import { computed, effect, signal } from "@preact/signals";
 
 import { askForKey, http, isKeyWanted, key, messageOf } from "./api";
+import { page } from "./router";
 
 export type { HandbackEvent, Listener, Notice };
 
@@ -19,28 +21,37 @@ export type Connection =
 /** Whether the page hears what happens. */
 export const connection = signal<Connection>({ state: "connecting" });
 
+/** What the playground wants to hear of; unknown until it was shown. */
+export const playgroundTopic = signal<Topic | undefined>(undefined);
+
+const EVERYTHING: Topic = {};
+/** What is to be heard of; unknown for a moment when the playground is about to be shown for the first time. */
+const topic = computed(() => (page.value.name === "Playground" ? playgroundTopic.value : EVERYTHING));
+
 const listeners = new Set<Listener>();
-let stop: (() => void) | undefined;
+let stream: { topic: Topic; stop: () => void } | undefined;
 
 /**
- * Tells what happens from now on, until the returned function is called. What was before `connected` is not told: read
- * it then. `connected` comes at once if the stream is open.
+ * Tells what happens from now on, as far as the page that is shown wants to hear of it, until the returned function is
+ * called. What was before `connected` is not told: read it then. `connected` comes at once if the stream is open, and again
+ * when another page wants to hear of something else.
  */
 export function subscribe(listener: Listener): () => void {
   const told: Listener = (notice) => listener(notice);
   listeners.add(told);
-  if (connection.value.state === "open") told({ type: "connected" });
+  if (connection.peek().state === "open" && stream?.topic === topic.peek()) told({ type: "connected" });
   return () => void listeners.delete(told);
 }
 
 /** Connects anew, without waiting for the next try. */
 export function reconnect(): void {
-  stop?.();
+  if (topic.value === undefined) return;
+  stream?.stop();
   connection.value = { state: "connecting" };
-  stop = new EventFeed(http.value).subscribe(hear);
+  stream = { topic: topic.value, stop: new EventFeed(http.value, topic.value).subscribe(hear) };
 }
 
-/** Opens the stream, and opens it again when the key is another, until the returned function is called. */
+/** Opens the stream, and another one when the key or the topic is another, until the returned function is called. */
 export function start(): () => void {
   const stopFollowing = effect(() => {
     void key.value;
@@ -48,7 +59,7 @@ export function start(): () => void {
   });
   return () => {
     stopFollowing();
-    stop?.();
+    stream?.stop();
   };
 }
 

@@ -27,10 +27,6 @@ use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-/// Handback's own allocator: the comparison is not one of allocators.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 /// The least code that still delegates a call.
 #[derive(Parser)]
 struct Arguments {

@@ -4,18 +4,18 @@ import { type Call, HandbackError, type HandbackEvent, type MessageWithParts, ty
 import { effect, signal } from "@preact/signals";
 
 import { messageOf, request } from "../api";
-import { type Notice, subscribe } from "../events";
+import { type Notice, playgroundTopic, subscribe } from "../events";
 import { Beat } from "../world/beat";
 import type { OutcomeStatus } from "../world/calls";
 import { isPlayground, newClientID } from "./identity";
 import { OPEN_URL } from "./offer";
 import { takeUp, watch } from "./opening";
 import { followAddress, goTo, sessionID } from "./place";
-import { connectionName, offeredAs, offerTools, whenOffered } from "./tools";
+import { connectionName, offeredAs, offerTools, whenReady } from "./tools";
 import { MOST_MESSAGES, Transcript, type Turn } from "./transcript";
 
-/** How long a prompt waits for the tools of this page, in ms. */
-const TOOLS_PATIENCE = 3000;
+/** How long a prompt waits until this page is ready for what comes of it, in ms. */
+const READY_PATIENCE = 3000;
 /** How long to wait after a failure that may pass, in ms. */
 const PATIENCE = 2000;
 
@@ -56,6 +56,8 @@ export class Conversation {
   /** Follows what happens, until it is closed. */
   begin(): void {
     this.#become(this.id === undefined ? newClientID() : undefined);
+    // Without a session there is nothing to hear; the stream tells whether the server is there.
+    playgroundTopic.value = this.id === undefined ? { clientID: this.#clientID } : { sessionID: this.id };
     this.#unsubscribe = subscribe((notice) => this.#hear(notice));
   }
 
@@ -83,7 +85,7 @@ export class Conversation {
     this.sending.value = text;
     try {
       const id = this.id ?? (await this.#create());
-      await whenOffered(TOOLS_PATIENCE, sending.signal);
+      await whenReady(READY_PATIENCE, sending.signal);
       if (sending.signal.aborted) return false;
       const who = { clientID: this.#clientID, connection: connectionName() };
       const body = { parts: [{ type: "text", text }], ...who, tools: { [OPEN_URL]: true } };
@@ -117,8 +119,8 @@ export class Conversation {
   async #create(): Promise<string> {
     const { id } = await request<Session>("POST", ["session"], { body: { clientID: this.#clientID } });
     this.id = id;
-    // What is told from here on is about it: there is nothing to read.
     goTo(id);
+    playgroundTopic.value = { sessionID: id };
     return id;
   }
 

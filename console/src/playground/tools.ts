@@ -4,7 +4,7 @@ import { ClientToolsManager, type ToolHandler } from "@handback/client";
 import { effect, signal } from "@preact/signals";
 
 import { baseUrl, key, messageOf } from "../api";
-import { subscribe } from "../events";
+import { connection, subscribe } from "../events";
 import { describe, shapeOf } from "./drawing";
 import { type ToolName, TOOLS } from "./offer";
 import { ask } from "./questions";
@@ -50,14 +50,18 @@ export function offerTools(): void {
   });
 }
 
-/** Waits until the tools can be called, but not for ever, in ms: the model can be spoken to without them. Or until it is aborted. */
-export async function whenOffered(patience: number, signal: AbortSignal): Promise<void> {
+/**
+ * Waits until what comes of a prompt is heard, and the tools can be called; but not for ever, in ms: the model can be spoken to
+ * without them. Or until it is aborted.
+ */
+export async function whenReady(patience: number, signal: AbortSignal): Promise<void> {
   let stopWaiting = () => {};
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, patience);
     signal.addEventListener("abort", () => resolve(), { once: true });
     const stopLooking = effect(() => {
-      if (offeredAs.value === undefined || isOffered.value || signal.aborted) resolve();
+      const isReady = connection.value.state !== "connecting" && (offeredAs.value === undefined || isOffered.value);
+      if (isReady || signal.aborted) resolve();
     });
     stopWaiting = () => {
       clearTimeout(timer);

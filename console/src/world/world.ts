@@ -10,6 +10,9 @@ import { Calls } from "./calls";
 import { hearOfClients, wantAllClients } from "./clients";
 import { Reader } from "./reader";
 
+/** How often calls under way are read again, in ms: no event tells that a client takes one, or loses it. */
+const LOOK = 2000;
+
 const beat = new Beat();
 
 export const calls = new Calls();
@@ -20,7 +23,7 @@ export const callsBeat = beat.signal;
 const isVisible = signal(document.visibilityState === "visible");
 document.addEventListener("visibilitychange", () => (isVisible.value = document.visibilityState === "visible"));
 
-/** Whether somebody looks at calls and clients, which are much to read: the playground shows neither. */
+/** Whether somebody looks at calls and clients, which are much to read: the playground shows neither, and hears of its own. */
 const isLookedAt = computed(() => isVisible.value && page.value.name !== "Playground");
 
 export function follow(): void {
@@ -35,7 +38,10 @@ export function follow(): void {
     hearOfClients(notice.event);
   });
   effect(() => {
-    if (isLookedAt.value && connection.value.state === "open") untracked(catchUp);
+    if (!isLookedAt.value || connection.value.state !== "open") return;
+    untracked(catchUp);
+    const looking = setInterval(readUnderWay, LOOK);
+    return () => clearInterval(looking);
   });
 }
 
@@ -43,5 +49,9 @@ function catchUp(): void {
   wantAllClients();
   reader.want(undefined);
   // Whatever became of them meanwhile.
+  readUnderWay();
+}
+
+function readUnderWay(): void {
   reader.want(calls.underWay().map(({ requestID }) => requestID));
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { assert, callRows, connect, go, miss, openConsole, reads, REFUSED, see, Server, test, UNREACHABLE, until } from "./support.js";
+import { assert, callRows, connect, go, miss, openConsole, reads, REFUSED, see, Server, streamsOf, test, UNREACHABLE, until } from "./support.js";
 
 const KEY = "a-key-for-the-console";
 const CONFIG = `[auth]
@@ -36,15 +36,29 @@ test("a lost connection is shown, and found again by itself", async (test) => {
   await see(callRows(page).filter({ hasText: "locate" }).filter({ hasText: "Success" }));
 });
 
-test("there is one stream of events, whichever page is shown", async (test) => {
+test("there is one stream of events: of everything where that is shown, and what was not heard is read", async (test) => {
   const server = await Server.start(test);
+  await connect(server, "laptop", { hello: { run: () => "ok" }, locate: { run: () => "here" }, greet: { run: () => "hi" } });
   const page = await openConsole(test, server, { page: "" });
-  const opened: string[] = [];
-  page.on("request", (request) => opened.push(new URL(request.url()).pathname));
-  await page.reload();
-  for (const name of ["Live", "Charts", "Playground", "Live"]) await go(page, name);
   await see(page.getByText("Connected", { exact: true }));
-  assert.deepEqual(opened.filter((path) => path === "/event"), ["/event"]);
+  const streams = streamsOf(page);
+  await page.reload();
+  await see(page.getByText("Connected", { exact: true }));
+  await reads(streams.open, ["?clientID=own"]);
+  await server.execute("client_laptop_hello");
+  await go(page, "Live");
+  await see(callRows(page).filter({ hasText: "hello" }).filter({ hasText: "Success" }));
+  await reads(streams.open, [""]);
+  await server.execute("client_laptop_locate");
+  await see(callRows(page).filter({ hasText: "locate" }).filter({ hasText: "Success" }));
+  await go(page, "Charts");
+  await go(page, "Playground");
+  await reads(streams.open, ["?clientID=own"]);
+  await server.execute("client_laptop_greet");
+  await go(page, "Live");
+  await see(callRows(page).filter({ hasText: "greet" }).filter({ hasText: "Success" }));
+  await reads(streams.open, [""]);
+  assert.deepEqual(streams.opened, ["?clientID=own", "", "?clientID=own", ""]);
 });
 
 test("the key is asked for, kept for the tab, and sent", async (test) => {

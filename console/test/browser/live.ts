@@ -39,6 +39,21 @@ test("a call is followed from its beginning to its end", async (test) => {
   await miss(dialog);
 });
 
+test("a call that waits for its client is seen to be taken", async (test) => {
+  const server = await Server.start(test);
+  const { tool, release } = held();
+  const body = JSON.stringify({ clientID: "laptop", tools: [{ id: "wait", description: "" }] });
+  await fetch(`${server.url}/client-tools/register`, { method: "POST", body });
+  const page = await openConsole(test, server);
+  const call = server.execute("client_laptop_wait");
+  await see(callRows(page).filter({ hasText: "Queued" }));
+  await connect(server, "laptop", { wait: tool });
+  await see(callRows(page).filter({ hasText: "Running" }));
+  release("done");
+  await call;
+  await see(callRows(page).filter({ hasText: "Success" }));
+});
+
 test("calls that were made before the page was opened are there, the newest first", async (test) => {
   const server = await Server.start(test);
   await connect(server, "laptop", { one: { run: () => "1" }, two: { run: () => Promise.reject(new Error("no")) } });

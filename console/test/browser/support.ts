@@ -8,7 +8,7 @@ import { after, type TestContext } from "node:test";
 import { inspect, isDeepStrictEqual } from "node:util";
 
 import { ClientToolsManager, type ToolDefinition, type ToolHandler } from "@handback/client";
-import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page, type Request } from "playwright-core";
 
 import { PATIENCE, test } from "../../../sdk/typescript/test/support/patience.js";
 import { Server } from "../../../sdk/typescript/test/support/server.js";
@@ -91,6 +91,21 @@ export function readsText(shown: Locator, expected: string): Promise<void> {
 /** Goes to a page by its link. */
 export async function go(page: Page, name: string): Promise<void> {
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
+}
+
+/** What the streams of events are about that a page opens from now on, and those that are open. */
+export function streamsOf(page: Page): { opened: string[]; open: () => Promise<string[]> } {
+  const topic = (request: Request) => new URL(request.url()).search.replace(/=playground-[-0-9a-f]+$/, "=own");
+  const opened: string[] = [];
+  const open = new Set<Request>();
+  page.on("request", (request) => {
+    if (new URL(request.url()).pathname !== "/event") return;
+    opened.push(topic(request));
+    open.add(request);
+  });
+  page.on("requestfailed", (request) => open.delete(request));
+  page.on("requestfinished", (request) => open.delete(request));
+  return { opened, open: async () => [...open].map(topic) };
 }
 
 /** The rows of calls that are in the document. */

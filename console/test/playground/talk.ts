@@ -5,7 +5,21 @@ import { createHash } from "node:crypto";
 import { Provider } from "../../../sdk/typescript/test/package/provider.js";
 import { deferred } from "../../../sdk/typescript/test/support/patience.js";
 import { SUGGESTIONS } from "../../src/playground/offer.js";
-import { assert, callRows, go, miss, reads, readsText, REFUSED, see, Server, test, UNREACHABLE, until } from "../browser/support.js";
+import {
+  assert,
+  callRows,
+  go,
+  miss,
+  reads,
+  readsText,
+  REFUSED,
+  see,
+  Server,
+  streamsOf,
+  test,
+  UNREACHABLE,
+  until,
+} from "../browser/support.js";
 import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
 
 test("the first visit explains itself", async (test) => {
@@ -128,11 +142,16 @@ test("tools are said to be offered when they can be called", async (test) => {
   assert.equal(await isConnected(), true);
 });
 
-test("a tab has one stream of events and one socket", async (test) => {
+test("a tab has one stream of events, of its conversation, and one socket", async (test) => {
   const server = await Server.start(test);
   const page = await openPlayground(test, server);
+  const streams = streamsOf(page);
+  await page.reload();
   await say(page, "Draw a red circle");
   await see(log(page).getByText("answered: Drew a red circle"));
+  const own = `?sessionID=${await sessionOf(page)}`;
+  await reads(streams.open, [own]);
+  assert.deepEqual(streams.opened.splice(0), ["?clientID=own", own]);
   const opened: string[] = [];
   page.on("request", (request) => opened.push(new URL(request.url()).pathname));
   const sockets: string[] = [];
@@ -146,7 +165,8 @@ test("a tab has one stream of events and one socket", async (test) => {
   await go(page, "Playground");
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
-  assert.deepEqual([opened.filter((path) => path === "/event"), sockets.length], [["/event"], 1]);
+  await reads(streams.open, [own]);
+  assert.deepEqual([streams.opened, sockets.length], [[own, "", own], 1]);
 });
 
 test("Shift and Enter begin a new line, Enter sends", async (test) => {

@@ -26,7 +26,7 @@ const call = (id: number) => ({
 
 Object.assign(globalThis, {
   fetch,
-  window: { location: { href: "http://localhost/" } },
+  window: { location: { href: "http://localhost/", hash: "" }, addEventListener: () => undefined },
   sessionStorage: { getItem: () => null },
 });
 const { connection } = await import("../../src/events.js");

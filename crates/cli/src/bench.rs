@@ -3,14 +3,17 @@
 //! - `http`: HTTP/1.1 as far as this needs it, cheap enough to share the machine with the server.
 //! - `events`: one client's SSE stream. `socket`: one client's WebSocket.
 //! - `clients`: connects them all and answers the calls. `load`: makes the calls or runs the turns, and times them.
-//! - `sessions`: turns of the built-in model. `waiting`: sessions whose turns stand still.
+//! - `sessions`: turns of the built-in model. `waiting`: sessions whose turns stand still. `growing`: sessions with many turns.
+//! - `readers`: streams of events that are read meanwhile.
 //! - `metrics`: what the server says of itself. `report`: the figures, for people and for scripts.
 
 mod clients;
 mod events;
+mod growing;
 mod http;
 mod load;
 mod metrics;
+mod readers;
 mod report;
 mod sessions;
 mod socket;
@@ -32,6 +35,7 @@ use self::clients::{Crowd, Manner, Transport};
 use self::http::Target;
 use self::load::Work;
 use self::metrics::ProcessMetrics;
+use self::readers::Reading;
 use self::report::{Measured, Report};
 
 /// No answer for this long is an error, whatever was asked.
@@ -44,10 +48,13 @@ const SPARE_FILES: u64 = 160;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  handback bench --clients 100 --concurrency 32 --duration 5\n  \
                         handback bench --clients 5000 --idle --websocket\n\n\
-                        Turns and waiting sessions are model calls; start the server without their limit:\n  \
+                        What readers of events cost: compare a turn's CPU with and without them:\n  \
+                        handback bench --turns --readers 400 --reading others\n\n\
+                        Turns, waiting and growing sessions are model calls; start the server without their limit:\n  \
                         HANDBACK_LIMITS_CALLS_PER_MINUTE=0 handback serve --ephemeral\n  \
                         handback bench --turns --clients 100\n  \
-                        handback bench --waiting 1000")]
+                        handback bench --waiting 1000\n  \
+                        handback bench --growing 1000")]
 pub(crate) struct BenchArgs {
     /// The server.
     #[arg(long, env = "HANDBACK_URL", default_value = "http://127.0.0.1:4096")]
@@ -58,7 +65,7 @@ pub(crate) struct BenchArgs {
     /// How many clients connect, each with one tool.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: u32,
-    /// How many calls (with --turns: turns) are under way at any time.
+    /// How many calls (with --turns: turns) are under way at any time; with --growing, how many sessions grow.
     #[arg(long, value_name = "M", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
     /// How long to measure, in seconds.
@@ -83,6 +90,17 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["clients", "active", "idle", "turns"])]
     waiting: Option<u32>,
+    /// Let sessions grow to so many turns, and report what a turn costs early and late in them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(growing::FEWEST)..=100_000),
+        conflicts_with_all = ["idle", "turns", "waiting"])]
+    growing: Option<u32>,
+    /// Have so many readers of events while the calls or turns are measured.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
+        conflicts_with_all = ["idle", "waiting", "growing"])]
+    readers: Option<u32>,
+    /// What the readers read.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Reading::Everything, requires = "readers")]
+    reading: Reading,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -140,8 +158,8 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     }
     let connected = ProcessMetrics::settled(&target).await?;
 
-    let measured = match args.waiting {
-        Some(count) => {
+    let measured = match (args.waiting, args.growing) {
+        (Some(count), _) => {
             let bar = progress(args, u64::from(count), "{prefix:>10} [{bar:30}] {pos}/{len} sessions");
             bar.set_prefix("prompting");
             let client_id = &crowd.clients[0];
@@ -149,8 +167,17 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
             bar.finish_and_clear();
             Measured::Waiting(count, waiting)
         }
-        None if args.idle => Measured::Idle,
-        None => put_under_load(args, &target, &crowd, active as usize, &errors).await?,
+        (None, Some(turns)) => {
+            let steps = u64::from(turns) * u64::from(args.concurrency);
+            let bar = progress(args, steps, "{prefix:>10} [{bar:30}] {pos}/{len} turns");
+            bar.set_prefix("growing");
+            let clients = &crowd.clients[..crowd.clients.len().min(active as usize)];
+            let growing = growing::run(&target, clients, args.concurrency, turns, &bar).await?;
+            bar.finish_and_clear();
+            Measured::Growing(growing)
+        }
+        (None, None) if args.idle => Measured::Idle,
+        (None, None) => put_under_load(args, &target, &crowd, active as usize, &errors).await?,
     };
 
     let report = Report::new(args, transport, crowd.clients.len(), before.zip(connected), measured, errors.take());
@@ -176,10 +203,17 @@ async fn put_under_load(
         warmup: args.warmup,
         duration: args.duration,
     };
+    let mut readers = None;
+    if let Some(count) = args.readers {
+        let bar = progress(args, u64::from(count), "{prefix:>10} [{bar:30}] {pos}/{len} readers");
+        bar.set_prefix("opening");
+        readers = Some(readers::open(target, args.reading, count, &crowd.clients, errors, &bar).await?);
+        bar.finish_and_clear();
+    }
     let bar = progress(args, 0, "{prefix:>10} [{bar:30}] {msg}");
     let load = load::run(target, &crowd.clients[..active], &plan, errors, &bar).await?;
     bar.finish_and_clear();
-    Ok(Measured::Load(active, load))
+    Ok(Measured::Load { active, load, bytes_read: readers.map(|readers| readers.bytes()) })
 }
 
 /// Raises the limit of open files to what the run needs, or says that it cannot.
@@ -189,7 +223,7 @@ fn make_room(args: &BenchArgs, transport: Transport) -> anyhow::Result<()> {
         Transport::Sse => u64::from(args.clients) + u64::from(active),
         Transport::WebSocket => u64::from(args.clients),
     };
-    let needed = sockets + u64::from(args.concurrency) + SPARE_FILES;
+    let needed = sockets + u64::from(args.concurrency) + u64::from(args.readers.unwrap_or(0)) + SPARE_FILES;
     let limit = rlimit::increase_nofile_limit(needed).context("cannot read the limit of open files")?;
     ensure!(limit >= needed, "{needed} open files are needed and {limit} are allowed; see `ulimit -n`");
     Ok(())

@@ -26,10 +26,6 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 /// Tools that run on the client: a server hands calls to browsers, editors and laptops, and takes the results back.
 #[derive(Debug, Parser)]
 #[command(name = "handback", version, after_help = "Without a command, `handback serve` is run, with these options.")]

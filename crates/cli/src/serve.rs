@@ -8,7 +8,9 @@ use handback_server::app::SetupError;
 use handback_server::config::{Config, Loaded, LogFormat};
 use handback_server::serve::StartError;
 use handback_server::store::OpenError;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::SettingsArgs;
 use crate::failure::Usage;
@@ -21,16 +23,15 @@ use crate::signals::run_until_stopped;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Threads that serve connections [default: half of the cores, at least one].
+    /// Threads that serve connections [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
 }
 
 impl ServeArgs {
-    /// Calls are short and meet in one table: a thread for every core would spend more time on the others than on calls.
     pub(crate) fn workers(&self) -> usize {
-        let half = || std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
-        self.workers.map_or_else(half, usize::from)
+        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        self.workers.map_or_else(cores, usize::from)
     }
 }
 
@@ -71,12 +72,13 @@ async fn bind(loaded: Loaded) -> Result<Server, StartError> {
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log)
-        .map_err(|error| Usage(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    let filter: Targets =
+        config.log.parse().map_err(|error| Usage(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
+    // The filter alone says what is logged.
+    let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(io::stderr).with_ansi(false);
     let started = match config.log_format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => log.finish().with(filter).try_init(),
+        LogFormat::Json => log.json().finish().with(filter).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }

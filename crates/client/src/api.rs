@@ -366,7 +366,9 @@ impl Api {
 /// # Errors
 /// Why there can be none.
 pub(crate) fn http_client(server: &Url, headers: HeaderMap) -> Result<reqwest::Client, String> {
+    let tls = handback_tls::client_config().map_err(|error| root_cause(&error))?;
     let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
         .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
         .default_headers(headers)
         .connect_timeout(CONNECT_TIMEOUT)

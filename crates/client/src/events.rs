@@ -1,4 +1,4 @@
-//! All that happens on the server, as it happens.
+//! What happens on the server, as it happens.
 
 use std::time::Duration;
 
@@ -48,8 +48,18 @@ impl Api {
     ///
     /// The server cuts off listeners that do not keep up: poll it, or drop it.
     pub fn events(&self) -> Events {
+        self.listen(None)
+    }
+
+    /// The same, but only what happens in one session.
+    pub fn session_events(&self, session: &str) -> Events {
+        self.listen(Some(session.to_owned()))
+    }
+
+    fn listen(&self, session: Option<String>) -> Events {
         let listener = Listener {
             api: self.clone(),
+            session,
             reader: None,
             delay: Duration::ZERO,
             reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1), None),
@@ -60,6 +70,8 @@ impl Api {
 
 struct Listener {
     api: Api,
+    /// The only session that it listens to.
+    session: Option<String>,
     /// The connection, when there is one.
     reader: Option<EventReader>,
     /// How long to wait before there is another.
@@ -94,7 +106,7 @@ impl Listener {
     async fn advance(&mut self) -> Result<Option<Event>, Error> {
         let Some(reader) = &mut self.reader else {
             sleep(self.delay).await;
-            let response = self.api.open_events().await?;
+            let response = self.api.open_events(self.session.as_deref()).await?;
             self.reader = Some(EventReader::new(response.bytes_stream(), SILENCE));
             return Ok(None);
         };

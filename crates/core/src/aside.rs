@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 /// Bytes of JSON that a serving thread reads itself; more takes longer than others should wait.
 const AT_ONCE: usize = 128 << 10;
@@ -49,16 +49,25 @@ impl Default for Aside {
 impl Aside {
     /// Does some work. `None` when it came to no end: the server ends, or the work is faulty.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (give, mut result) = oneshot::channel();
+        // Nobody may wait any more.
+        self.run_boxed(Box::new(move || _ = give.send(work()))).await?;
+        result.try_recv().ok()
+    }
+
+    /// The same for all kinds of results, so that it is compiled once.
+    async fn run_boxed(&self, work: Work) -> Option<()> {
         let place = self.places.clone().acquire_owned().await.ok()?;
         let (done, is_done) = mpsc::sync_channel(1);
         let work = move || {
-            // Nobody may wait any more.
-            _ = done.send(catch_unwind(AssertUnwindSafe(work)).ok());
+            // A faulty one has dropped its sender of the result, which says so.
+            _ = catch_unwind(AssertUnwindSafe(work));
+            _ = done.send(());
             drop(place);
         };
         self.give.send(Box::new(work)).ok()?;
         // Waits on a blocking thread, so that the paused clock of a test does not advance meanwhile.
-        tokio::task::spawn_blocking(move || is_done.recv().ok().flatten()).await.ok().flatten()
+        tokio::task::spawn_blocking(move || is_done.recv().ok()).await.ok().flatten()
     }
 
     /// Does what is to be done for so many bytes of JSON: at once if they are few.

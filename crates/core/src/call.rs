@@ -3,13 +3,13 @@
 //! A call moves forward only: `awaiting_approval → queued → offered → done`; a lost connection takes it from
 //! `offered` back to `queued`, with `attempt` + 1.
 
+mod answer;
+
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -226,70 +226,10 @@ impl Outcome {
         matches!(self, Self::Success(_) | Self::Error(_) | Self::Acknowledged(_))
     }
 
-    /// A hash of what a client answered, the same for answers that are equal as parsed; `None` if it was no client's answer.
+    /// A hash of what a client answered, the same for answers that are equal as parsed, on any machine and in any version;
+    /// `None` if it was no client's answer.
     pub(crate) fn answer_hash(&self) -> Option<u64> {
-        let mut hasher = DefaultHasher::new();
-        match self {
-            Self::Success(success) => {
-                (0u8, &success.title, &success.output).hash(&mut hasher);
-                success.attachments.as_deref().unwrap_or_default().hash(&mut hasher);
-                if let Some(metadata) = &success.metadata {
-                    hash_json(metadata.get(), &mut hasher);
-                }
-            }
-            Self::Error(error) => (1u8, error).hash(&mut hasher),
-            Self::Acknowledged(ack) => {
-                2u8.hash(&mut hasher);
-                hash_json(ack.payload().get(), &mut hasher);
-            }
-            _ => return None,
-        }
-        Some(hasher.finish())
-    }
-}
-
-/// Bytes of JSON in an answer that is compared by what it means. What is longer is compared as it is written.
-const COMPARED: usize = 64 << 10;
-
-/// Hashes JSON by what it means, unless that takes long: the bytes themselves still tell one answer from another.
-fn hash_json(json: &str, hasher: &mut DefaultHasher) {
-    // It may also be deeper than serde reads.
-    match (json.len() <= COMPARED).then(|| serde_json::from_str(json)) {
-        Some(Ok(value)) => hash_value(&value, hasher),
-        _ => json.hash(hasher),
-    }
-}
-
-/// Hashes JSON by what it means: objects by key whatever their order, numbers by value.
-fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
-    match value {
-        Value::Null => 0u8.hash(hasher),
-        Value::Bool(value) => (1u8, value).hash(hasher),
-        Value::Number(number) => match number.as_i64() {
-            Some(number) => (2u8, number as f64 as i64 == number, number).hash(hasher),
-            None => {
-                let number = number.as_f64().unwrap_or(f64::NAN);
-                let whole = number as i64;
-                if whole as f64 == number {
-                    (2u8, true, whole).hash(hasher);
-                } else {
-                    (3u8, number.to_bits()).hash(hasher);
-                }
-            }
-        },
-        Value::String(text) => (4u8, text).hash(hasher),
-        Value::Array(items) => {
-            (5u8, items.len()).hash(hasher);
-            items.iter().for_each(|item| hash_value(item, hasher));
-        }
-        Value::Object(fields) => {
-            // serde_json keeps fields sorted by key.
-            (6u8, fields.len()).hash(hasher);
-            for (key, value) in fields {
-                key.hash(hasher);
-                hash_value(value, hasher);
-            }
-        }
+        answer::hash(self)
     }
 }
 

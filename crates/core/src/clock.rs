@@ -64,12 +64,13 @@ impl Clock {
         self.now().into()
     }
 
-    /// A new call id; nobody can guess it.
-    pub fn request_id(&self) -> RequestId {
+    /// A new call id; nobody can guess it. One of its letters says in which shard the call is.
+    pub(crate) fn request_id(&self, shard: u8) -> RequestId {
         // With the letter in front no shell takes it for an option.
         let mut text = [b'r'; 23];
         let random = self.random();
-        spell(random as u64, &mut text[1..12]);
+        text[SHARD_LETTER] = shard;
+        spell(random as u64, &mut text[2..12]);
         spell((random >> 64) as u64, &mut text[12..]);
         RequestId::made(text)
     }
@@ -130,11 +131,26 @@ impl Clock {
     }
 }
 
-/// Writes bits with six a letter, the highest first, in letters that sort as their bits do.
+/// Which letter of a call id says in which shard the call is.
+pub(crate) const SHARD_LETTER: usize = 1;
+
+/// Letters of six bits each, which sort as their bits do.
+const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+
+/// The letter of six bits.
+pub(crate) fn letter(bits: u8) -> u8 {
+    ALPHABET[usize::from(bits & 63)]
+}
+
+/// The six bits of a letter.
+pub(crate) fn digit(letter: u8) -> Option<u8> {
+    ALPHABET.binary_search(&letter).ok().and_then(|place| u8::try_from(place).ok())
+}
+
+/// Writes bits with six a letter, the highest first.
 fn spell(mut bits: u64, places: &mut [u8]) {
-    const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
     for place in places.iter_mut().rev() {
-        *place = ALPHABET[(bits & 63) as usize];
+        *place = letter((bits & 63) as u8);
         bits >>= 6;
     }
 }

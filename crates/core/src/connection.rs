@@ -81,7 +81,7 @@ impl Hub {
             last_seen: last_seen.filter(|id| id.epoch == self.0.epoch).map(|id| id.number),
         };
         let wall = self.0.clock.now();
-        let attached = self.locked(|table| table.attach(attach, Instant::now(), wall));
+        let attached = self.of_client(&client, |table| table.attach(attach, Instant::now(), wall));
         let (link, signal) = attached.ok_or(TooManyConnections)?;
         Ok(Connection { hub: self.clone(), client, link, signal })
     }
@@ -90,7 +90,7 @@ impl Hub {
     /// of that limit, the tools that were registered under it go, and calls that nobody else is there for end as
     /// disconnected.
     pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, limit: Option<&SessionId>) {
-        let endings = self.locked(|table| table.say_goodbye(client, name, limit, Instant::now()));
+        let endings = self.of_client(client, |table| table.say_goodbye(client, name, limit, Instant::now()));
         for ending in endings {
             Ended::new(self, ending).settle_later();
         }
@@ -109,7 +109,7 @@ impl Connection {
         let epoch = &self.hub.0.epoch;
         let id = |number| EventId { epoch: epoch.clone(), number };
         while self.signal.lower(context.waker()) {
-            let next = self.hub.locked(|table| table.next(&self.client, self.link, Instant::now()));
+            let next = self.hub.of_client(&self.client, |table| table.next(&self.client, self.link, Instant::now()));
             return Poll::Ready(match next {
                 Next::Offer { head, attempt, number } => Delivery::Request { head, attempt, id: id(number) },
                 Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
@@ -130,7 +130,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let endings = self.hub.locked(|table| table.detach(&self.client, self.link, Instant::now()));
+        let endings = self.hub.of_client(&self.client, |table| table.detach(&self.client, self.link, Instant::now()));
         for ending in endings {
             Ended::new(&self.hub, ending).settle_later();
         }

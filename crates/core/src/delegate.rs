@@ -13,7 +13,6 @@
 //! Result, timeout, cancel and disconnect all end the same entry of the table; exactly one finds it there.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -27,8 +26,9 @@ use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionI
 use crate::permission::{Approved, Ask, OpenAsk};
 use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
+use crate::shards::Lifecycle;
 use crate::store::StoreError;
-use crate::table::{Ending, Lifecycle, Table};
+use crate::table::{Ending, Table};
 use crate::tool::{Executor, Tool};
 
 /// A call to be made.
@@ -180,23 +180,17 @@ impl Hub {
         let tool = match new.callee {
             Callee::Frontend(tool) => tool,
             Callee::Registered { tool: id, client } => {
-                let meant = |tool: &&Arc<Tool>| client.as_ref().is_none_or(|client| *client == tool.client);
-                let tool = self.locked(|table| table.registry.find(&id).filter(meant).cloned());
-                tool.ok_or(Refusal::UnknownTool(id))?
+                let meant = |tool: &Arc<Tool>| client.as_ref().is_none_or(|client| *client == tool.client);
+                self.tool(&id).filter(meant).ok_or(Refusal::UnknownTool(id))?
             }
         };
         let limits = self.limits();
         self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
-        let (rate, stopped) = match new.origin {
-            Origin::Model => (&self.0.model_rate, Cancellation::TurnStopped),
-            Origin::Application => (&self.0.execute_rate, Cancellation::CallerGone),
-        };
-
         let now = Instant::now();
         let created = self.0.clock.now();
         let timeout = new.timeout.or(tool.spec.timeout).unwrap_or(limits.default_timeout).min(limits.largest_timeout);
         let head = Arc::new(CallHead {
-            request: new.request.unwrap_or_else(|| self.0.clock.request_id()),
+            request: new.request.unwrap_or_else(|| self.request_id(&tool.client)),
             session: new.session,
             message: new.message,
             call: new.call,
@@ -208,12 +202,49 @@ impl Hub {
             expires: now + timeout,
         });
 
+        let (ask, asked) = self.question(new.permission, &head);
+        let ended = self.enter(&head, new.origin, new.connection, now)?;
+        let open = OpenCall {
+            hub: self.clone(),
+            asked,
+            is_allowed: new.permission == Permission::Allow,
+            ended,
+            over: false,
+            stopped: match new.origin {
+                Origin::Model => Cancellation::TurnStopped,
+                Origin::Application => Cancellation::CallerGone,
+            },
+            head,
+        };
+        self.0.store.begin(&open.head).await?;
+        // Nobody was asked while it was journaled: that time counts as waiting for its client.
+        let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
+        self.of_client(open.head.client(), permit);
+        if new.permission == Permission::Deny
+            && let Some(ended) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
+        {
+            ended.settle().await;
+        }
+        Ok(open)
+    }
+
+    /// Enters a call in the table, with the waiter that is given back; nobody can answer it before it is journaled and
+    /// permitted.
+    fn enter(
+        &self,
+        head: &Arc<CallHead>,
+        origin: Origin,
+        connection: Option<ConnectionName>,
+        now: Instant,
+    ) -> Result<oneshot::Receiver<Arc<FinishedCall>>, Refusal> {
+        let (client, request, limits) = (head.client(), &head.request, self.limits());
         let (waiter, ended) = oneshot::channel();
-        let mut journaled = None;
-        let (mut ask, asked) = self.question(new.permission, &head);
-        self.locked(|table| {
-            let client = head.client();
-            if table.lifecycle != Lifecycle::Serving {
+        let shards = &self.0.shards;
+        if !shards.take(request, client) {
+            return Err(Refusal::DuplicateRequest(request.clone()));
+        }
+        let entered = self.of_client(client, |table| {
+            if table.common.lifecycle() != Lifecycle::Serving {
                 return Err(Refusal::ShuttingDown);
             }
             // It was there a moment ago, and may have gone with its client.
@@ -223,44 +254,31 @@ impl Hub {
             {
                 return Err(Refusal::UnknownTool(head.tool.id.to_string()));
             }
-            if table.calls.contains_key(&head.request) || table.finished.get(&head.request, now).is_some() {
-                return Err(Refusal::DuplicateRequest(head.request.clone()));
+            if table.knows(request) {
+                return Err(Refusal::DuplicateRequest(request.clone()));
             }
             if table.open_calls(client) >= limits.calls_per_client {
                 return Err(Refusal::Overloaded);
             }
+            let rate = match origin {
+                Origin::Model => &table.model_rate,
+                Origin::Application => &table.execute_rate,
+            };
             // Last of the checks: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-            table.enter(head.clone(), new.connection, waiter, now);
-            self.metrics().started();
-            let mut writing = self.0.store.begin(&head);
-            // A store that is done at once spares the call a second turn of the lock.
-            match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Ok(())) => permit(table, &head, new.permission, ask.take(), now),
-                Poll::Ready(Err(error)) => journaled = Some(Err(error)),
-                Poll::Pending => journaled = Some(Ok(writing)),
+            Ok(table.enter(head.clone(), connection, waiter, now))
+        });
+        match entered {
+            Ok(number) => {
+                shards.entered(request, client, number);
+                self.metrics().started();
+                Ok(ended)
             }
-            Ok(())
-        })?;
-        let open = OpenCall {
-            hub: self.clone(),
-            head,
-            asked,
-            is_allowed: new.permission == Permission::Allow,
-            ended,
-            over: false,
-            stopped,
-        };
-        if let Some(journaled) = journaled {
-            journaled?.await?;
-            self.locked(|table| permit(table, &open.head, new.permission, ask.take(), Instant::now()));
+            Err(refusal) => {
+                shards.not_entered(request, client);
+                Err(refusal)
+            }
         }
-        if new.permission == Permission::Deny
-            && let Some(ended) = self.end(&open.head.request, Outcome::Denied(NOT_ALLOWED.to_owned()))
-        {
-            ended.settle().await;
-        }
-        Ok(open)
     }
 
     /// What has to be answered before the call may go on, and where the answer comes out.
@@ -295,7 +313,7 @@ impl Hub {
             }
             Decided::Before(Some(unjournaled)) => {
                 self.0.store.finish(&unjournaled).await?;
-                self.locked(|table| table.finished.journaled(request));
+                self.of_call(request, |table| table.finished.journaled(request));
                 Ok(Taken::Again)
             }
         }
@@ -308,7 +326,7 @@ impl Hub {
             Ok(Decided::Ended(ended)) => Ok(ended.journal().await?),
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
             // It is listed for longer than its answer is remembered.
-            Err(NotTaken::Unknown) => match self.0.store.finished(request).await? {
+            Err(NotTaken::Unknown) => match self.finished(request).await? {
                 None => Err(NotTaken::Unknown),
                 Some(call) if caller.may_touch(call.head.client(), &call.head.session) => Err(NotTaken::Over),
                 Some(_) => Err(NotTaken::Forbidden),
@@ -327,7 +345,7 @@ impl Hub {
     ) -> Result<Decided, NotTaken> {
         let now = Instant::now();
         let answer = outcome.answer_hash();
-        self.locked(|table| {
+        self.of_call(request, |table| {
             if let Some(call) = table.calls.get(request) {
                 if !caller.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
@@ -470,7 +488,7 @@ impl OpenCall {
         let finished = match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
             Ok(finished) => finished,
             Err(_) => {
-                if let Some(ended) = self.hub.end(&self.head.request, Outcome::Timeout(self.head.timeout)) {
+                if let Some(ended) = self.hub.end(&self.head, Outcome::Timeout(self.head.timeout)) {
                     ended.settle().await;
                 }
                 // Settling has answered our own waiter; or somebody else was first, and is about to.
@@ -491,7 +509,7 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.over
-            && let Some(ended) = self.hub.end(&self.head.request, Outcome::Cancelled(self.stopped.clone()))
+            && let Some(ended) = self.hub.end(&self.head, Outcome::Cancelled(self.stopped.clone()))
         {
             ended.settle_later();
         }
@@ -517,7 +535,8 @@ impl Ended {
         async move {
             let written = writing.await;
             if written.is_err() {
-                self.hub.locked(|table| table.finished.not_journaled(&self.ending.call));
+                let client = self.ending.call.head.client();
+                self.hub.of_client(client, |table| table.finished.not_journaled(&self.ending.call));
             }
             written
         }

@@ -1,16 +1,16 @@
-//! What happened, for whoever listens. Nothing is made while nobody does.
+//! What happened, for whoever listens. How an event gets to its listeners is in `topics`.
 
+mod topics;
 mod waiting;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio_util::sync::DropGuard;
 
-use self::waiting::{Taken, Waiting};
+pub(crate) use self::topics::Topics;
+pub use self::topics::{Emitted, Subscription, Topic};
 use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, PartId, SessionId, ToolId};
-use crate::limits::Limits;
 use crate::message::{Message, Part, Session, TurnError};
 use crate::permission::{Ask, Reply};
 
@@ -90,6 +90,8 @@ pub enum SessionEvent {
         /// What was added.
         delta: Arc<str>,
     },
+    /// Nothing happened. A listener that drops this has done with all that was told before.
+    Mark(Arc<DropGuard>),
 }
 
 /// What of a part grows.
@@ -136,85 +138,5 @@ impl Event {
     }
 }
 
-/// Where events come out. A listener that is too far behind is told so and gets no more.
-#[derive(Debug, Clone)]
-pub(crate) struct Events(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    // std's mutex: nothing is awaited inside.
-    waiting: Mutex<Waiting>,
-    more: Notify,
-    /// Asked with every event, and not to be paid for with the lock.
-    listeners: AtomicUsize,
-}
-
-impl Events {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let waiting = Mutex::new(Waiting::new(limits.event_buffer, limits.event_bytes));
-        Self(Arc::new(Shared { waiting, more: Notify::new(), listeners: AtomicUsize::new(0) }))
-    }
-
-    pub(crate) fn is_watched(&self) -> bool {
-        self.0.listeners.load(Ordering::Acquire) > 0
-    }
-
-    /// Makes and sends an event, if anybody listens.
-    pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.is_watched() {
-            let event = event();
-            // Dropped after the lock: it may be large.
-            let _dropped = self.lock().push(event);
-            self.0.more.notify_waiters();
-        }
-    }
-
-    pub(crate) fn subscribe(&self) -> Subscription {
-        let next = self.lock().join();
-        self.0.listeners.fetch_add(1, Ordering::AcqRel);
-        Subscription { events: self.clone(), next }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A listener.
-#[derive(Debug)]
-pub struct Subscription {
-    events: Events,
-    /// The number of the event that it gets next.
-    next: u64,
-}
-
-impl Subscription {
-    /// The next event; `None` when this listener is too far behind. Safe to drop while it waits.
-    pub async fn next(&mut self) -> Option<Event> {
-        loop {
-            let more = self.events.0.more.notified();
-            tokio::pin!(more);
-            // Listens before it looks, so that nothing is missed in between.
-            more.as_mut().enable();
-            match self.events.lock().take(self.next) {
-                Taken::Event(event) => {
-                    self.next += 1;
-                    return Some(event);
-                }
-                Taken::Missed => return None,
-                Taken::Nothing => {}
-            }
-            more.await;
-        }
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.events.0.listeners.fetch_sub(1, Ordering::AcqRel);
-        self.events.lock().leave(self.next);
-    }
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -69,7 +69,7 @@ impl Hub {
 
     /// A frontend claims a call, so that it alone runs it, or lets go of it. Claiming twice is the same as once.
     pub fn claim(&self, request: &RequestId, caller: &Caller, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
-        self.locked(|table| {
+        self.of_call(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 let over =
                     table.finished.get(request, Instant::now()).filter(|call| call.executor == Executor::Frontend);

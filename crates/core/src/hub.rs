@@ -2,28 +2,29 @@
 
 mod listing;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::aside::Aside;
 use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phases};
 use crate::clock::Clock;
 use crate::delegate::Ended;
-use crate::event::{Event, Events, Subscription};
+use crate::event::{Event, SessionEvent, Subscription, Topic, Topics};
 use crate::finished::End;
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
+use crate::message::Session;
 use crate::metrics::Metrics;
-use crate::rate::Rate;
 use crate::schema::Schemas;
-use crate::store::{CallFilter, Most, Store, StoreError};
-use crate::table::{Lifecycle, Table};
+use crate::shards::{Common, Lifecycle, Shards, letter_of};
+use crate::store::{CallFilter, CallStore, Most, StoreError};
+use crate::table::Table;
 use crate::tool::{Tool, ToolSpec};
 
 pub use self::listing::{CallCursor, CallPlace};
@@ -40,26 +41,21 @@ const HOUSEKEEPING: Duration = Duration::from_secs(60);
 pub struct Hub(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    // std's mutex: sections are short and nothing is awaited inside.
-    table: Mutex<Table>,
+    pub(crate) shards: Shards,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Clock,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn CallStore>,
     pub(crate) schemas: Schemas,
     aside: Aside,
-    pub(crate) model_rate: Rate,
-    pub(crate) execute_rate: Rate,
     pub(crate) epoch: Arc<str>,
     /// Journal writes that nobody awaits.
     pub(crate) tasks: TaskTracker,
     /// Where those run: what is dropped may be dropped anywhere.
     pub(crate) runtime: Handle,
     metrics: Metrics,
-    events: Events,
-    /// An expiry was set, or the last call ended while the server is draining.
+    topics: Arc<Topics>,
+    /// An expiry was set, or a call ended while the server is draining.
     changed: Notify,
-    /// Set before the table's own lifecycle: the end of a call is announced only when somebody waits for it.
-    draining: AtomicBool,
 }
 
 /// What there is, in numbers.
@@ -104,13 +100,11 @@ impl From<Arc<FinishedCall>> for CallInfo {
 
 impl Hub {
     /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
-    pub fn new(limits: Limits, clock: Clock, store: Arc<dyn Store>, tasks: TaskTracker) -> Self {
+    pub fn new(limits: Limits, clock: Clock, store: Arc<dyn CallStore>, tasks: TaskTracker) -> Self {
         let limits = Arc::new(limits);
-        let (events, aside) = (Events::new(&limits), Aside::default());
+        let (topics, aside) = (Arc::new(Topics::new(&limits)), Aside::default());
         let hub = Self(Arc::new(Shared {
-            table: Mutex::new(Table::new(limits.clone(), events.clone())),
-            model_rate: Rate::per_minute(limits.model_calls_per_minute),
-            execute_rate: Rate::per_minute(limits.execute_calls_per_minute),
+            shards: Shards::new(Arc::new(Common::new(limits.clone(), topics.clone()))),
             epoch: clock.epoch(),
             limits,
             clock,
@@ -120,22 +114,31 @@ impl Hub {
             tasks,
             runtime: Handle::current(),
             metrics: Metrics::default(),
-            events,
+            topics,
             changed: Notify::new(),
-            draining: AtomicBool::new(false),
         }));
         hub.0.tasks.spawn(housekeeping(hub.clone()));
         hub
     }
 
-    /// Does something to the table, then wakes whom it concerns.
-    pub(crate) fn locked<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
-        let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = act(&mut table);
-        let wakers = table.take_wakers();
-        drop(table);
-        wakers.wake();
-        result
+    /// Does something where a client is.
+    pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.0.shards.of_client(client, act)
+    }
+
+    /// Does something where a call is; if there is no such call, where it is not found.
+    pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.0.shards.of_call(request, act)
+    }
+
+    /// Does something everywhere, one shard after the other.
+    pub(crate) fn everywhere<R>(&self, act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
+        self.0.shards.each(act)
+    }
+
+    /// A new id for a call of a client.
+    pub(crate) fn request_id(&self, client: &ClientId) -> RequestId {
+        self.0.clock.request_id(letter_of(client))
     }
 
     /// Does something to its end, whether or not whoever asks for it goes meanwhile.
@@ -155,7 +158,7 @@ impl Hub {
 
     /// A call is over; whoever shuts the server down waits for the last one.
     pub(crate) fn changed_if_draining(&self) {
-        if self.0.draining.load(Ordering::Relaxed) {
+        if !self.is_serving() {
             self.changed();
         }
     }
@@ -185,14 +188,25 @@ impl Hub {
         &self.0.schemas
     }
 
-    /// Tells whoever listens.
-    pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        self.0.events.emit(event);
+    /// Tells whoever listens what happened in a session.
+    pub(crate) fn tell(&self, session: &Arc<Session>, event: impl FnOnce() -> SessionEvent) {
+        if self.is_watched(session) {
+            self.0.topics.emit(Event::Session(session.clone(), event()));
+        }
     }
 
-    /// Whether anybody listens.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.0.events.is_watched()
+    /// Waits until those who listen to a session have done with all that was told of it. One that does not read keeps
+    /// others waiting: for a bounded time only, please.
+    pub async fn heard(&self, session: &Arc<Session>) {
+        let heard = CancellationToken::new();
+        let mark = Arc::new(heard.clone().drop_guard());
+        self.tell(session, move || SessionEvent::Mark(mark));
+        heard.cancelled().await;
+    }
+
+    /// Whether anybody listens to a session.
+    pub(crate) fn is_watched(&self, session: &Session) -> bool {
+        self.0.topics.are_watched(Some(&session.id), session.client.as_ref())
     }
 
     /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
@@ -200,23 +214,24 @@ impl Hub {
         let most = self.0.limits.remembered_calls.min(RECALLED);
         let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
         let (now, wall) = (Instant::now(), self.0.clock.now());
-        self.locked(|table| {
-            for (_, call) in finished.iter().rev() {
-                let Phases { approval, queue, execute } = call.phases;
-                let ended = call.head.created + approval + queue + execute;
-                let age = wall.duration_since(ended).unwrap_or_default();
-                if age < self.0.limits.remembered_for {
-                    let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
-                    table.finished.insert(&call.head, end, now.checked_sub(age).unwrap_or(now));
-                }
+        for (_, call) in finished.iter().rev() {
+            let Phases { approval, queue, execute } = call.phases;
+            let ended = call.head.created + approval + queue + execute;
+            let age = wall.duration_since(ended).unwrap_or_default();
+            let (head, number) = (&call.head, self.0.shards.common().next_number());
+            if age < self.0.limits.remembered_for && self.0.shards.take(&head.request, head.client()) {
+                let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
+                let at = now.checked_sub(age).unwrap_or(now);
+                self.of_client(head.client(), |table| table.remember(call, number, end, at));
+                self.0.shards.entered(&head.request, head.client(), number);
             }
-        });
+        }
         Ok(())
     }
 
-    /// All that happens from now on.
-    pub fn subscribe(&self) -> Subscription {
-        self.0.events.subscribe()
+    /// What happens from now on, as far as somebody wants to hear of it.
+    pub fn subscribe(&self, topic: Topic) -> Subscription {
+        self.0.topics.subscribe(topic)
     }
 
     /// Registers all the tools or none.
@@ -227,61 +242,70 @@ impl Hub {
         specs: Vec<ToolSpec>,
     ) -> Result<Vec<ToolId>, RegisterError> {
         let wall = self.0.clock.now();
-        let registered = self.locked(|table| table.register(client, placement, specs, Instant::now(), wall));
+        let registered = self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall));
         self.changed();
         registered
     }
 
     /// Unregisters tools by name or full id, all of the client's when `which` is `None`; calls under way go on.
     pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Vec<ToolId> {
-        self.locked(|table| table.unregister(client, session, which))
+        self.of_client(client, |table| table.unregister(client, session, which))
     }
 
     /// A session is gone, and with it the tools that were only there.
     pub(crate) fn forget_session(&self, session: &SessionId) {
-        self.locked(|table| table.forget_session(session));
+        self.everywhere(|table| table.forget_session(session)).for_each(drop);
     }
 
     /// A client's tools in order of registration; with a session, those offered there.
     pub fn tools_of(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
-        self.locked(|table| table.registry.of_client(client, session))
+        self.of_client(client, |table| table.registry.of_client(client, session))
     }
 
-    /// The tools, of any client, that were registered for a session by name.
+    /// The tools, of any client, that were registered for a session by name; by id.
     pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
-        self.locked(|table| table.registry.of_session(session))
+        sorted(self.everywhere(|table| table.registry.of_session(session)))
     }
 
     /// All tools, by id.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        let mut tools = self.locked(|table| table.registry.all());
-        tools.sort_by(|one, other| one.id.cmp(&other.id));
-        tools
+        sorted(self.everywhere(|table| table.registry.all()))
+    }
+
+    /// A tool, whichever client has it.
+    pub(crate) fn tool(&self, id: &str) -> Option<Arc<Tool>> {
+        let owner = self.0.shards.common().owners.of(id).get(id).cloned()?;
+        self.of_client(&owner, |table| table.registry.find(id).cloned())
     }
 
     /// All clients, by id.
     pub fn clients(&self) -> Vec<ClientInfo> {
-        self.locked(|table| table.clients())
+        let mut clients: Vec<ClientInfo> = self.everywhere(|table| table.clients()).flatten().collect();
+        clients.sort_by(|one, other| one.id.cmp(&other.id));
+        clients
     }
 
     /// A client, as somebody sees it who is limited to that session, or not at all.
     pub fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
-        self.locked(|table| table.client(id, limit))
+        self.of_client(id, |table| table.client(id, limit))
     }
 
     /// What there is, in numbers.
     pub fn counts(&self) -> Counts {
-        self.locked(|table| Counts {
-            clients: table.count_clients(),
-            connections: table.count_connections(),
-            tools: table.registry.count(),
-            calls: table.calls.len(),
-        })
+        let mut counts = Counts::default();
+        let count = |table: &mut Table| {
+            counts.clients += table.count_clients();
+            counts.connections += table.count_connections();
+            counts.tools += table.registry.count();
+            counts.calls += table.calls.len();
+        };
+        self.everywhere(count).for_each(drop);
+        counts
     }
 
     /// One call. Waits until it is over, or for so long.
     pub async fn call(&self, request: &RequestId, wait: Duration) -> Result<Option<CallInfo>, StoreError> {
-        let over = self.locked(|table| {
+        let over = self.of_call(request, |table| {
             let call = table.calls.get_mut(request).filter(|_| !wait.is_zero())?;
             let (waiter, over) = oneshot::channel();
             call.waiters.add(waiter);
@@ -292,22 +316,30 @@ impl Hub {
         {
             return Ok(Some(finished.into()));
         }
-        let under_way = self.locked(|table| table.calls.get(request).map(call_info));
-        match under_way {
+        // One that has just ended may be on its way into the journal.
+        let known = self.of_call(request, |table| {
+            let ended = || table.finished.get(request, Instant::now())?.call.upgrade().map(CallInfo::from);
+            table.calls.get(request).map(call_info).or_else(ended)
+        });
+        match known {
             Some(call) => Ok(Some(call)),
-            None => Ok(self.0.store.finished(request).await?.map(CallInfo::from)),
+            None => Ok(self.finished(request).await?.map(CallInfo::from)),
         }
+    }
+
+    /// A call that is over, if it is still kept.
+    pub(crate) async fn finished(&self, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, StoreError> {
+        self.0.store.finished(request).await
     }
 
     /// From now on no new calls are taken.
     pub fn start_draining(&self) {
-        self.0.draining.store(true, Ordering::Relaxed);
-        self.locked(|table| table.lifecycle = table.lifecycle.max(Lifecycle::Draining));
+        self.0.shards.enter(Lifecycle::Draining);
     }
 
     /// Whether new calls are taken.
     pub fn is_serving(&self) -> bool {
-        self.locked(|table| table.lifecycle == Lifecycle::Serving)
+        self.0.shards.common().lifecycle() == Lifecycle::Serving
     }
 
     /// Takes no new calls, lets those under way finish for a while, ends the others, and tells all connections to go.
@@ -319,7 +351,7 @@ impl Hub {
                 tokio::pin!(changed);
                 // Listens before it looks, so that no change is missed in between.
                 changed.as_mut().enable();
-                if self.locked(|table| table.calls.is_empty()) {
+                if self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle) {
                     return;
                 }
                 changed.await;
@@ -327,21 +359,29 @@ impl Hub {
         };
         // Out of patience is no error: what is left is ended next.
         _ = tokio::time::timeout(patience, idle).await;
-        let left: Vec<RequestId> = self.locked(|table| table.calls.keys().cloned().collect());
-        for request in left {
-            if let Some(ended) = self.end(&request, Outcome::Cancelled(Cancellation::ShuttingDown)) {
+        let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
+        let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
+        for head in left.iter().flatten() {
+            if let Some(ended) = self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
                 ended.settle().await;
             }
         }
-        self.locked(Table::close);
+        self.0.shards.enter(Lifecycle::Closed);
+        self.everywhere(Table::wake_connections).for_each(drop);
         self.changed();
     }
 
     /// Ends a call if it is still under way; whoever gets the result settles it.
-    pub(crate) fn end(&self, request: &RequestId, outcome: Outcome) -> Option<Ended> {
-        let ending = self.locked(|table| table.finish(request, outcome, None, Instant::now()))?;
-        Some(Ended::new(self, ending))
+    pub(crate) fn end(&self, head: &CallHead, outcome: Outcome) -> Option<Ended> {
+        let finish = |table: &mut Table| table.finish(&head.request, outcome, None, Instant::now());
+        Some(Ended::new(self, self.of_client(head.client(), finish)?))
     }
+}
+
+fn sorted(tools: impl Iterator<Item = Vec<Arc<Tool>>>) -> Vec<Arc<Tool>> {
+    let mut tools: Vec<Arc<Tool>> = tools.flatten().collect();
+    tools.sort_by(|one, other| one.id.cmp(&other.id));
+    tools
 }
 
 fn call_info(call: &crate::call::Call) -> CallInfo {
@@ -360,10 +400,12 @@ async fn housekeeping(hub: Hub) {
         let changed = hub.0.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();
-        let (endings, next, lifecycle) = hub.locked(|table| {
-            let (endings, next) = table.expire_due(Instant::now());
-            (endings, next, table.lifecycle)
-        });
+        let lifecycle = hub.0.shards.common().lifecycle();
+        let (mut endings, mut next) = (Vec::new(), None);
+        for (due, later) in hub.everywhere(|table| table.expire_due(Instant::now())) {
+            endings.extend(due);
+            next = [next, later].into_iter().flatten().min();
+        }
         for ending in endings {
             Ended::new(&hub, ending).settle().await;
         }
@@ -373,8 +415,7 @@ async fn housekeeping(hub: Hub) {
         let latest = Instant::now() + HOUSEKEEPING;
         let idle = tokio::time::timeout_at(next.map_or(latest, |next| next.min(latest)), changed).await.is_err();
         if idle {
-            hub.0.model_rate.forget_idle();
-            hub.0.execute_rate.forget_idle();
+            hub.everywhere(|table| table.forget_idle_rates()).for_each(drop);
         }
     }
 }

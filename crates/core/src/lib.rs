@@ -11,7 +11,8 @@
 //! | [`permission`] | a call that waits until somebody allows it |
 //! | [`connection`] | a client's connections: who holds which offer, taking over, coming back |
 //! | [`hub`] | the handle that everything is reached by; listings, grace, shutting down |
-//! | `table` | what the hub's one lock guards: every transition of calls, tools and connections |
+//! | `shards` | the call table in shards, one for each part of the clients; where a call is |
+//! | `table` | what a shard's lock guards: every transition of calls, tools and connections |
 //! | `registry` | who offers which tool, in which sessions |
 //! | `outbox` | what a connection still has to be told, and what it was told already |
 //! | [`call`] | a call, its stages, its outcome; pure |
@@ -24,7 +25,8 @@
 //! | [`policy`] | which tools may be called: patterns over their ids; pure |
 //! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
 //! | [`store`] | what is kept: calls, sessions, messages, runs; and its memory implementation |
-//! | [`event`] | what happened, for whoever listens |
+//! | [`event`] | what happened, and how it gets to those who listen to a session, a client or everything |
+//! | `sharded` | a map in parts, each with a lock of its own |
 //! | [`metrics`] | what happened, counted |
 //! | [`rate`] | how many calls a client may be asked for |
 //! | [`aside`] | work that takes long, outside of the threads that serve |
@@ -56,6 +58,8 @@ mod registry;
 mod run;
 pub mod schema;
 pub mod sessions;
+mod sharded;
+mod shards;
 pub mod store;
 mod table;
 pub mod thread_run;

@@ -58,8 +58,10 @@ pub struct Limits {
     /// Events that a listener may be behind; then it is disconnected.
     pub event_buffer: usize,
     /// About how many bytes the events that wait for listeners may hold on to, in all; when there are more, the oldest are
-    /// dropped, and listeners that have not had them are disconnected.
+    /// dropped where many wait, and listeners that have not had them are disconnected.
     pub event_bytes: usize,
+    /// About how many bytes of histories are held in memory for sessions that are not in use.
+    pub history_bytes: usize,
     /// How much is kept before nothing new is begun.
     pub quotas: Quotas,
 }
@@ -93,6 +95,7 @@ impl Default for Limits {
             tool_output: 64 * 1024,
             event_buffer: 8_192,
             event_bytes: 64 << 20,
+            history_bytes: 256 << 20,
             quotas: Quotas::NONE,
         }
     }

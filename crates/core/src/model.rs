@@ -20,8 +20,9 @@ pub struct ModelRequest<'a> {
     pub session: &'a SessionId,
     /// Instructions.
     pub system: Option<&'a str>,
-    /// The conversation, each user's message followed by its answers; the last is what is to be answered, or the last
-    /// step with the results of its calls.
+    /// What was said before: each user's message followed by its answers.
+    pub earlier: &'a [Arc<Message>],
+    /// The rest of the conversation; the last is what is to be answered, or the last step with the results of its calls.
     pub messages: &'a [Arc<Message>],
     /// The tools that may be called.
     pub tools: &'a [ModelTool<'a>],

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use crate::call::{CallHead, Outcome};
 use crate::clock::Time;
 use crate::delegate::{Caller, Ended};
-use crate::event::Event;
 use crate::frontend::timeout_for;
 use crate::hub::Hub;
 use crate::id::{PermissionId, SessionId};
@@ -80,14 +79,14 @@ pub(crate) struct OpenAsk {
 impl Hub {
     /// The asks that are open, the oldest first.
     pub fn asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
-        let mut asks = self.locked(|table| table.open_asks(session));
+        let mut asks: Vec<Arc<Ask>> = self.everywhere(|table| table.open_asks(session)).flatten().collect();
         asks.sort_by(|one, other| one.id.cmp(&other.id));
         asks
     }
 
     /// An ask that is open.
     pub fn ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
-        self.locked(|table| table.find_ask(id))
+        self.everywhere(|table| table.find_ask(id)).find_map(|ask| ask)
     }
 
     /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
@@ -122,17 +121,17 @@ impl Hub {
             ..CallHead::clone(&ask.call)
         });
         // Journaled as it is now, and only then on its way. Whoever answers may go meanwhile; the answer holds.
-        let taken = self.locked(|table| Some((table.take_ask(id)?, self.0.store.begin(&head))));
-        let (open, journaling) = taken.ok_or_else(unknown)?;
+        let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
         let hub = self.clone();
         let approving = async move {
-            let journaled = journaling.await;
+            let journaled = hub.0.store.begin(&head).await;
+            let client = head.client().clone();
             match &journaled {
-                Ok(()) => hub.locked(|table| table.approve(open, answer.reply, head, Instant::now())),
+                Ok(()) => hub.of_client(&client, |table| table.approve(open, answer.reply, head, Instant::now())),
                 Err(_) => {
-                    hub.emit(|| Event::Answered(open.ask.clone(), Reply::Reject));
+                    hub.of_client(&client, |table| table.reject(&open.ask));
                     let reason = "The call could not be recorded by the server and was not made".to_owned();
-                    if let Some(ended) = hub.end(&head.request, Outcome::Denied(reason)) {
+                    if let Some(ended) = hub.end(&head, Outcome::Denied(reason)) {
                         ended.settle().await;
                     }
                 }
@@ -145,7 +144,7 @@ impl Hub {
 
     /// Ends a call that is still waiting to be allowed.
     pub(crate) fn deny(&self, ask: &Ask, reason: String) -> Option<Ended> {
-        let ending = self.locked(|table| {
+        let ending = self.of_client(ask.call.client(), |table| {
             table.find_ask(&ask.id)?;
             table.finish(&ask.call.request, Outcome::Denied(reason), None, Instant::now())
         })?;

@@ -1,10 +1,11 @@
-//! Who offers which tool, in which sessions. Pure; lookup by tool id is one step.
+//! Who offers which tool, in which sessions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::id::{ClientId, SessionId, ToolId};
 use crate::limits::Limits;
+use crate::sharded::Sharded;
 use crate::tool::{Tool, ToolSpec};
 use ahash::HashMap;
 
@@ -132,8 +133,13 @@ struct Registered {
     scope: Scope,
 }
 
+/// Which client has a tool. Two clients may spell the same tool id, and only one of them has it.
+pub(crate) type Owners = Arc<Sharded<ToolId, ClientId>>;
+
+/// The tools of some clients; those of others are in other registries, with the same owners.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
+    owners: Owners,
     tools: HashMap<ToolId, Registered>,
     /// In order of registration.
     by_client: HashMap<ClientId, Vec<ToolId>>,
@@ -142,6 +148,10 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    pub(crate) fn new(owners: Owners) -> Self {
+        Self { owners, ..Self::default() }
+    }
+
     /// Registers all the tools or none. The same id again replaces the tool, and keeps its place and sessions; whoever
     /// is limited to a session replaces only what is that session's alone.
     pub(crate) fn register(
@@ -156,13 +166,10 @@ impl Registry {
         let ids: Vec<ToolId> = specs.iter().map(|spec| ToolId::new(client, &spec.name)).collect();
         let mut new = BTreeSet::new();
         for (id, spec) in ids.iter().zip(&specs) {
-            let Some(known) = self.tools.get(id) else {
+            let Some(known) = self.tools.get(id).filter(|known| known.tool.client == *client) else {
                 new.insert(id);
                 continue;
             };
-            if known.tool.client != *client {
-                return Err(RegisterError::Collision { tool: id.clone() });
-            }
             if session.is_some_and(|session| known.scope.is_full_for(session, allowed)) {
                 return Err(RegisterError::TooManySessions { tool: id.clone(), allowed });
             }
@@ -178,6 +185,7 @@ impl Registry {
         if found > most {
             return Err(RegisterError::TooManyTools { found, allowed: most });
         }
+        self.own(client, &ids)?;
         for (id, spec) in ids.iter().zip(specs) {
             let registered = match self.tools.remove(id) {
                 Some(known) if !known.scope.is_all_of(limit) => known,
@@ -195,6 +203,19 @@ impl Registry {
             }
         }
         Ok(ids)
+    }
+
+    /// Makes a client the owner of these tools, or of none of them.
+    fn own(&self, client: &ClientId, ids: &[ToolId]) -> Result<(), RegisterError> {
+        for (place, id) in ids.iter().enumerate() {
+            if self.owners.of(id).entry(id.clone()).or_insert_with(|| client.clone()) != client {
+                for id in ids[..place].iter().filter(|id| !self.tools.contains_key(*id)) {
+                    self.owners.of(id).remove(id);
+                }
+                return Err(RegisterError::Collision { tool: id.clone() });
+            }
+        }
+        Ok(())
     }
 
     /// Unregisters tools by name or full id, an exact full id first; all of the client's when `which` is `None`.
@@ -277,6 +298,7 @@ impl Registry {
             return false;
         }
         self.tools.remove(id);
+        self.owners.of(id).remove(id);
         if let Some(own) = self.by_client.get_mut(client) {
             own.retain(|known| known != id);
             if own.is_empty() {

@@ -16,6 +16,7 @@ mod calls;
 mod draft;
 pub(crate) mod feed;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahash::HashMap;
@@ -27,12 +28,13 @@ use self::calls::{CallContext, Calls};
 use self::draft::Draft;
 use self::feed::RunEvent;
 use crate::agent::Agent;
-use crate::event::{Event, SessionEvent};
+use crate::event::SessionEvent;
 use crate::id::SessionId;
 use crate::message::{AssistantMessage, Message, ModelRef, Role, Session, TurnError, Usage, UserMessage};
 use crate::model::{ModelRequest, ModelTool};
+use crate::sessions::history::Conversation;
 use crate::sessions::{Audience, Queued, Sessions};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreFuture};
 use crate::toolbox::guarded;
 
 /// How many pieces of an answer are told at once when they come at once; then listeners get a turn.
@@ -47,13 +49,16 @@ pub(crate) async fn turn(
     queued: &Queued,
     abort: &CancellationToken,
 ) -> Option<Arc<Message>> {
-    let begun = sessions.begin_turn(id, queued).await.transpose()?;
-    let session = begun.as_ref().unwrap_or(&queued.session);
-    sessions.hub().emit(|| Event::Session(session.clone(), SessionEvent::Busy));
-    let mut turn = Turn { sessions, session, queued, draft: None, unkept: None, last: None };
-    let ended = match &begun {
-        Err(error) => Err(error.clone()),
-        Ok(_) => {
+    let (session, saving, failure) = match sessions.begin_turn(id, queued).await.transpose()? {
+        Ok((session, saving)) => (session, Some(saving), None),
+        Err(error) => (queued.session.clone(), None, Some(error)),
+    };
+    sessions.hub().tell(&session, || SessionEvent::Busy);
+    let saving = saving.map(|kept| Saving { message: None, kept }).into_iter().collect();
+    let mut turn = Turn { sessions, session: &session, saving, queued, draft: None, unkept: None, last: None };
+    let ended = match failure {
+        Some(error) => Err(error),
+        None => {
             // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
             let run = Box::pin(guarded("The turn", turn.run()));
             tokio::select! {
@@ -64,19 +69,15 @@ pub(crate) async fn turn(
             }
         }
     };
-    let answer = turn.end(ended).await;
-    if let Some((_, saving)) = sessions.change(id, |_| {})
-        && let Err(error) = saving.await
-    {
-        tracing::error!(session = %id, %error, "the end of a turn was not kept");
-    }
-    Some(answer)
+    Some(turn.end(ended).await)
 }
 
 /// A turn under way.
 struct Turn<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
+    /// What is on its way into the store, which keeps the order.
+    saving: VecDeque<Saving>,
     queued: &'a Queued,
     /// The message that is being written.
     draft: Option<Draft>,
@@ -86,21 +87,28 @@ struct Turn<'a> {
     last: Option<Arc<Message>>,
 }
 
+/// The session, or a message that is complete, on its way into the store.
+struct Saving {
+    message: Option<Arc<Message>>,
+    kept: StoreFuture<()>,
+}
+
 impl Turn<'_> {
     async fn run(&mut self) -> Result<(), TurnError> {
         let Role::User(said) = &self.queued.user.role else { return Ok(()) };
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
-        let stored = said_before(self.sessions, self.session, self.queued).await.map_err(|error| failed(&error))?;
-        let mut conversation = conversation(stored, &self.queued.user);
+        let before = said_before(self.sessions, self.session, self.queued);
+        let mut conversation = before.await.map_err(|error| failed(&error))?;
         let mut repeats = Repeats::default();
         for _ in 0..self.sessions.hub().limits().steps {
             let message = self.step(said, agent, &conversation, &mut repeats).await?;
             let wants_more = message.parts.iter().any(|part| part.is_call());
             let yields = message.parts.iter().any(|part| part.is_yielded());
-            conversation.push(message);
+            conversation.turn.push(message);
             if yields || !wants_more {
                 return Ok(());
             }
+            self.keep_all().await?;
         }
         let steps = self.sessions.hub().limits().steps;
         Err(TurnError::Other(format!("The turn was stopped after {steps} steps; say something to go on")))
@@ -110,7 +118,7 @@ impl Turn<'_> {
         &mut self,
         said: &UserMessage,
         agent: &Agent,
-        conversation: &[Arc<Message>],
+        conversation: &Conversation,
         repeats: &mut Repeats,
     ) -> Result<Arc<Message>, TurnError> {
         let Audience { page_tools, system, model, connection, .. } = &self.queued.audience;
@@ -127,7 +135,8 @@ impl Turn<'_> {
             model: &wanted.model,
             session: &self.session.id,
             system: system.as_deref().or(said.system.as_deref()).or(agent.system.as_deref()),
-            messages: conversation,
+            earlier: conversation.earlier(),
+            messages: &conversation.turn,
             tools: &tools,
             most_output: self.sessions.hub().limits().tool_output,
         };
@@ -145,7 +154,10 @@ impl Turn<'_> {
                             tokio::task::yield_now().await;
                             piece
                         }
-                        None => stream.next().await,
+                        None => {
+                            draft.save_first();
+                            stream.next().await
+                        }
                     }
                 }
             };
@@ -164,42 +176,66 @@ impl Turn<'_> {
             let context = CallContext { sessions, session, agent, offered: &offered, feed, connection };
             context.make(draft, calls, refused).await;
         }
-        self.complete(None).await
+        Ok(self.complete(None))
     }
 
     fn begin(&self, message: Message) -> Draft {
         Draft::new(self.sessions, self.session, self.queued.feed.clone(), message)
     }
 
-    /// The draft is done: it is kept, and told. What could not be kept is tried once more, with the error on it.
-    async fn complete(&mut self, error: Option<TurnError>) -> Result<Arc<Message>, TurnError> {
+    /// The draft is done: it is told, and on its way into the store. What could not be kept is tried once more, with the
+    /// error on it.
+    fn complete(&mut self, error: Option<TurnError>) -> Arc<Message> {
         let draft = match (self.draft.take(), self.unkept.take()) {
             (Some(draft), _) => draft,
             (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
             (None, None) => self.begin(answer(self.sessions, &self.queued.user)),
         };
-        let (message, saving) = draft.finish(error);
+        let (message, kept) = draft.finish(error);
+        self.saving.push_back(Saving { message: Some(message.clone()), kept });
         self.last = Some(message.clone());
-        match saving.await {
-            Ok(()) => Ok(message),
-            Err(error) => {
-                self.unkept = Some(message);
-                Err(failed(&error))
-            }
-        }
+        message
     }
 
-    async fn end(mut self, ended: Result<(), TurnError>) -> Arc<Message> {
+    /// Waits until all is kept. Safe to drop while it waits.
+    async fn keep_all(&mut self) -> Result<(), TurnError> {
+        let mut ended = Ok(());
+        while let Some(saving) = self.saving.front_mut() {
+            let kept = (&mut saving.kept).await;
+            let message = self.saving.pop_front().and_then(|saving| saving.message);
+            if let Err(error) = kept {
+                self.unkept = message;
+                ended = Err(failed(&error));
+            }
+        }
+        ended
+    }
+
+    async fn end(mut self, mut ended: Result<(), TurnError>) -> Arc<Message> {
+        let id = &self.session.id;
+        let mut changed = None;
+        if ended.is_ok() {
+            // The session is kept together with its last message.
+            changed = self.sessions.change(id, |_| true);
+            ended = self.keep_all().await;
+        }
         if let Err(error) = ended {
-            tracing::info!(session = %self.session.id, error = error.message(), "a turn ended early");
+            tracing::info!(session = %id, error = error.message(), "a turn ended early");
             let told = Arc::new(error.clone());
             if let Some(feed) = &self.queued.feed {
                 feed.tell(RunEvent::Session(SessionEvent::Failed(told.clone())));
             }
-            self.sessions.hub().emit(|| Event::Session(self.session.clone(), SessionEvent::Failed(told)));
-            if let Err(unsaved) = self.complete(Some(error)).await {
-                tracing::error!(session = %self.session.id, error = unsaved.message(), "the end of a turn was not kept");
+            self.sessions.hub().tell(self.session, || SessionEvent::Failed(told));
+            self.complete(Some(error));
+            changed = self.sessions.change(id, |_| true);
+            if let Err(unsaved) = self.keep_all().await {
+                tracing::error!(session = %id, error = unsaved.message(), "the end of a turn was not kept");
             }
+        }
+        if let Some((_, saving)) = changed
+            && let Err(error) = saving.await
+        {
+            tracing::error!(session = %id, %error, "the end of a turn was not kept");
         }
         match self.last {
             Some(last) => last,
@@ -209,22 +245,15 @@ impl Turn<'_> {
 }
 
 /// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
-async fn said_before(
-    sessions: &Sessions,
-    session: &Arc<Session>,
-    queued: &Queued,
-) -> Result<Vec<Arc<Message>>, StoreError> {
-    let stored = sessions.store().messages(&session.id).await?;
-    let Some(answers) = &queued.audience.answers else { return Ok(stored) };
-    if !stored.iter().flat_map(|message| &message.parts).any(|part| part.is_yielded()) {
-        return Ok(stored);
-    }
-    for part in sessions.settle(session, &stored, answers).await? {
-        if let Some(feed) = &queued.feed {
-            feed.tell(RunEvent::Settled(part));
+async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
+    if let Some(answers) = &queued.audience.answers {
+        for part in sessions.settle_yielded(session, answers).await? {
+            if let Some(feed) = &queued.feed {
+                feed.tell(RunEvent::Settled(part));
+            }
         }
     }
-    sessions.store().messages(&session.id).await
+    sessions.conversation(&queued.user).await
 }
 
 /// A message of an earlier process: says on it that it was interrupted, or answers it with that.
@@ -233,7 +262,7 @@ pub(crate) async fn interrupted(
     message: &Arc<Message>,
     error: TurnError,
 ) -> Result<(), StoreError> {
-    let Some(session) = sessions.store().session(&message.session).await? else { return Ok(()) };
+    let Some(session) = sessions.find(&message.session).await? else { return Ok(()) };
     let begun = match &message.role {
         Role::Assistant(_) => Message::clone(message),
         Role::User(_) => answer(sessions, message),
@@ -293,43 +322,6 @@ pub(crate) fn failed(error: &StoreError) -> TurnError {
 
 fn cut_off() -> TurnError {
     TurnError::Provider { message: "The model's answer was cut off".to_owned(), status: None, retryable: true }
-}
-
-/// What a model is shown: every user's message followed by its answers, up to the one that is to be answered and what
-/// was answered to it so far, but for what failed before it made any calls: that is tried again. Prompts that wait are
-/// stored before the answers to those before them.
-fn conversation(mut stored: Vec<Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
-    stored.retain(|message| message.answers() != Some(&user.id) || !message.failed_without_calls());
-    let mut asked = None;
-    let in_order = stored.iter().all(|message| match &message.role {
-        Role::User(_) => {
-            asked = Some(&message.id);
-            true
-        }
-        Role::Assistant(said) => asked == Some(&said.parent),
-    });
-    // As it is most of the time.
-    if in_order && asked == Some(&user.id) {
-        return stored;
-    }
-    let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
-    for message in stored {
-        match &message.role {
-            Role::User(_) => turns.push(vec![message]),
-            Role::Assistant(said) => {
-                // Most often it is the last.
-                let mut newest = turns.iter_mut().rev();
-                if let Some(turn) = newest.find(|turn| turn.first().is_some_and(|asked| asked.id == said.parent)) {
-                    turn.push(message);
-                }
-            }
-        }
-    }
-    let own = turns.iter().position(|turn| turn.first().is_some_and(|asked| asked.id == user.id));
-    match own {
-        Some(own) => turns.into_iter().take(own + 1).flatten().collect(),
-        None => turns.into_iter().flatten().chain([user.clone()]).collect(),
-    }
 }
 
 /// Counts how often in a row a model makes the same call.

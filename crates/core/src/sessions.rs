@@ -6,11 +6,13 @@
 //! that no two changes are lost in each other and a session that was deleted does not come back.
 
 mod claims;
+mod held;
+pub(crate) mod history;
 mod live;
 mod page;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,11 +23,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::claims::{Claim, Claims};
+use self::held::{HeldSession, HeldSessions};
+use self::history::Conversation;
 use self::live::Prompter;
 pub(crate) use self::live::Queued;
 use self::live::{Enqueued, Live, UNTITLED};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
-use crate::event::{Event, SessionEvent};
+use crate::event::SessionEvent;
 use crate::hub::{Hub, Placement};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
@@ -34,7 +38,8 @@ use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
 use crate::run;
 pub use crate::run::feed::{Feed, Follower, RunEvent};
-use crate::store::{Beginning, Most, Page, SessionFilter, SessionPlace, Store, StoreError};
+use crate::sharded::Sharded;
+use crate::store::{Beginning, Most, Page, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture};
 use crate::tool::ToolSpec;
 use crate::toolbox::{Hook, Offered, Place, ServerTool, offer};
 use crate::{clock::Clock, delegate::Caller};
@@ -61,9 +66,10 @@ pub struct Sessions(Arc<Shared>);
 
 struct Shared {
     hub: Hub,
+    store: Arc<dyn SessionStore>,
+    held: Arc<HeldSessions>,
     setup: Setup,
-    // std's mutex: nothing is awaited inside.
-    live: Mutex<HashMap<SessionId, Live>>,
+    live: Sharded<SessionId, Live>,
     /// Ids of messages that are about to be kept.
     claims: Claims,
     /// A session is idle again.
@@ -201,11 +207,12 @@ pub enum SessionError {
 }
 
 impl Sessions {
-    /// Sessions that use this hub's tools, store and clock.
-    pub fn new(hub: Hub, setup: Setup) -> Self {
-        let (live, claims) = (Mutex::default(), Claims::default());
+    /// Sessions that are kept in this store, and use this hub's tools and clock.
+    pub fn new(hub: Hub, store: Arc<dyn SessionStore>, setup: Setup) -> Self {
+        let held = Arc::new(HeldSessions::new(store.clone(), hub.limits().history_bytes));
+        let (live, claims) = (Sharded::default(), Claims::default());
         let (idle, stop) = (Notify::new(), CancellationToken::new());
-        Self(Arc::new(Shared { hub, setup, live, claims, idle, stop }))
+        Self(Arc::new(Shared { hub, store, held, setup, live, claims, idle, stop }))
     }
 
     /// Clients, tools and calls.
@@ -218,20 +225,36 @@ impl Sessions {
         &self.0.setup
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.hub().0.store
+    pub(crate) fn store(&self) -> &dyn SessionStore {
+        &*self.0.store
+    }
+
+    /// Keeps a message, in place of what was known of it.
+    pub(crate) fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.0.held.save_message(message)
+    }
+
+    /// A session with all that was said in it, read once while it is used.
+    async fn hold(&self, id: &SessionId) -> Result<Arc<HeldSession>, StoreError> {
+        self.0.held.hold(id).await
+    }
+
+    /// What a turn is shown that answers a message.
+    pub(crate) async fn conversation(&self, user: &Arc<Message>) -> Result<Conversation, StoreError> {
+        Ok(self.hold(&user.session).await?.conversation(user))
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         self.hub().clock()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The sessions that are live, as far as they share a lock with this one.
+    fn live(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Live>> {
+        self.0.live.of(id)
     }
 
     fn tell(&self, session: &Arc<Session>, event: SessionEvent) {
-        self.hub().emit(|| Event::Session(session.clone(), event));
+        self.hub().tell(session, || event);
     }
 
     /// Makes a session.
@@ -241,7 +264,7 @@ impl Sessions {
         }
         let session = Arc::new(self.draft(new)?);
         self.must_have_storage(session.client.as_ref(), Beginning::Session).await?;
-        self.store().save_session(&session).await?;
+        self.0.held.save_session(&session).await?;
         self.tell(&session, SessionEvent::Created);
         self.tell(&session, SessionEvent::Updated);
         Ok(session)
@@ -271,7 +294,16 @@ impl Sessions {
 
     /// A session.
     pub async fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionError> {
-        self.store().session(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
+        self.find(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
+    }
+
+    /// A session, if there is one.
+    pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let of_turn = self.live(id).get(id).and_then(|live| live.session.clone());
+        match of_turn.or_else(|| self.0.held.get(id)?.session()) {
+            Some(session) => Ok(Some(session)),
+            None => self.store().session(id).await,
+        }
     }
 
     /// Where the tools go that somebody registers for a client. Into a session of no client, or one that is not known
@@ -283,7 +315,7 @@ impl Sessions {
         id: Option<SessionId>,
     ) -> Result<Placement, SessionError> {
         let Some(id) = id else { return Ok(Placement::Everywhere) };
-        let session = self.store().session(&id).await?;
+        let session = self.find(&id).await?;
         let owner = session.as_ref().and_then(|session| session.client.as_ref());
         match (owner, caller) {
             (Some(owner), _) if owner != client => Err(SessionError::Forbidden),
@@ -305,7 +337,7 @@ impl Sessions {
 
     /// The messages of a session, in order.
     pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, SessionError> {
-        Ok(self.store().messages(id).await?)
+        Ok(self.hold(id).await?.history(|history| history.all().cloned().collect()))
     }
 
     /// The same, a page at a time: those after that message. `None` if that one or the session is gone.
@@ -340,7 +372,7 @@ impl Sessions {
 
     /// Whether a turn is under way.
     pub fn is_busy(&self, id: &SessionId) -> bool {
-        self.lock().contains_key(id)
+        self.live(id).contains_key(id)
     }
 
     /// What a model is offered in a turn of a session with a client: the server's tools, those of the frontend, the
@@ -422,9 +454,13 @@ impl Sessions {
     /// stays nobody's: they are not the client's to see.
     async fn prompter(&self, session: &Session, prompt: &Prompt) -> Result<Option<Prompter>, StoreError> {
         let Some(client) = prompt.client.clone() else { return Ok(None) };
-        let newest = || self.store().newest_messages(&session.id, None, 1);
-        let adopts = session.client.is_none() && newest().await?.is_none_or(|newest| newest.is_empty());
+        let adopts = session.client.is_none() && self.is_empty(&session.id).await?;
         Ok(Some(Prompter { client, adopts }))
+    }
+
+    /// Whether nothing was said in a session.
+    async fn is_empty(&self, id: &SessionId) -> Result<bool, StoreError> {
+        Ok(self.hold(id).await?.history(|history| history.all().next().is_none()))
     }
 
     /// Keeps a prompt, tells of it, and lets its turn begin.
@@ -435,7 +471,7 @@ impl Sessions {
         tell_kept: oneshot::Sender<bool>,
         claim: Option<Claim>,
     ) -> Result<(), StoreError> {
-        let kept = self.store().save_message(&user).await;
+        let kept = self.save_message(&user).await;
         if kept.is_ok() {
             self.tell(&session, SessionEvent::Message(user.clone()));
             for part in &user.parts {
@@ -452,7 +488,7 @@ impl Sessions {
     /// Claims an id for a message; nobody else may have it, or had it before.
     async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
         let claim = self.0.claims.claim(session, message).await;
-        if self.store().has_message(session, message).await? {
+        if self.hold(session).await?.history(|history| history.get(message).is_some()) {
             return Err(SessionError::DuplicateMessage(message.clone()));
         }
         Ok(claim)
@@ -483,7 +519,7 @@ impl Sessions {
 
     /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
     pub async fn abort(&self, id: &SessionId) {
-        let over = self.lock().get(id).map(Live::stop);
+        let over = self.live(id).get(id).map(Live::stop);
         if let Some(over) = over {
             over.cancelled().await;
         }
@@ -494,9 +530,9 @@ impl Sessions {
         // Nobody makes another one of that id before this one is gone.
         let _naming = self.0.claims.claim_session(&session.id).await;
         let (deleting, over) = {
-            let mut live = self.lock();
+            let mut live = self.live(&session.id);
             let over = live.remove(&session.id).map(|live| live.stop());
-            (self.store().delete_session(&session.id), over)
+            (self.0.held.delete_session(&session.id), over)
         };
         // Whoever waits until all is idle need not wait for this one.
         self.0.idle.notify_waiters();
@@ -504,7 +540,7 @@ impl Sessions {
         if let Some(over) = over {
             over.cancelled().await;
             // What its turn still wrote when it was stopped: the ends of its calls.
-            self.store().delete_session(&session.id).await?;
+            self.0.held.delete_session(&session.id).await?;
         }
         self.hub().forget_session(&session.id);
         if deleted {
@@ -540,16 +576,16 @@ impl Sessions {
     /// Allows a tool for as long as a session lives.
     async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
         loop {
-            if let Some((_, saving)) = self.change(id, |session| _ = session.approved.insert(tool.to_owned())) {
+            if let Some((_, saving)) = self.change(id, |session| session.approved.insert(tool.to_owned())) {
                 return saving.await;
             }
             // Its turn is over, and nothing else changes it; unless the next one begins just now.
-            let Some(stored) = self.store().session(id).await? else { return Ok(()) };
+            let Some(stored) = self.find(id).await? else { return Ok(()) };
             let mut changed = Session::clone(&stored);
             changed.approved.insert(tool.to_owned());
             let saving = {
-                let live = self.lock();
-                (!live.contains_key(id)).then(|| self.store().save_session(&Arc::new(changed)))
+                let live = self.live(id);
+                (!live.contains_key(id)).then(|| self.0.held.save_session(&Arc::new(changed)))
             };
             match saving {
                 Some(saving) => return saving.await,
@@ -583,7 +619,7 @@ impl Sessions {
             tokio::pin!(idle);
             // Listens before it looks, so that no change is missed in between.
             idle.as_mut().enable();
-            if self.lock().is_empty() {
+            if self.0.live.is_empty() {
                 return;
             }
             idle.await;

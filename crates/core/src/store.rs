@@ -65,6 +65,8 @@ pub struct SessionFilter {
     pub client: Option<ClientId>,
     /// Only those that this agent answers in.
     pub agent: Option<SmolStr>,
+    /// Only those that came from this one.
+    pub parent: Option<SessionId>,
 }
 
 impl SessionFilter {
@@ -72,18 +74,25 @@ impl SessionFilter {
     pub fn takes(&self, session: &Session) -> bool {
         self.client.as_ref().is_none_or(|client| session.client.as_ref() == Some(client))
             && self.agent.as_ref().is_none_or(|agent| session.agent_name() == agent)
+            && self.parent.as_ref().is_none_or(|parent| session.parent.as_ref() == Some(parent))
     }
 }
 
-/// Keeps the journal of calls, sessions, messages and runs.
+/// Keeps the journal of calls, sessions with their messages, and runs. Whoever needs only one of them asks for that.
 ///
-/// Guarantees: operations take effect in the order in which the methods are called (not in which their futures are
-/// polled), so that a read sees every write before it, ended or not; a dropped future does not undo its write; and a
-/// write whose future has ended is as durable as this store makes anything.
+/// Guarantees, of all three: writes take effect in the order in which the methods are called (not in which their futures are
+/// polled), and a read sees every write before it, ended or not; a dropped future does not undo its write; and a write whose
+/// future has ended is as durable as this store makes anything.
+pub trait Store: CallStore + SessionStore + RunStore {}
+
+impl<S: CallStore + SessionStore + RunStore> Store for S {}
+
+/// The journal of calls.
 ///
 /// The call table, not the store, decides how a call ends: for each call there is a `begin`, another one if it is
-/// changed before it is given to its client, and then at most one `finish`.
-pub trait Store: Send + Sync + 'static {
+/// changed before it is given to its client, and at most one `finish`. A `begin` that comes after the `finish` of the same
+/// call changes nothing.
+pub trait CallStore: Send + Sync + 'static {
     /// A call is made.
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()>;
     /// A call is over.
@@ -98,7 +107,12 @@ pub trait Store: Send + Sync + 'static {
         before: Option<u64>,
         most: Most,
     ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>>;
+    /// Ends when every write before it has.
+    fn flush(&self) -> StoreFuture<()>;
+}
 
+/// Sessions and their messages.
+pub trait SessionStore: Send + Sync + 'static {
     /// Keeps a session, in place of what was known of it.
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()>;
     /// A session.
@@ -133,10 +147,17 @@ pub trait Store: Send + Sync + 'static {
         before: Option<&MessageId>,
         most: usize,
     ) -> StoreFuture<Option<Vec<MessageId>>>;
-    /// Whether there is a message of that id in a session.
-    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool>;
     /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
+    /// How much is kept, for a client and in all, as far as writes have ended. Cheap: nothing is counted for it.
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage>;
+    /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'
+    /// messages that want a reply and have none.
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;
+}
+
+/// Runs of sessions, and what they told.
+pub trait RunStore: Send + Sync + 'static {
     /// Keeps a run, in place of what was known of it; its events stay. Does nothing if its session is not kept. Runs
     /// are known by their session and id.
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()>;
@@ -159,11 +180,4 @@ pub trait Store: Send + Sync + 'static {
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>>;
     /// Runs of an earlier process that were started and are not over, in any order.
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>>;
-    /// How much is kept, for a client and in all. Cheap: nothing is counted for it.
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage>;
-    /// Ends when every write before it has.
-    fn flush(&self) -> StoreFuture<()>;
-    /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'
-    /// messages that want a reply and have none.
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;
 }

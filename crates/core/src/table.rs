@@ -1,5 +1,5 @@
-//! What the hub's one lock guards: every transition of calls, tools and connections. Nothing here waits. How
-//! connections come and go is in `connections`.
+//! What the lock of a shard guards: every transition of its clients' calls, tools and connections. Nothing here waits.
+//! How connections come and go is in `connections`.
 //!
 //! A connection may be limited to one session, and so may whoever registers tools. Those of one limit come and go
 //! together and by their own clock: they take their own tools along, and calls that nobody else is there for.
@@ -12,6 +12,7 @@ mod connections;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -19,28 +20,19 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, Waiters};
-use crate::event::{Event, Events};
+use crate::event::Event;
 use crate::finished::{End, Finished};
 use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
-use crate::limits::Limits;
 use crate::outbox::{Item, Outbox};
 use crate::permission::{Ask, OpenAsk, Reply};
+use crate::rate::Rate;
 use crate::registry::{Placement, RegisterError, Registry};
+use crate::shards::{Common, named_by};
 use crate::tool::{Executor, ToolSpec};
 use ahash::HashMap;
 
 /// Outboxes of connections that left, kept per client for their return; the oldest are dropped.
 const PARKED: usize = 4;
-
-/// How far the server is on its way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lifecycle {
-    Serving,
-    /// No new calls; those under way may finish.
-    Draining,
-    /// No calls; connections are told to go.
-    Closed,
-}
 
 /// A client's connection, while it is open.
 #[derive(Debug)]
@@ -185,57 +177,83 @@ impl Extend<Waker> for Wakers {
     }
 }
 
+/// What is left to do after a change, once the lock is free.
+#[derive(Debug, Default)]
+pub(crate) struct Aftermath {
+    /// What happened, for whoever listens, with its place among what else happens in the shard.
+    pub(crate) told: Option<(u64, Vec<Event>)>,
+    /// Whom to wake.
+    pub(crate) wakers: Wakers,
+    /// Calls that are no longer remembered, and whose ids do not say in which shard they were.
+    pub(crate) forgotten: Vec<(RequestId, u64)>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Table {
+    shard: u8,
+    pub(crate) common: Arc<Common>,
     pub(crate) registry: Registry,
     pub(crate) calls: HashMap<RequestId, Call>,
     pub(crate) finished: Finished,
-    pub(crate) lifecycle: Lifecycle,
+    /// How many calls the clients may be asked for by models, and by the application.
+    pub(crate) model_rate: Rate,
+    pub(crate) execute_rate: Rate,
     clients: HashMap<ClientId, Client>,
     asks: HashMap<PermissionId, RequestId>,
     /// When those of a limit go.
     expiries: BTreeSet<(Instant, ClientId, Option<SessionId>)>,
     /// When calls no longer wait for a lost connection. An entry may be outdated: then nothing waits.
     returns: BTreeSet<(Instant, ClientId)>,
-    /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
-    counter: u64,
-    /// Whom to wake once the lock is free.
     wakers: Wakers,
-    limits: Arc<Limits>,
-    events: Events,
+    forgotten: Vec<(RequestId, u64)>,
+    told: Vec<Event>,
+    /// How often something was told.
+    tickets: u64,
 }
 
 impl Table {
-    pub(crate) fn new(limits: Arc<Limits>, events: Events) -> Self {
+    pub(crate) fn new(shard: u8, common: Arc<Common>) -> Self {
         Self {
-            registry: Registry::default(),
+            shard,
+            registry: Registry::new(common.owners.clone()),
             calls: HashMap::default(),
-            finished: Finished::new(limits.remembered_calls, limits.remembered_for),
-            lifecycle: Lifecycle::Serving,
+            finished: Finished::new(common.clone()),
+            model_rate: Rate::per_minute(common.limits.model_calls_per_minute),
+            execute_rate: Rate::per_minute(common.limits.execute_calls_per_minute),
             clients: HashMap::default(),
             asks: HashMap::default(),
             expiries: BTreeSet::new(),
             returns: BTreeSet::new(),
-            counter: 0,
             wakers: Wakers::default(),
-            limits,
-            events,
+            forgotten: Vec::new(),
+            told: Vec::new(),
+            tickets: 0,
+            common,
         }
     }
 
-    /// Takes whom to wake.
-    pub(crate) fn take_wakers(&mut self) -> Wakers {
-        std::mem::take(&mut self.wakers)
+    /// Takes what is left to do.
+    pub(crate) fn take_aftermath(&mut self) -> Aftermath {
+        let (told, wakers) = (std::mem::take(&mut self.told), std::mem::take(&mut self.wakers));
+        let told = (!told.is_empty()).then(|| {
+            self.tickets += 1;
+            (self.tickets - 1, told)
+        });
+        Aftermath { told, wakers, forgotten: std::mem::take(&mut self.forgotten) }
     }
 
-    fn next_number(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
+    /// Something happened, for whoever listens.
+    fn tell(&mut self, event: impl FnOnce() -> Event) {
+        if self.common.topics.have_listeners() {
+            self.told.push(event());
+        }
     }
 
     fn client_mut(&mut self, client: &ClientId, wall: SystemTime) -> Option<&mut Client> {
         if !self.clients.contains_key(client) {
-            if self.clients.len() >= self.limits.clients {
+            let known = &self.common.clients;
+            if known.fetch_add(1, Ordering::Relaxed) >= self.common.limits.clients {
+                known.fetch_sub(1, Ordering::Relaxed);
                 return None;
             }
             let new = Client {
@@ -264,13 +282,13 @@ impl Table {
         if self.client_mut(client, wall).is_none() {
             return Err(RegisterError::TooManyClients);
         }
-        let registered = self.registry.register(client, placement, specs, &self.limits);
+        let registered = self.registry.register(client, placement, specs, &self.common.limits);
         if let Ok(ids) = &registered
             && !ids.is_empty()
         {
             let session = placement.session();
-            self.events.emit(|| Event::Registered(client.clone(), session.cloned(), ids.as_slice().into()));
-            let (until, limit) = (now + self.limits.unconnected_tools, placement.limit());
+            self.tell(|| Event::Registered(client.clone(), session.cloned(), ids.as_slice().into()));
+            let (until, limit) = (now + self.common.limits.unconnected_tools, placement.limit());
             if let Some(known) = self.clients.get(client)
                 && !known.has_links_of(limit)
                 && known.expires(limit).is_none_or(|expires| expires < until)
@@ -295,7 +313,7 @@ impl Table {
 
     fn unregistered(&mut self, client: &ClientId, session: Option<&SessionId>, ids: &[ToolId]) {
         if !ids.is_empty() {
-            self.events.emit(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
+            self.tell(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
         }
         self.forget_if_idle(client);
     }
@@ -314,36 +332,47 @@ impl Table {
         self.clients.get(client).map_or(0, |client| client.open.len())
     }
 
-    /// Enters a call of a registered tool, with its waiter. It is not offered before `admit`.
+    /// Whether a call of that id is under way, or remembered.
+    pub(crate) fn knows(&self, request: &RequestId) -> bool {
+        self.calls.contains_key(request) || self.finished.get(request, Instant::now()).is_some()
+    }
+
+    /// Enters a call of a registered tool, with its waiter, and gives its number. It is not offered before `admit`.
     pub(crate) fn enter(
         &mut self,
         head: Arc<CallHead>,
         preferred: Option<ConnectionName>,
         waiter: oneshot::Sender<Arc<FinishedCall>>,
         now: Instant,
-    ) {
-        let number = self.next_number();
-        let request = head.request.clone();
+    ) -> u64 {
+        // Given under the lock: a client's calls are in the order of their numbers.
+        let (number, request) = (self.common.next_number(), head.request.clone());
         // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
         if head.tool.executor == Executor::Client {
             // A client is known while it has tools; without it the call could not be given to anybody.
-            let Some(client) = self.clients.get_mut(head.client()) else { return };
+            let Some(client) = self.clients.get_mut(head.client()) else { return number };
             client.open.push((number, request.clone()));
         }
         self.calls.insert(request, Call::new(head, number, preferred, waiter, now));
+        number
     }
 
     /// The call may go to its client.
     pub(crate) fn admit(&mut self, request: &RequestId, now: Instant) {
-        if let Some(call) = self.calls.get_mut(request) {
-            call.approve(now);
-            self.events.emit(|| Event::Requested(call.head.clone()));
-            self.events.emit(|| Event::Executing(call.head.clone()));
-            match call.head.tool.executor {
-                Executor::Client => self.assign(request, now),
-                Executor::Frontend => call.show(now),
-            }
+        let Some(call) = self.calls.get_mut(request) else { return };
+        call.approve(now);
+        let head = call.head.clone();
+        match head.tool.executor {
+            Executor::Client => self.assign(request, now),
+            Executor::Frontend => call.show(now),
         }
+        self.tell_of(&head);
+    }
+
+    /// A call is on its way.
+    fn tell_of(&mut self, head: &Arc<CallHead>) {
+        self.tell(|| Event::Requested(head.clone()));
+        self.tell(|| Event::Executing(head.clone()));
     }
 
     /// The call has to be allowed first.
@@ -352,7 +381,7 @@ impl Table {
         if let Some(call) = self.calls.get_mut(&ask.call.request) {
             call.ask = Some(Box::new(open));
             self.asks.insert(ask.id.clone(), ask.call.request.clone());
-            self.events.emit(|| Event::Asked(ask));
+            self.tell(|| Event::Asked(ask));
         }
     }
 
@@ -377,13 +406,18 @@ impl Table {
 
     /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
     pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
-        self.events.emit(|| Event::Answered(open.ask, reply));
+        self.tell(|| Event::Answered(open.ask, reply));
         let Some(call) = self.calls.get_mut(&head.request) else { return };
         call.head = head.clone();
         let request = head.request.clone();
         // Whoever made the call starts the clock; if that one is gone, the call is about to be cancelled.
         _ = open.tell.send(head);
         self.admit(&request, now);
+    }
+
+    /// The call is not allowed after all: it could not be kept.
+    pub(crate) fn reject(&mut self, ask: &Arc<Ask>) {
+        self.tell(|| Event::Answered(ask.clone(), Reply::Reject));
     }
 
     /// Gives a waiting call to the connection that it prefers, or else to the one with the least to do, the newest of
@@ -426,12 +460,11 @@ impl Table {
         let mut call = self.calls.remove(request)?;
         if let Some(open) = call.ask.take() {
             self.asks.remove(&open.ask.id);
-            self.events.emit(|| Event::Answered(open.ask.clone(), Reply::Reject));
+            self.tell(|| Event::Answered(open.ask.clone(), Reply::Reject));
         }
         if call.stage == Stage::AwaitingApproval && call.head.tool.executor == Executor::Client {
             // It never came to that; but a listener is told the same of every call. A frontend would act on it.
-            self.events.emit(|| Event::Requested(call.head.clone()));
-            self.events.emit(|| Event::Executing(call.head.clone()));
+            self.tell_of(&call.head);
         }
         let client_id = call.head.client();
         if let Some(client) = self.clients.get_mut(client_id) {
@@ -456,21 +489,36 @@ impl Table {
                 self.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason)));
             }
         }
-        self.finished.insert(&call.head, answer.map_or(End::Otherwise, End::Answered), now);
-        self.finished.forget_old(now);
-        self.forget_if_idle(call.head.client());
-        let finished =
-            Arc::new(FinishedCall { attempt: call.attempt, phases: call.phases(now), head: call.head, outcome });
-        self.events.emit(|| Event::Finished(finished.clone()));
+        let (attempt, phases) = (call.attempt, call.phases(now));
+        let finished = Arc::new(FinishedCall { attempt, phases, head: call.head, outcome });
+        self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
+        self.forget_if_idle(finished.head.client());
+        self.tell(|| Event::Finished(finished.clone()));
         Some(Ending { call: finished, waiters: call.waiters })
+    }
+
+    /// Remembers a call that is over, for late and repeated answers.
+    pub(crate) fn remember(&mut self, call: &Arc<FinishedCall>, number: u64, end: End, at: Instant) {
+        let forgotten = self.finished.insert(call, number, end, at);
+        self.give_back(forgotten);
+    }
+
+    /// Calls are no longer remembered. Ids that name this shard were never taken anywhere else.
+    fn give_back(&mut self, forgotten: Vec<(RequestId, u64)>) {
+        let shard = self.shard;
+        self.forgotten.extend(forgotten.into_iter().filter(|(request, _)| named_by(request) != Some(shard)));
+    }
+
+    /// Forgets clients that have made no use of their rates lately.
+    pub(crate) fn forget_idle_rates(&mut self) {
+        self.model_rate.forget_idle();
+        self.execute_rate.forget_idle();
     }
 
     // Listings and shutting down
 
     pub(crate) fn clients(&self) -> Vec<ClientInfo> {
-        let mut rows: Vec<_> = self.clients.keys().filter_map(|id| self.client(id, None)).collect();
-        rows.sort_by(|one, other| one.id.cmp(&other.id));
-        rows
+        self.clients.keys().filter_map(|id| self.client(id, None)).collect()
     }
 
     /// A client, as those of that limit see it.
@@ -494,9 +542,8 @@ impl Table {
         self.clients.len()
     }
 
-    /// Tells all connections to go, once what they still have to be told is written.
-    pub(crate) fn close(&mut self) {
-        self.lifecycle = Lifecycle::Closed;
+    /// Wakes all connections: they are told to go once what they still have to be told is written.
+    pub(crate) fn wake_connections(&mut self) {
         for client in self.clients.values() {
             for link in &client.links {
                 self.wakers.extend(link.outbox.signal().raise());

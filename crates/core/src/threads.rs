@@ -5,14 +5,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ahash::HashMap;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use crate::hub::Hub;
 use crate::id::{RunId, SessionId};
-use crate::store::{Store, StoreError, StoreFuture};
+use crate::sharded::Sharded;
+use crate::store::{RunStore, StoreError, StoreFuture};
 use crate::thread_run::{RunUsage, ThreadRun};
 
 /// The runs of threads. A cheap clone of one shared state.
@@ -21,8 +21,8 @@ pub struct Threads(Arc<Shared>);
 
 struct Shared {
     hub: Hub,
-    // std's mutex: nothing is awaited inside.
-    under_way: Mutex<HashMap<Key, Arc<Log>>>,
+    store: Arc<dyn RunStore>,
+    under_way: Sharded<Key, Arc<Log>>,
 }
 
 type Key = (SessionId, RunId);
@@ -65,17 +65,19 @@ pub enum NotStarted {
 }
 
 impl Threads {
-    /// Threads that use this hub's store and clock.
-    pub fn new(hub: Hub) -> Self {
-        Self(Arc::new(Shared { hub, under_way: Mutex::default() }))
+    /// Threads whose runs are kept in this store, with this hub's clock.
+    pub fn new(hub: Hub, store: Arc<dyn RunStore>) -> Self {
+        Self(Arc::new(Shared { hub, store, under_way: Sharded::default() }))
     }
 
-    fn store(&self) -> &dyn Store {
-        &*self.0.hub.0.store
+    fn store(&self) -> &dyn RunStore {
+        &*self.0.store
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Log>>> {
-        self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What a run that is under way has told.
+    fn log(&self, session: &SessionId, run: &RunId) -> Option<Arc<Log>> {
+        let key = (session.clone(), run.clone());
+        self.0.under_way.of(&key).get(&key).cloned()
     }
 
     /// Makes a run, which is not started.
@@ -113,8 +115,7 @@ impl Threads {
 
     /// What a run has told so far.
     pub async fn events(&self, session: &SessionId, run: &RunId) -> Result<Vec<Arc<str>>, StoreError> {
-        let log = self.lock().get(&(session.clone(), run.clone())).cloned();
-        match log {
+        match self.log(session, run) {
             Some(log) => Ok(log.lock().seen(0).to_vec()),
             None => self.store().run_events(session, run, 0).await,
         }
@@ -131,7 +132,7 @@ impl Threads {
         let key = (session.clone(), id.clone());
         let log = Arc::new(Log::default());
         {
-            let mut under_way = self.lock();
+            let mut under_way = self.0.under_way.of(&key);
             if under_way.contains_key(&key) {
                 return Err(NotStarted::Again(id.clone()));
             }
@@ -150,8 +151,7 @@ impl Threads {
 
     /// Follows what a run tells, from that number on; of one that is over and has told no more, its last word.
     pub async fn follow(&self, session: &SessionId, run: &RunId, from: usize) -> Result<RunFollower, StoreError> {
-        let log = self.lock().get(&(session.clone(), run.clone())).cloned();
-        let log = match log {
+        let log = match self.log(session, run) {
             Some(log) => log,
             None => {
                 let events = self.store().run_events(session, run, 0).await?;
@@ -214,7 +214,7 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.threads.lock().remove(&self.key);
+        self.threads.0.under_way.of(&self.key).remove(&self.key);
         self.log.lock().is_over = true;
         self.log.more.notify_waiters();
     }

@@ -163,14 +163,14 @@ impl App {
             Some(database) => database.clone(),
             None => Arc::new(MemoryStore::new(memory_bounds(&config))),
         };
-        let hub = Hub::new(core_limits(&config), clock, store, tasks.clone());
+        let hub = Hub::new(core_limits(&config), clock, store.clone(), tasks.clone());
         hub.recall().await?;
-        let sessions = Sessions::new(hub.clone(), sessions_setup(&hub, &config, extensions)?);
+        let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
         }
-        let threads = Threads::new(hub.clone());
+        let threads = Threads::new(hub.clone(), store);
         threads.recover(&api::agui::interrupted(), api::agui::is_terminal).await?;
         Ok(Self(Arc::new(Inner {
             hub,
@@ -413,6 +413,7 @@ fn core_limits(config: &Config) -> Limits {
         tool_output: limits.tool_output,
         event_buffer: limits.event_buffer,
         event_bytes: limits.event_bytes,
+        history_bytes: limits.history_bytes,
         quotas: quotas(config),
     }
 }

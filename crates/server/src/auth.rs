@@ -1,15 +1,17 @@
 //! Application keys and client tokens: who sends a request, and what that allows.
 
+mod signatures;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::digest::{SHA256, digest};
 use handback_core::agent::{Agents, DEFAULT_AGENT};
 use handback_core::delegate::Caller;
 use handback_core::id::{ClientId, SessionId};
 use handback_core::message::Session;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
 
 use crate::config::{self, Secret};
 use crate::problem::Problem;
@@ -24,6 +26,10 @@ pub const LARGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The latest `exp` of a token, in seconds: the end of the year 9999. Beyond it clocks overflow.
 const LATEST_EXPIRY: u64 = 253_402_300_799;
+
+/// What comes before the bytes of every Ed25519 public key (RFC 8410).
+const ED25519_PREFIX: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+const ED25519_PUBLIC_KEY_LEN: usize = 32;
 
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,19 +153,26 @@ pub struct Auth {
 
 /// Authentication that cannot be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
-pub struct BadPublicKey(#[from] jsonwebtoken::errors::Error);
+pub enum BadPublicKey {
+    /// It is no PEM.
+    #[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
+    Pem(#[from] pem::PemError),
+    /// It is the PEM of something else.
+    #[error("auth.publicKey is not an Ed25519 public key in PEM: it is another kind of key")]
+    Kind,
+}
 
 impl Auth {
     /// As configured.
     pub fn new(config: &config::Auth) -> Result<Self, BadPublicKey> {
+        signatures::install();
         let mut verifiers = Vec::new();
         let secret = config.token_secret.as_ref().map(|secret| secret.expose().as_bytes());
         if let Some(secret) = secret {
             verifiers.push((DecodingKey::from_secret(secret), validation(Algorithm::HS256)));
         }
         if let Some(pem) = &config.public_key {
-            verifiers.push((DecodingKey::from_ed_pem(pem.as_bytes())?, validation(Algorithm::EdDSA)));
+            verifiers.push((ed25519_key(pem)?, validation(Algorithm::EdDSA)));
         }
         Ok(Self { keys: config.keys.clone(), verifiers, signer: secret.map(EncodingKey::from_secret) })
     }
@@ -179,7 +192,7 @@ impl Auth {
         };
         let hash = digest(&SHA256, shown.as_bytes());
         // All keys are compared, each in constant time, so that timing tells nothing.
-        let matching = self.keys.iter().filter(|key| verify_slices_are_equal(key.expose(), hash.as_ref()).is_ok());
+        let matching = self.keys.iter().filter(|key| key.expose().ct_eq(hash.as_ref()).into());
         if matching.count() > 0 {
             return Ok(Principal::Application);
         }
@@ -222,6 +235,12 @@ impl Auth {
         let token = token.map_err(|_| Problem::new(ErrorCode::InternalError, "the token could not be signed"))?;
         Ok((token, UNIX_EPOCH + Duration::from_secs(exp)))
     }
+}
+
+fn ed25519_key(text: &str) -> Result<DecodingKey, BadPublicKey> {
+    let encoded = pem::parse(text)?.into_contents();
+    let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == ED25519_PUBLIC_KEY_LEN);
+    key.map(DecodingKey::from_ed_der).ok_or(BadPublicKey::Kind)
 }
 
 fn validation(algorithm: Algorithm) -> Validation {

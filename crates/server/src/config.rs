@@ -72,7 +72,7 @@ pub struct Config {
     /// Host names that are accepted in `Host`, besides loopback.
     #[serde(deserialize_with = "value::host_names")]
     pub allowed_hosts: Vec<String>,
-    /// What to log, as a tracing filter: `info`, `handback_server=debug,warn`.
+    /// What to log, a level or levels by module: `info`, `handback_server=debug,warn`.
     pub log: String,
     /// How log lines are written.
     pub log_format: LogFormat,
@@ -407,6 +407,8 @@ numbers! {
         event_buffer: usize = 8192, "Whole::<1, 1_000_000>";
         /// Bytes of the events that wait for subscribers, in all; those that are too far behind are disconnected.
         event_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
+        /// Bytes of conversations that are held in memory while nobody uses them.
+        history_bytes: usize = 256 << 20, "Whole::<1, { 65_536 * MIB }>";
         /// How long the head of a request may take.
         header_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
         /// How long the body of a request may take.

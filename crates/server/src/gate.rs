@@ -196,8 +196,8 @@ fn credential(value: &HeaderValue) -> Result<String, Problem> {
 
 /// Browsers cannot send headers with EventSource and WebSocket: for those streams alone the token may be in the query.
 fn access_token(uri: &Uri) -> Option<String> {
-    let path = uri.path();
-    if !(path.starts_with("/client-tools/pending/") || path.starts_with("/client-tools/ws/") || path == "/event") {
+    let path: Vec<&str> = uri.path().split('/').skip(1).collect();
+    if !matches!(path[..], ["event"] | ["session", _, "event"] | ["client-tools", "pending" | "ws", _]) {
         return None;
     }
     let query: Vec<(String, String)> = serde_urlencoded::from_str(uri.query()?).ok()?;

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use handback_core::clock::Clock;
 use handback_server::config::{Config, Secret};
+use ring::digest::{SHA256, digest};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
 /// The application key of a protected test server.
@@ -75,7 +76,8 @@ pub struct Issuer(Ed25519KeyPair);
 impl Issuer {
     /// A new key pair.
     pub fn new() -> Self {
-        Self(Ed25519KeyPair::generate().expect("a key pair"))
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key pair");
+        Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).expect("a key pair"))
     }
 
     /// The public key as `auth.publicKey` takes it.

@@ -185,7 +185,7 @@ fn shown(request: &ModelRequest<'_>) -> Shown {
     Shown {
         model: request.model.to_owned(),
         system: request.system.map(str::to_owned),
-        conversation: request.messages.iter().map(|message| line(message)).collect(),
+        conversation: request.earlier.iter().chain(request.messages).map(|message| line(message)).collect(),
         results: results.collect(),
         tools: tools.collect(),
     }

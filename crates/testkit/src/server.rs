@@ -81,6 +81,12 @@ impl Answer {
     }
 }
 
+/// What requests are sent with.
+pub(crate) fn http_client() -> Client {
+    let tls = handback_tls::client_config().expect("certificates of this machine");
+    Client::builder().tls_backend_preconfigured(tls).no_proxy().build().expect("an HTTP client")
+}
+
 /// A running server.
 pub struct TestServer {
     /// Where it is.
@@ -121,7 +127,7 @@ impl TestServer {
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the test's own task; it is awaited in `stop`")]
         let running = Some(tokio::spawn(server.run(stop.clone().cancelled_owned())));
-        let http = Client::builder().no_proxy().build().expect("an HTTP client");
+        let http = http_client();
         Self { url: format!("http://{address}"), address, app, http, key, stop, running }
     }
 

@@ -2,9 +2,9 @@
 
 import { defaultClientID } from "./client-id.js";
 import { HandbackError } from "./error.js";
-import { EventFeed } from "./feed.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
+import { SessionFeeds } from "./session-feeds.js";
 import type { ClientToolsManager } from "./tools/manager.js";
 import type { ClientToolsOptions } from "./tools/options.js";
 import { after, follow } from "./tools/time.js";
@@ -44,7 +44,7 @@ export class HandbackClient {
   readonly clientTools: ClientToolsManager;
   /** Any other request to the server, with the token: `client.http.request<Session[]>("GET", ["session"])`. */
   readonly http: Http;
-  readonly #feed: EventFeed;
+  readonly #feeds: SessionFeeds;
   readonly #sessions = new Set<SessionHandle>();
   /** How many sessions use the tools. */
   #users = 0;
@@ -61,7 +61,7 @@ export class HandbackClient {
     this.clientID = clientID ?? defaultClientID();
     this.http = new Http(options);
     this.clientTools = new Manager(this.clientID, baseUrl, rest);
-    this.#feed = new EventFeed(this.http);
+    this.#feeds = new SessionFeeds(this.http);
   }
 
   /**
@@ -87,7 +87,7 @@ export class HandbackClient {
       if (usesTools) await this.#releaseTools();
     };
     const tools: TurnTools = { connection: () => this.clientTools.connection, ready: (wait) => this.#toolsReady(wait) };
-    const handle = new SessionHandle({ http, feed: this.#feed, clientID, session, tools, onClosed });
+    const handle = new SessionHandle({ http, feeds: this.#feeds, clientID, session, tools, onClosed });
     this.#sessions.add(handle);
     return handle;
   };

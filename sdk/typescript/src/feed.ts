@@ -1,4 +1,4 @@
-// All that happens on the server, as it happens: one connection for all who listen.
+// What happens on the server, as it happens: one connection for all who listen.
 
 import { Backoff } from "./backoff.js";
 import { HandbackError } from "./error.js";
@@ -23,6 +23,9 @@ export type Notice =
 
 export type Listener = (notice: Notice) => void;
 
+/** What to hear of: a session, a client, or everything. A server that is older tells everything in any case. */
+export type Topic = { sessionID?: string | undefined; clientID?: string | undefined };
+
 interface Connection {
   readonly stop: AbortController;
   /** Starts over whenever the server says that it listens. */
@@ -30,14 +33,20 @@ interface Connection {
   isOpen: boolean;
 }
 
-/** The stream of events. It is open while somebody listens. */
+/** A stream of events. It is open while somebody listens. */
 export class EventFeed {
   readonly #http: Http;
+  readonly #topic: Topic;
   readonly #listeners = new Set<Listener>();
   #connection: Connection | undefined;
 
-  constructor(http: Http) {
+  constructor(http: Http, topic: Topic) {
     this.#http = http;
+    this.#topic = topic;
+  }
+
+  get hasListeners(): boolean {
+    return this.#listeners.size > 0;
   }
 
   /** Tells what happens from now on, until the returned function is called. */
@@ -92,7 +101,7 @@ export class EventFeed {
     const { controller, release } = follow(connection.stop.signal);
     const { signal } = controller;
     try {
-      const response = await this.#http.open(["event"], { signal });
+      const response = await this.#http.open(["event"], { query: this.#topic, signal });
       for await (const { data } of readEvents(response, { silence: SILENCE })) {
         if (signal.aborted) break;
         const event = decode(data);

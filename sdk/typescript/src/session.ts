@@ -2,9 +2,9 @@
 
 import { randomHex } from "./client-id.js";
 import { HandbackError } from "./error.js";
-import type { EventFeed } from "./feed.js";
 import type { Http } from "./http.js";
 import type { Answer, Ask, ReplyOptions, TurnNews } from "./news.js";
+import type { SessionFeeds } from "./session-feeds.js";
 import { Turn, type TurnTools } from "./turn.js";
 import { TurnQueue } from "./turn-queue.js";
 import { LinkedSignal, unlessAborted } from "./waiting.js";
@@ -51,7 +51,7 @@ export type TurnEvent = TurnNews | { type: "done"; message: Answer };
 /** What a session needs of its surroundings. */
 export interface SessionSettings {
   http: Http;
-  feed: EventFeed;
+  feeds: SessionFeeds;
   clientID: string;
   session: Session;
   /** The tools that its turns may call. */
@@ -159,7 +159,7 @@ export class SessionHandle {
   }
 
   #newTurn(input: PromptInput, options: TurnOptions, tell: (news: TurnNews) => void): Turn {
-    const { http, feed, clientID } = this.#settings;
+    const { http, feeds, clientID } = this.#settings;
     const { agent, system, tools, patience = PATIENCE } = options;
     const parts: PromptPart[] = typeof input === "string" ? [{ type: "text", text: input }] : input;
     const prompt = {
@@ -170,7 +170,7 @@ export class SessionHandle {
       ...(system !== undefined && { system }),
       ...(tools !== undefined && { tools }),
     };
-    const settings = { http, feed, clientID, sessionID: this.session.id, prompt, patience, tell };
+    const settings = { http, feeds, clientID, sessionID: this.session.id, prompt, patience, tell };
     return new Turn({ ...settings, tools: this.#settings.tools });
   }
 }

@@ -4,9 +4,10 @@
 // does not matter which events were missed while a connection was lost.
 
 import { HandbackError } from "./error.js";
-import type { EventFeed, Notice } from "./feed.js";
+import type { Notice } from "./feed.js";
 import type { Http } from "./http.js";
 import { type Answer, type ReplyOptions, TurnFailed, type TurnNews } from "./news.js";
+import type { SessionFeeds } from "./session-feeds.js";
 import { persist } from "./tools/retry.js";
 import { Transcript } from "./transcript.js";
 import { Bell, unlessAborted } from "./waiting.js";
@@ -36,7 +37,7 @@ export interface TurnTools {
 
 export interface TurnSettings {
   http: Http;
-  feed: EventFeed;
+  feeds: SessionFeeds;
   clientID: string;
   sessionID: string;
   /** What is said, with an id of its own: it may have to be said again, and must not be taken for something new. */
@@ -75,7 +76,8 @@ export class Turn {
   /** Runs the turn to its end. When the signal fires, the turn is stopped on the server too before this rejects. */
   async run(signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const unsubscribe = this.#settings.feed.subscribe((notice) => this.#hear(notice));
+    const { feeds, sessionID } = this.#settings;
+    const unsubscribe = feeds.subscribe(sessionID, (notice) => this.#hear(notice));
     try {
       const answer = await unlessAborted(this.#follow(), signal);
       if (answer.info.error) throw new TurnFailed(answer);
@@ -140,6 +142,7 @@ export class Turn {
 
   /** Tells what is new; says whether the turn may be over with it. */
   #hearEvent(event: Event): boolean {
+    // A stream may tell of other sessions, too.
     if (!("sessionID" in event.properties) || event.properties.sessionID !== this.#settings.sessionID) return false;
     this.#transcript.hear(event).forEach(this.#settings.tell);
     switch (event.type) {

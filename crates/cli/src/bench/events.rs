@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::clients::{Manner, answer_fields};
-use super::http::{Chunks, Connection, Failure, Framing, Head, Target, read_once, within};
+use super::http::{Chunks, Connection, Failure, Framing, Target, open_events, read_once, within};
 use super::{Errors, PATIENCE};
 
 /// A longer line is an error; the requests of a bench are a few hundred bytes.
@@ -34,36 +33,19 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
-    /// Opens the stream of a client; it is open once the server's head is here.
+    /// Opens the stream of a client.
     pub(super) async fn open(target: &Target, client_id: &str) -> Result<Self, Failure> {
-        let mut stream = target.connect().await?;
-        let request = target.get(&format!("/client-tools/pending/{client_id}"), "text/event-stream");
-        stream.write_all(&request).await?;
-        let mut received = Vec::new();
-        let head = loop {
-            read_once(&mut stream, |bytes| {
-                received.extend_from_slice(bytes);
-                Ok(())
-            })
-            .await?;
-            if let Some(head) = Head::parse(&received)? {
-                break head;
-            }
-        };
-        let body = &received[head.size..];
-        if head.status != 200 {
-            return Err(Failure::status(head.status, body));
-        }
+        let (stream, head, body) = open_events(target, &format!("/client-tools/pending/{client_id}")).await?;
         let chunks = (head.framing == Framing::Chunked).then(Chunks::default);
         let mut stream = Self { stream, chunks, events: Events::default() };
-        stream.events.take(&mut stream.chunks, body)?;
+        stream.events.take(&mut stream.chunks, &body)?;
         Ok(stream)
     }
 
     /// Waits for bytes and adds the calls that are complete with them.
     async fn read(&mut self) -> Result<(), Failure> {
         let Self { stream, chunks, events } = self;
-        read_once(stream, |bytes| events.take(chunks, bytes)).await
+        read_once::<8192, _>(stream, |bytes| events.take(chunks, bytes)).await
     }
 
     /// Answers every call until the stream ends, each when the one before it is answered for; or answers none.

@@ -37,6 +37,8 @@ pub(super) enum Failure {
     Status { status: u16, code: String },
     #[error("refused: {0}")]
     Refused(String),
+    #[error("the server has no GET {0}")]
+    NoSuchStream(String),
     #[error("the server refuses calls beyond {limit}; start it with {variable}")]
     Limited { limit: &'static str, variable: &'static str },
     #[error("the answer does not quote the tool: {0}")]
@@ -222,13 +224,33 @@ async fn fill(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<(), Failur
     }
 }
 
+/// Opens a stream of server-sent events: returns the connection, the head of the answer, and what came of the body with it.
+/// The stream is open once the server's head is here.
+pub(super) async fn open_events(target: &Target, endpoint: &str) -> Result<(TcpStream, Head, Vec<u8>), Failure> {
+    let mut stream = target.connect().await?;
+    stream.write_all(&target.get(endpoint, "text/event-stream")).await?;
+    let mut received = Vec::new();
+    let head = loop {
+        read_once::<8192, _>(&mut stream, |bytes| {
+            received.extend_from_slice(bytes);
+            Ok(())
+        })
+        .await?;
+        if let Some(head) = Head::parse(&received)? {
+            break head;
+        }
+    };
+    let body = received.split_off(head.size);
+    if head.status == 200 { Ok((stream, head, body)) } else { Err(Failure::status(head.status, &body)) }
+}
+
 /// Reads once, into a buffer on the stack: thousands of idle streams hold none.
-pub(super) async fn read_once<T>(
+pub(super) async fn read_once<const SIZE: usize, T>(
     stream: &mut TcpStream,
     mut take: impl FnMut(&[u8]) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     poll_fn(|context| {
-        let mut space = [MaybeUninit::uninit(); 8192];
+        let mut space = [MaybeUninit::uninit(); SIZE];
         let mut buffer = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
         Poll::Ready(if buffer.filled().is_empty() { Err(Failure::Closed) } else { take(buffer.filled()) })

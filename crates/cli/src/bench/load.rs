@@ -81,6 +81,11 @@ struct Shared {
     latencies: Mutex<Histogram<u64>>,
 }
 
+/// Room for latencies from a microsecond to two minutes, in nanoseconds.
+pub(super) fn latencies() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)
+}
+
 /// Works with the clients in turn for as long as the plan says, and lets what is under way finish.
 pub(super) async fn run(
     target: &Arc<Target>,
@@ -101,7 +106,7 @@ pub(super) async fn run(
         next: AtomicUsize::new(0),
         measuring: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
-        latencies: Mutex::new(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?),
+        latencies: Mutex::new(latencies()?),
     });
     let mut workers: JoinSet<()> = (0..plan.concurrency).map(|_| Worker::new(shared.clone()).run()).collect();
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::ensure;
+use hdrhistogram::Histogram;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::clients::Transport;
+use super::growing::{Growing, Stretch};
 use super::load::{Load, Work};
 use super::metrics::ProcessMetrics;
 use super::waiting::Waiting;
@@ -30,7 +32,11 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<LoadReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    readers: Option<ReadersReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<WaitingReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growing: Option<GrowingReport>,
     /// How often each failure came.
     errors: BTreeMap<String, u64>,
 }
@@ -60,6 +66,34 @@ struct LoadReport {
     generator_cpu: Option<f64>,
     /// How much of one core the load generator used.
     generator_cores: Option<f64>,
+}
+
+/// Who read events during the calls or turns.
+#[derive(Debug, Serialize)]
+struct ReadersReport {
+    count: u32,
+    reading: &'static str,
+    /// How many bytes all of them got.
+    bytes: u64,
+}
+
+/// The part of the report that only a run with growing sessions has.
+#[derive(Debug, Serialize)]
+struct GrowingReport {
+    sessions: u32,
+    early: StretchReport,
+    late: StretchReport,
+}
+
+/// Some turns of every session.
+#[derive(Debug, Serialize)]
+struct StretchReport {
+    /// The first and the last, from 1.
+    turns: (u32, u32),
+    #[serde(rename = "latencyMs")]
+    latency_ms: Latency,
+    #[serde(rename = "serverCpuUsPerTurn", skip_serializing_if = "Option::is_none")]
+    server_cpu: Option<f64>,
 }
 
 /// The part of the report that only a run with waiting sessions has; memory in bytes.
@@ -95,8 +129,10 @@ struct Latency {
 pub(super) enum Measured {
     /// Nothing.
     Idle,
-    /// So many of them were called.
-    Load(usize, Load),
+    /// So many of them were called, and readers of events got so many bytes meanwhile.
+    Load { active: usize, load: Load, bytes_read: Option<u64> },
+    /// Sessions of theirs grew.
+    Growing(Growing),
     /// So many sessions of the only one were to wait.
     Waiting(u32, Waiting),
 }
@@ -110,15 +146,7 @@ impl Report {
         measured: Measured,
         errors: BTreeMap<String, u64>,
     ) -> Self {
-        let (load, waiting) = match measured {
-            Measured::Idle => (None, None),
-            Measured::Load(active, load) => (Some(LoadReport::new(active, args.concurrency, &load)), None),
-            Measured::Waiting(sessions, waiting) => {
-                let connected = memory.map(|(_, connected)| connected);
-                (None, Some(WaitingReport::new(sessions, &waiting, connected)))
-            }
-        };
-        Self {
+        let mut report = Self {
             transport: match transport {
                 Transport::Sse => "sse",
                 Transport::WebSocket => "websocket",
@@ -130,10 +158,30 @@ impl Report {
                 connected: after.resident_bytes,
                 per_client: (after.resident_bytes - before.resident_bytes) / connected as f64,
             }),
-            load,
-            waiting,
+            load: None,
+            readers: None,
+            waiting: None,
+            growing: None,
             errors,
+        };
+        match measured {
+            Measured::Idle => {}
+            Measured::Load { active, load, bytes_read } => {
+                report.load = Some(LoadReport::new(active, args.concurrency, &load));
+                let readers = |(count, bytes)| ReadersReport { count, reading: args.reading.name(), bytes };
+                report.readers = args.readers.zip(bytes_read).map(readers);
+            }
+            Measured::Waiting(sessions, waiting) => {
+                let connected = memory.map(|(_, connected)| connected);
+                report.waiting = Some(WaitingReport::new(sessions, &waiting, connected));
+            }
+            Measured::Growing(growing) => {
+                let Growing { sessions, early, late } = growing;
+                let [early, late] = [early, late].map(StretchReport::from);
+                report.growing = Some(GrowingReport { sessions, early, late });
+            }
         }
+        report
     }
 
     /// Whether the run measured anything at all.
@@ -166,7 +214,6 @@ impl LoadReport {
         let count = load.latencies.len();
         let seconds = load.elapsed.as_secs_f64();
         let each = |cpu: Option<f64>| cpu.filter(|_| count > 0).map(|cpu| cpu * 1e6 / count as f64);
-        let quantile = |quantile| load.latencies.value_at_quantile(quantile) as f64 / 1e6;
         Self {
             work: load.work,
             active,
@@ -174,15 +221,27 @@ impl LoadReport {
             seconds,
             count,
             per_second: count as f64 / seconds,
-            latency_ms: Latency {
-                p50: quantile(0.5),
-                p90: quantile(0.9),
-                p99: quantile(0.99),
-                max: load.latencies.max() as f64 / 1e6,
-            },
+            latency_ms: Latency::from(&load.latencies),
             server_cpu: each(load.server_cpu_seconds),
             generator_cpu: each(load.own_cpu_seconds),
             generator_cores: load.own_cpu_seconds.map(|cpu| cpu / seconds),
+        }
+    }
+}
+
+impl From<&Histogram<u64>> for Latency {
+    fn from(latencies: &Histogram<u64>) -> Self {
+        let quantile = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e6;
+        Self { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), max: latencies.max() as f64 / 1e6 }
+    }
+}
+
+impl From<Stretch> for StretchReport {
+    fn from(stretch: Stretch) -> Self {
+        Self {
+            turns: (*stretch.turns.start(), *stretch.turns.end()),
+            latency_ms: Latency::from(&stretch.latencies),
+            server_cpu: stretch.server_cpu_seconds.map(|cpu| cpu * 1e6 / stretch.latencies.len() as f64),
         }
     }
 }
@@ -234,12 +293,28 @@ impl fmt::Display for Report {
             let (active, noun) = (thousands(load.active as f64), load.work.noun());
             write!(f, ", {active} called, {} {noun}s at a time", load.concurrency)?;
         }
+        if let Some(readers) = &self.readers {
+            let noun = if readers.count == 1 { "reader" } else { "readers" };
+            let what = if readers.reading == "others" { "other sessions" } else { "everything" };
+            write!(f, ", {} {noun} of {what}", thousands(f64::from(readers.count)))?;
+        }
+        if let Some(growing) = &self.growing {
+            let sessions = if growing.sessions == 1 { "session" } else { "sessions" };
+            write!(f, ", {} {sessions} of {} turns", thousands(f64::from(growing.sessions)), growing.late.turns.1)?;
+        }
         if let Some(waiting) = &self.waiting {
             write!(f, ", {} sessions waiting for it", thousands(waiting.waiting as f64))?;
         }
         writeln!(f, "\n")?;
         if let Some(load) = &self.load {
             load.fmt(f)?;
+        }
+        if let Some(readers) = &self.readers {
+            writeln!(f, "  readers     got {:.1} MB, all together", readers.bytes as f64 / 1e6)?;
+        }
+        if let Some(growing) = &self.growing {
+            writeln!(f, "  early       {}", growing.early)?;
+            writeln!(f, "  late        {}", growing.late)?;
         }
         match &self.memory {
             Some(memory) => {
@@ -285,6 +360,17 @@ impl fmt::Display for LoadReport {
             writeln!(f, "  own CPU     {cpu:.1} µs per {noun} ({cores:.2} of a core)")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for StretchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((first, last), Latency { p50, p99, .. }) = (self.turns, &self.latency_ms);
+        write!(f, "turns {first} to {last}: p50 {p50:.2} ms   p99 {p99:.2} ms")?;
+        match self.server_cpu {
+            Some(cpu) => write!(f, "   server CPU {cpu:.1} µs per turn"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Session {
         Ok(Self { path, prompt, left: TURNS })
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Whether another one is due.
     pub(super) fn is_used_up(&self) -> bool {
         self.left == 0

@@ -21,6 +21,7 @@ use super::events::{EventStream, Events};
 use super::http::{Chunks, Connection, Failure, Framing, Head, Target};
 use super::load::{self, Plan, Work};
 use super::metrics::ProcessMetrics;
+use super::readers::{self, Reading};
 use super::report::thousands;
 use super::sessions::judge;
 use super::socket::Socket;
@@ -435,5 +436,61 @@ async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() ->
     turns.truncate(4);
     let expected = [("\"a\"", 20), ("\"b\"", 20), ("\"c\"", 20), ("\"a\"", 20)];
     assert_eq!(turns, expected.map(|(client, count)| (client.to_owned(), count)));
+    Ok(())
+}
+
+/// A server of events: answers every stream so, and closes it. Returns the first lines of what it is asked for.
+fn event_floor(listener: TcpListener, answer: &'static str) -> Arc<Mutex<Vec<String>>> {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let line = request.split(" HTTP").next().unwrap_or_default().to_owned();
+                    let is_creation = line == "POST /session";
+                    asked.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.push(line);
+                    if !is_creation {
+                        stream.write_all(answer.as_bytes()).await?;
+                        break;
+                    }
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{\"id\":\"ses_1\"}").await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+    });
+    kept
+}
+
+#[tokio::test]
+async fn readers_count_what_they_get_and_one_that_is_cut_off_is_an_error() -> anyhow::Result<()> {
+    let clients = ["a".to_owned()];
+    let cases =
+        [(Reading::Everything, &["GET /event"][..]), (Reading::Others, &["POST /session", "GET /session/ses_1/event"])];
+    for (reading, requests) in cases {
+        let (listener, target) = listen().await?;
+        let asked = event_floor(listener, "HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n");
+        let errors = Arc::new(Errors::default());
+        let mut readers = readers::open(&target, reading, 2, &clients, &errors, &ProgressBar::hidden()).await?;
+        while readers._reading.join_next().await.is_some() {}
+        assert_eq!(readers.bytes(), 2 * 10, "{reading:?}");
+        assert_eq!(errors.take(), BTreeMap::from([("reader: closed by the server".to_owned(), 2)]));
+        let asked = asked.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
+        assert_eq!(asked, [requests, requests].concat());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_without_the_events_of_one_session_is_named_as_such() -> anyhow::Result<()> {
+    let (listener, target) = listen().await?;
+    event_floor(listener, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    let (clients, errors, bar) = (["a".to_owned()], Arc::default(), ProgressBar::hidden());
+    let opened = readers::open(&target, Reading::Others, 2, &clients, &errors, &bar).await;
+    let Err(error) = opened else { bail!("it opened") };
+    let expected = "reader 1 of 2 cannot open its stream: the server has no GET /session/ses_1/event";
+    assert_eq!(format!("{error:#}"), expected);
     Ok(())
 }

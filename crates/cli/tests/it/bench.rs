@@ -66,6 +66,63 @@ fn sessions_wait_and_their_memory_is_told() {
 }
 
 #[test]
+fn events_are_read_meanwhile() {
+    let (_server, url) = serve("0");
+    let arguments = ["bench", "--url", &url, "--clients", "2", "--concurrency", "2", "--duration", "1", "--turns"];
+    // The bytes of a reader for each turn: who reads everything is told of each turn in more than one event, who reads another
+    // session is told nothing after the first event.
+    for (reading, bytes) in [("everything", 1_000.0..f64::INFINITY), ("others", 0.0..10.0)] {
+        let ran = handback(&[&arguments[..], &["--json", "--readers", "3", "--reading", reading]].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let readers = &report["readers"];
+        let expected = [&json!({}), &json!(3), &json!(reading)];
+        assert_eq!([&report["errors"], &readers["count"], &readers["reading"]], expected);
+        let turns = report["load"]["turns"].as_f64().unwrap();
+        assert!(bytes.contains(&(readers["bytes"].as_f64().unwrap() / 3.0 / turns)), "{report}");
+    }
+    let ran = handback(&[&arguments[..], &["--readers", "1"]].concat());
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[0], "2 clients over SSE, 2 called, 2 turns at a time, 1 reader of everything");
+    assert!(lines.iter().any(|line| line.starts_with("  readers     got ")), "{}", ran.stdout);
+}
+
+#[test]
+fn readers_and_growing_sessions_are_options_of_their_own() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["--turns", "--reading", "others"], "--readers <N>"),
+        (&["--idle", "--readers", "3"], "'--idle' cannot be used with '--readers <N>'"),
+        (&["--turns", "--readers", "3", "--reading", "nothing"], "[possible values: everything, others]"),
+        (&["--growing", "89"], "89 is not in 90..=100000"),
+    ];
+    for (arguments, expected) in cases {
+        let ran = handback(&[&["bench"], arguments].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn sessions_grow_and_their_early_and_late_turns_are_compared() {
+    let (_server, url) = serve("0");
+    let arguments = ["bench", "--url", &url, "--clients", "1", "--concurrency", "2", "--growing", "90"];
+    let ran = handback(&[&arguments[..], &["--json"]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let growing = &report["growing"];
+    assert_eq!([&report["errors"], &growing["sessions"]], [&json!({}), &json!(2)]);
+    assert_eq!([&growing["early"]["turns"], &growing["late"]["turns"]], [&json!([11, 50]), &json!([51, 90])]);
+    let mut expected = vec!["latencyMs", "turns"];
+    if cfg!(target_os = "linux") {
+        expected.insert(1, "serverCpuUsPerTurn");
+    }
+    assert_eq!(keys(&growing["late"]), expected);
+    // All of them were turns of two sessions.
+    let ran = handback(&["sessions", "--url", &url]);
+    assert_eq!(ran.stdout.matches("ses_").count(), 2, "{}", ran.stdout);
+}
+
+#[test]
 fn a_limit_that_is_in_the_way_is_named_with_what_to_do() {
     let (_server, url) = serve("7");
     let ran = handback(&["bench", "--url", &url, "--waiting", "9"]);
@@ -79,4 +136,8 @@ fn a_limit_that_is_in_the_way_is_named_with_what_to_do() {
     let ran = handback(&["bench", "--url", &url, "--turns", "--clients", "1", "--warmup", "0", "--duration", "1"]);
     assert_eq!(ran.code, Some(0), "seven of them succeed: {}", ran.stderr);
     assert!(ran.stdout.contains(limit), "{}", ran.stdout);
+
+    let ran = handback(&["bench", "--url", &url, "--growing", "90", "--clients", "1", "--concurrency", "1"]);
+    let limit = limit.trim_start_matches("turn: ");
+    assert_eq!((ran.code, ran.stderr), (Some(1), format!("error: turn 8 of a session failed: {limit}\n")));
 }

@@ -120,9 +120,9 @@ impl Api {
         self.done(self.http.post(url).json(answer).timeout(ANSWER_TIMEOUT)).await
     }
 
-    /// Opens the stream of all that happens.
-    pub(crate) async fn open_events(&self) -> Result<Response, Error> {
-        self.open(self.get(&["event"], &[])).await
+    /// Opens the stream of what happens, in one session or everywhere.
+    pub(crate) async fn open_events(&self, session: Option<&str>) -> Result<Response, Error> {
+        self.open(self.get(&["event"], &[("sessionID", session.map(str::to_owned))])).await
     }
 
     /// Sends a request whose answer says nothing but that it succeeded.

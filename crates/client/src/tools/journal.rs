@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use handback_wire::client_tools::ToolResult;
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::clock::LONGEST;

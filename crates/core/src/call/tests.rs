@@ -47,3 +47,18 @@ fn ends_that_are_no_answer_have_no_hash() {
         assert!(outcome.failure().is_some());
     }
 }
+
+/// It may be kept: another build, or another machine, must come to the same.
+#[test]
+fn the_hash_of_an_answer_never_changes() {
+    let attachments = Some(vec![Attachment { mime: "image/png".into(), filename: None, url: "data:,x".into() }]);
+    let whole = Success { title: "t".into(), output: "é".into(), metadata: None, attachments };
+    let answers = [
+        success("a", None),
+        success("a", Some(r#"{"b":[1,2.5,true,null,"x",-9007199254740993],"a":{}}"#)),
+        Outcome::Success(whole),
+        Outcome::Error("no".into()),
+    ];
+    let hashes = answers.map(|answer| answer.answer_hash().unwrap());
+    assert_eq!(hashes, [6072546585638685070, 9976858700845991876, 1445294092423153144, 1280213502414152234]);
+}

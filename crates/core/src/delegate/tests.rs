@@ -3,6 +3,8 @@
 mod limited;
 mod preferred;
 
+use std::task::{Context, Waker};
+
 use serde_json::value::to_raw_value;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
@@ -11,14 +13,12 @@ use super::*;
 use crate::call::{CallState, OutcomeKind, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
-use crate::event::Event;
+use crate::event::{Event, Topic};
 use crate::hub::{CallInfo, Counts, Placement};
-use crate::id::{ConnectionName, EventId, RunId, ToolName};
+use crate::id::{ConnectionName, EventId, ToolName};
 use crate::limits::Limits;
-use crate::message::{Message, Session};
 use crate::schema::Schema;
-use crate::store::{CallFilter, MemoryStore, Most, Page, SessionFilter, SessionPlace, Store, StoreFuture, Usage};
-use crate::thread_run::ThreadRun;
+use crate::store::{CallFilter, CallStore, MemoryStore, Most, Page, StoreFuture};
 use crate::tool::{Effect, ToolSpec};
 
 fn hub_with(limits: Limits) -> Hub {
@@ -443,7 +443,7 @@ async fn time_is_counted_by_phase() {
 #[tokio::test(start_paused = true)]
 async fn events_of_a_call_come_in_order_and_once() {
     let hub = hub();
-    let mut events = hub.subscribe();
+    let mut events = hub.subscribe(Topic::Everything);
     register(&hub);
     let (request, waiter) = start(&hub).await;
     hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
@@ -452,7 +452,7 @@ async fn events_of_a_call_come_in_order_and_once() {
     hub.unregister(&tab(), None, None);
     let mut names = Vec::new();
     for _ in 0..5 {
-        names.push(match events.next().await.unwrap() {
+        names.push(match events.next().await.unwrap().event.clone() {
             Event::Registered(..) => "registered",
             Event::Requested(_) => "requested",
             Event::Executing(_) => "executing",
@@ -519,7 +519,7 @@ impl SlowStore {
     }
 }
 
-impl Store for SlowStore {
+impl CallStore for SlowStore {
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
         self.slowly(self.kept.begin(call))
     }
@@ -541,101 +541,8 @@ impl Store for SlowStore {
         self.kept.list_finished(filter, before, most)
     }
 
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        self.slowly(self.kept.save_session(session))
-    }
-
-    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
-        self.kept.session(session)
-    }
-
-    fn list_sessions(
-        &self,
-        filter: &SessionFilter,
-        after: Option<&SessionPlace>,
-        most: Most,
-    ) -> StoreFuture<Page<Arc<Session>>> {
-        self.kept.list_sessions(filter, after, most)
-    }
-
-    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
-        self.slowly(self.kept.delete_session(session))
-    }
-
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.slowly(self.kept.save_message(message))
-    }
-
-    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
-        self.kept.messages(session)
-    }
-
-    fn messages_after(
-        &self,
-        session: &SessionId,
-        after: Option<&MessageId>,
-        most: Most,
-    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
-        self.kept.messages_after(session, after, most)
-    }
-
-    fn newest_messages(
-        &self,
-        session: &SessionId,
-        before: Option<&MessageId>,
-        most: usize,
-    ) -> StoreFuture<Option<Vec<MessageId>>> {
-        self.kept.newest_messages(session, before, most)
-    }
-
-    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
-        self.kept.has_message(session, message)
-    }
-
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        self.kept.delete_messages_from(session, message)
-    }
-
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
-        self.slowly(self.kept.save_run(run))
-    }
-
-    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
-        self.kept.run(session, run)
-    }
-
-    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        self.kept.runs(session)
-    }
-
-    fn append_run_events(
-        &self,
-        session: &SessionId,
-        run: &RunId,
-        first: usize,
-        events: Vec<Arc<str>>,
-    ) -> StoreFuture<()> {
-        self.slowly(self.kept.append_run_events(session, run, first, events))
-    }
-
-    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
-        self.kept.run_events(session, run, from)
-    }
-
-    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        self.kept.unfinished_runs()
-    }
-
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
-        self.kept.usage(client)
-    }
-
     fn flush(&self) -> StoreFuture<()> {
         self.slowly(self.kept.flush())
-    }
-
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
-        self.kept.unanswered()
     }
 }
 
@@ -650,7 +557,25 @@ async fn a_call_is_not_offered_before_it_is_journaled_nor_a_result_confirmed() {
     offered(&mut connection).await;
     assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
     assert_eq!(before.elapsed().as_secs(), 2);
-    assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
+    let finished = waiter.await.unwrap();
+    assert_eq!(finished.outcome.kind(), OutcomeKind::Success);
+    // Nobody had to allow it.
+    assert_eq!((finished.phases.approval, finished.phases.queue.as_secs()), (Duration::ZERO, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_just_ended_is_known_before_it_is_journaled() {
+    let hub = hub();
+    register(&hub);
+    let mut connection = connect(&hub);
+    let (request, waiter) = start(&hub).await;
+    offered(&mut connection).await;
+    let decided = hub.decide(&request, &Caller::Trusted, Answerer::Client, ok()).unwrap();
+    assert!(hub.finished(&request).await.unwrap().is_none(), "it is not journaled yet");
+    let known = hub.call(&request, Duration::ZERO).await.unwrap();
+    assert_eq!(known.map(|call| call.state), Some(CallState::Done));
+    hub.keep_answer(&request, decided).await.unwrap();
+    waiter.await.unwrap();
 }
 
 /// The lines of a hub's metrics that count calls: those that were made, those that succeeded, those that were cancelled.

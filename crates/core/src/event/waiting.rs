@@ -2,15 +2,23 @@
 //! exceeds it goes from the front, and whoever has not had it has missed something.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Event, SessionEvent};
+use super::{Emitted, Event, SessionEvent};
 use crate::message::Session;
 use crate::store::weight;
 
 /// About what an event takes itself.
 const EVENT: usize = 256;
 
-/// The events that wait.
+/// About how many bytes a listener takes at once.
+const TAKEN_BYTES: usize = 64 << 10;
+/// About how many bytes of a topic may wait whatever the others hold on to.
+const SHARE: usize = 256 << 10;
+
+/// The events of a topic that wait. All topics together hold on to so many bytes; one that holds on to little is not cut
+/// for the sake of others.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// The oldest first.
@@ -22,11 +30,13 @@ pub(super) struct Waiting {
     bytes: usize,
     most: usize,
     most_bytes: usize,
+    /// About how many bytes all topics hold on to.
+    held: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    event: Event,
+    event: Arc<Emitted>,
     bytes: usize,
     /// Listeners that have not had it yet.
     unread: usize,
@@ -35,16 +45,17 @@ struct Entry {
 /// What there is for a listener.
 #[derive(Debug)]
 pub(super) enum Taken {
-    Event(Event),
-    /// It is gone: the listener is too far behind.
+    /// So many events.
+    Events(u64),
+    /// The next one is gone: the listener is too far behind.
     Missed,
-    /// It has not happened yet.
+    /// The next one has not happened yet.
     Nothing,
 }
 
 impl Waiting {
-    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
-        Self { events: VecDeque::new(), first: 0, listeners: 0, bytes: 0, most, most_bytes }
+    pub(super) fn new(most: usize, most_bytes: usize, held: Arc<AtomicUsize>) -> Self {
+        Self { events: VecDeque::new(), first: 0, listeners: 0, bytes: 0, most, most_bytes, held }
     }
 
     /// A listener comes; gives the number of the first event that it will get.
@@ -53,63 +64,75 @@ impl Waiting {
         self.first + self.events.len() as u64
     }
 
-    /// A listener goes that has had everything before this number.
-    pub(super) fn leave(&mut self, next: u64) {
+    /// A listener goes that has had everything before this number. Gives what nobody waits for any more.
+    #[must_use]
+    pub(super) fn leave(&mut self, next: u64) -> Vec<Arc<Emitted>> {
         self.listeners -= 1;
         for entry in self.events.iter_mut().skip(next.saturating_sub(self.first) as usize) {
             entry.unread -= 1;
         }
-        self.drop_read();
+        self.drop_read()
     }
 
     /// Adds an event for those who listen now. Gives what had to go for it.
-    pub(super) fn push(&mut self, event: Event) -> Vec<Event> {
+    #[must_use]
+    pub(super) fn push(&mut self, event: Arc<Emitted>) -> Vec<Arc<Emitted>> {
         let mut dropped = Vec::new();
         if self.listeners == 0 {
             return dropped;
         }
-        let bytes = weight_of(&event);
+        let bytes = weight_of(&event.event);
         self.bytes += bytes;
+        self.held.fetch_add(bytes, Ordering::Relaxed);
         self.events.push_back(Entry { event, bytes, unread: self.listeners });
         // A single event is taken whatever it weighs: whoever keeps up gets everything.
-        while self.events.len() > self.most.max(1) || (self.bytes > self.most_bytes && self.events.len() > 1) {
+        while self.events.len() > self.most.max(1) || (self.is_too_heavy() && self.events.len() > 1) {
             dropped.extend(self.pop());
         }
         dropped
     }
 
-    /// The event of that number, for a listener that has had those before it.
-    pub(super) fn take(&mut self, number: u64) -> Taken {
+    fn is_too_heavy(&self) -> bool {
+        self.bytes > self.most_bytes || (self.bytes > SHARE && self.held.load(Ordering::Relaxed) > self.most_bytes)
+    }
+
+    /// Takes some of the events from that number on, for a listener that has had those before it.
+    pub(super) fn take(&mut self, number: u64, taken: &mut Vec<Arc<Emitted>>) -> Taken {
         let Some(place) = number.checked_sub(self.first) else { return Taken::Missed };
-        let Some(entry) = self.events.get_mut(place as usize) else { return Taken::Nothing };
-        entry.unread -= 1;
-        let event = entry.event.clone();
-        self.drop_read();
-        Taken::Event(event)
+        let (mut bytes, mut count) = (0, 0);
+        for entry in self.events.iter_mut().skip(place as usize) {
+            bytes += entry.bytes;
+            if count > 0 && bytes > TAKEN_BYTES {
+                break;
+            }
+            entry.unread -= 1;
+            taken.push(entry.event.clone());
+            count += 1;
+        }
+        // Nothing is freed here: whoever takes an event has it.
+        drop(self.drop_read());
+        if count == 0 { Taken::Nothing } else { Taken::Events(count) }
     }
 
     /// Forgets what everybody has had.
-    fn drop_read(&mut self) {
+    fn drop_read(&mut self) -> Vec<Arc<Emitted>> {
+        let mut dropped = Vec::new();
         while self.events.front().is_some_and(|entry| entry.unread == 0) {
-            self.pop();
+            dropped.extend(self.pop());
         }
         if self.events.is_empty() {
             // One that was long once need not take room for ever.
             self.events.shrink_to(1_024);
         }
+        dropped
     }
 
-    fn pop(&mut self) -> Option<Event> {
+    fn pop(&mut self) -> Option<Arc<Emitted>> {
         let entry = self.events.pop_front()?;
         self.first += 1;
         self.bytes -= entry.bytes;
+        self.held.fetch_sub(entry.bytes, Ordering::Relaxed);
         Some(entry.event)
-    }
-
-    /// About how many bytes wait.
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 
@@ -133,7 +156,7 @@ fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
     match event {
         // The others hold on to one that is there anyway.
         SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
-        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::PartRemoved { .. } => 0,
+        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::PartRemoved { .. } | SessionEvent::Mark(_) => 0,
         SessionEvent::Failed(error) => error.message().len(),
         SessionEvent::Message(message) => weight::of_message(message),
         SessionEvent::UserPart { part, .. } => weight::of_part(part),

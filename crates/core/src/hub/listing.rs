@@ -9,6 +9,7 @@ use super::{CallInfo, Hub, call_info};
 use crate::call::{CallHead, CallState};
 use crate::id::RequestId;
 use crate::store::{CallFilter, Most, Page, StoreError, weight};
+use crate::table::Table;
 
 /// Where a page of the listing ends. Calls end while somebody pages through it. One that was under way when the listing
 /// began keeps its place among those; so nothing is missed, and nothing comes twice.
@@ -84,14 +85,18 @@ impl Hub {
 
     /// The calls under way that come after a place.
     fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = self.locked(|table| {
+        let in_shard = |table: &mut Table| -> Vec<Entry> {
             let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
             wanted
                 .filter(|call| state.is_none_or(|state| state == call.state()))
                 .filter(|call| after.is_none_or(|after| CallPlace::from(&*call.head) < *after))
                 .map(|call| (call_info(call), None))
                 .collect()
-        });
+        };
+        let mut entries: Vec<Entry> = match &filter.client {
+            Some(client) => self.of_client(client, in_shard),
+            None => self.everywhere(in_shard).flatten().collect(),
+        };
         sort(&mut entries);
         entries
     }

@@ -91,7 +91,7 @@ impl CallContext<'_> {
         let message = draft.id().clone();
         let prepared = calls.into_iter().zip(refused).map(|(call, refused)| self.prepare(call, refused));
         let (shown, mut now_shown) = mpsc::unbounded_channel();
-        let (mut running, mut begun) = (FuturesUnordered::new(), Vec::new());
+        let (mut running, mut begun, mut is_journaled) = (FuturesUnordered::new(), Vec::new(), true);
         for Prepared { place, call, start, input, tool } in join_all(prepared).await {
             let tool = match tool {
                 Ok(tool) => tool,
@@ -100,13 +100,14 @@ impl CallContext<'_> {
                     continue;
                 }
             };
+            is_journaled &= matches!(tool.place, Place::Client(_) | Place::Frontend(_));
             let request = match &tool.place {
                 Place::Page(_) => {
                     draft.run(place, None, ToolState::Yielded { input, start });
                     begun.push(place);
                     continue;
                 }
-                Place::Client(_) => Some(self.sessions.clock().request_id()),
+                Place::Client(tool) => Some(self.sessions.hub().request_id(&tool.client)),
                 Place::Frontend(_) => Some(RequestId::from(&call)),
                 Place::Server(_) => None,
             };
@@ -123,8 +124,13 @@ impl CallContext<'_> {
                 Over { place, input, start, result }
             }));
         }
-        // Kept before any of them is made, and told when it is.
-        draft.keep().await;
+        // Kept before any of them is made, and told when it is. Those of clients are journaled behind it: if nobody is
+        // told, that is waited for alone.
+        if is_journaled && !draft.is_watched() {
+            draft.queue().await;
+        } else {
+            draft.keep().await;
+        }
         begun.into_iter().for_each(|place| draft.tell_call(place));
         loop {
             tokio::select! {

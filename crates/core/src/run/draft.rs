@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use super::calls::{Over, ReadyCall};
 use super::feed::{Feed, RunEvent};
 use crate::clock::Time;
-use crate::event::{Event, Field, SessionEvent};
+use crate::event::{Field, SessionEvent};
 use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
     Kept, Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
@@ -93,7 +93,10 @@ impl Draft {
             saving: None,
             is_unsaved: false,
         };
-        draft.save();
+        if draft.is_watched() {
+            // Whoever is told of it finds it.
+            draft.save();
+        }
         draft.tell_message();
         if draft.message.parts.is_empty() {
             draft.push(PartBody::StepStart);
@@ -109,7 +112,7 @@ impl Draft {
 
     /// Whether anybody listens or follows.
     pub(super) fn is_watched(&self) -> bool {
-        self.feed.is_some() || self.sessions.hub().is_watched()
+        self.feed.is_some() || self.sessions.hub().is_watched(&self.session)
     }
 
     /// Whether the model has said all.
@@ -289,20 +292,29 @@ impl Draft {
     pub(super) fn save(&mut self) {
         self.is_unsaved = self.saving.as_mut().is_some_and(|saving| saving.now_or_never().is_none());
         if !self.is_unsaved {
-            self.saving = Some(self.sessions.store().save_message(&Arc::new(self.message.clone())));
+            self.saving = Some(self.sessions.save_message(&Arc::new(self.message.clone())));
+        }
+    }
+
+    /// Keeps the message if it never was: before it is waited for what the model says next.
+    pub(super) fn save_first(&mut self) {
+        if self.saving.is_none() {
+            self.save();
+        }
+    }
+
+    /// Gives the message as it is now to the store, which keeps it before what it is given next.
+    pub(super) async fn queue(&mut self) {
+        self.save();
+        while self.is_unsaved {
+            self.save_again().await;
         }
     }
 
     /// Keeps the message as it is now, and waits until it is kept.
     pub(super) async fn keep(&mut self) {
-        self.save();
-        while self.saving.is_some() {
-            let is_unsaved = self.is_unsaved;
-            self.wait_for_save().await;
-            if is_unsaved {
-                self.save();
-            }
-        }
+        self.queue().await;
+        self.wait_for_save().await;
     }
 
     async fn wait_for_save(&mut self) {
@@ -344,7 +356,7 @@ impl Draft {
         }
         self.tell_message();
         let message = Arc::new(self.message);
-        let saving = self.sessions.store().save_message(&message);
+        let saving = self.sessions.save_message(&message);
         (message, saving)
     }
 
@@ -391,7 +403,7 @@ impl Draft {
         if let Some(feed) = &self.feed {
             feed.tell(RunEvent::Session(event()));
         }
-        self.sessions.hub().emit(|| Event::Session(self.session.clone(), event()));
+        self.sessions.hub().tell(&self.session, event);
     }
 
     fn tell_message(&self) {
@@ -449,12 +461,12 @@ impl Draft {
         self.emit(|| SessionEvent::Delta { message: message.clone(), part: part.clone(), field, delta: delta.clone() });
         told.pieces = text.len();
         // Whoever follows the feed has every piece, and needs no whole.
-        if self.sessions.hub().is_watched() && told.shows_whole(text.len()) {
+        if self.sessions.hub().is_watched(&self.session) && told.shows_whole(text.len()) {
             let delta: Arc<str> = text[told.whole..].into();
             let part = Arc::new(Part { id: id.clone(), body: whole(text) });
             let (message, delta) = (self.message.id.clone(), Some(delta));
             let event = SessionEvent::Part { message, part, delta };
-            self.sessions.hub().emit(|| Event::Session(self.session.clone(), event));
+            self.sessions.hub().tell(&self.session, || event);
             told.whole = text.len();
         }
     }

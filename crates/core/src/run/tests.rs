@@ -25,7 +25,7 @@ use crate::call::{Outcome, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::Caller;
-use crate::event::Subscription;
+use crate::event::{Event, Subscription, Topic};
 use crate::hub::{Hub, Placement};
 use crate::id::{ClientId, MessageId, PermissionId, RequestId, ToolName};
 use crate::limits::Limits;
@@ -35,7 +35,7 @@ use crate::permission::{Answer, NotAnswered, Reply};
 use crate::policy::{Permission, Policy};
 use crate::schema::Schema;
 use crate::sessions::{Audience, NewSession, Prompt, Prompted, SessionError, Setup};
-use crate::store::{MemoryStore, Store};
+use crate::store::{CallStore, MemoryStore, SessionStore};
 use crate::tool::{Effect, ToolSpec};
 use crate::toolbox::{Before, BoxFuture, Hook, HookedCall, Invocation, ListTools, ServerTool, ServerToolSpec};
 
@@ -67,8 +67,7 @@ impl Model for Fake {
                 _ => None,
             })
             .collect();
-        let shown =
-            json!({ "system": request.system, "messages": request.messages.len(), "tools": tools, "results": results });
+        let shown = json!({ "system": request.system, "messages": request.earlier.len() + request.messages.len(), "tools": tools, "results": results });
         self.shown.lock().unwrap().push(shown);
         let step = self.steps.lock().unwrap().pop_front().unwrap_or_else(|| text("nothing more"));
         Box::pin(stream::iter(step).then(async |said| match said {
@@ -133,8 +132,8 @@ impl World {
         Self::on(Arc::new(MemoryStore::default()), steps, with)
     }
 
-    fn on(store: Arc<dyn Store>, steps: Vec<Vec<Said>>, with: With) -> Self {
-        let hub = Hub::new(with.limits, Clock::counting(), store, TaskTracker::new());
+    fn on(store: Arc<impl CallStore + SessionStore>, steps: Vec<Vec<Said>>, with: With) -> Self {
+        let hub = Hub::new(with.limits, Clock::counting(), store.clone(), TaskTracker::new());
         let model = Arc::new(Fake { steps: Mutex::new(steps.into()), shown: Mutex::default() });
         let mut models = Models::default();
         models.insert("fake", model.clone());
@@ -150,7 +149,7 @@ impl World {
             frontend_tools: with.frontend_tools,
             hooks: with.hooks,
         };
-        let world = Self { sessions: Sessions::new(hub, setup), model };
+        let world = Self { sessions: Sessions::new(hub, store, setup), model };
         for name in ["a", "b"] {
             let schema =
                 to_raw_value(&json!({ "type": "object", "properties": { "n": { "type": "integer" } } })).unwrap();

@@ -1,12 +1,12 @@
 //! Ids that prompts bring along, from when one is looked up until its message is kept: of two prompts at once with the
 //! same id, one waits until it is known what became of the other.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use ahash::HashSet;
 use tokio::sync::Notify;
 
 use crate::id::{MessageId, SessionId};
+use crate::sharded::Sharded;
 
 type Id = (SessionId, MessageId);
 
@@ -16,7 +16,7 @@ pub(super) struct Claims(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    ids: Mutex<HashSet<Id>>,
+    ids: Sharded<Id, ()>,
     /// An id is free again.
     free: Notify,
 }
@@ -29,10 +29,6 @@ pub(super) struct Claim {
 }
 
 impl Claims {
-    fn lock(&self) -> MutexGuard<'_, HashSet<Id>> {
-        self.0.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Claims the id of a session that is made, filled or forgotten; waits while somebody else does.
     pub(super) async fn claim_session(&self, session: &SessionId) -> Claim {
         // No message has an empty id.
@@ -47,7 +43,7 @@ impl Claims {
             tokio::pin!(free);
             // Listens before it looks, so that no change is missed in between.
             free.as_mut().enable();
-            if self.lock().insert(id.clone()) {
+            if self.0.ids.of(&id).insert(id.clone(), ()).is_none() {
                 return Claim { claims: self.clone(), id };
             }
             free.await;
@@ -57,7 +53,7 @@ impl Claims {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.claims.lock().remove(&self.id);
+        self.claims.0.ids.of(&self.id).remove(&self.id);
         self.claims.0.free.notify_waiters();
     }
 }

@@ -24,8 +24,8 @@ const TITLE_CHARACTERS: usize = 60;
 pub(super) struct Live {
     /// Whose it is: its client's, or that of the first who prompts it.
     client: Option<ClientId>,
-    /// The session, once its first turn has begun.
-    session: Option<Arc<Session>>,
+    /// The session as it is now, once its first turn has begun.
+    pub(super) session: Option<Arc<Session>>,
     /// The prompt whose turn is under way.
     running: MessageId,
     pub(super) turn: Handles,
@@ -129,7 +129,7 @@ impl Sessions {
         audience: Audience,
         kept: oneshot::Receiver<bool>,
     ) -> Result<Enqueued, SessionError> {
-        self.enqueue_in(&mut self.lock(), session, user, prompter, audience, kept)
+        self.enqueue_in(&mut self.live(&session.id), session, user, prompter, audience, kept)
     }
 
     /// The same, among sessions that are locked already.
@@ -191,7 +191,7 @@ impl Sessions {
 
     /// Whether a tool was allowed for as long as the session lives.
     pub(crate) fn is_approved(&self, id: &SessionId, tool: &str) -> bool {
-        let live = self.lock();
+        let live = self.live(id);
         let session = live.get(id).and_then(|live| live.session.as_ref());
         session.is_some_and(|session| session.approved.contains(tool))
     }
@@ -200,35 +200,40 @@ impl Sessions {
         Handles { abort: self.0.stop.child_token(), over: CancellationToken::new() }
     }
 
-    /// Changes a session that is live; gives it as it is now, and the end of keeping it. `None` if it is gone.
+    /// Changes a session that is live; gives it as it is now, and the end of keeping it. `None` if it is gone. If the change
+    /// says that nothing is to be kept, the time of it is kept with the next one: every turn ends with one.
     pub(crate) fn change(
         &self,
         id: &SessionId,
-        change: impl FnOnce(&mut Session),
+        change: impl FnOnce(&mut Session) -> bool,
     ) -> Option<(Arc<Session>, StoreFuture<()>)> {
-        let mut live = self.lock();
+        let mut live = self.live(id);
         let session = live.get_mut(id)?.session.as_mut()?;
         let now = self.clock().time();
         let changed = Arc::make_mut(session);
-        change(changed);
+        let is_kept = change(changed);
         changed.updated = now;
         let session = session.clone();
-        let saving = self.store().save_session(&session);
+        let saving = if is_kept { self.0.held.save_session(&session) } else { Box::pin(std::future::ready(Ok(()))) };
         drop(live);
         self.tell(&session, SessionEvent::Updated);
         Some((session, saving))
     }
 
-    /// The session as it is now, for its turn that begins; `None` if it was deleted.
-    pub(crate) async fn begin_turn(&self, id: &SessionId, queued: &Queued) -> Result<Option<Arc<Session>>, TurnError> {
+    /// The session as it is now, for its turn that begins, and the end of keeping it; `None` if it was deleted.
+    pub(crate) async fn begin_turn(
+        &self,
+        id: &SessionId,
+        queued: &Queued,
+    ) -> Result<Option<(Arc<Session>, StoreFuture<()>)>, TurnError> {
         // Only the turn that is this one's: a session that was deleted must not come back by one that is not.
-        let is_known = match self.lock().get(id) {
+        let is_known = match self.live(id).get(id) {
             Some(live) if live.running == queued.user.id => live.session.is_some(),
             _ => return Ok(None),
         };
         if !is_known {
-            let stored = self.store().session(id).await.map_err(|error| run::failed(&error))?;
-            let mut live = self.lock();
+            let stored = self.find(id).await.map_err(|error| run::failed(&error))?;
+            let mut live = self.live(id);
             let live = live.get_mut(id).filter(|live| live.running == queued.user.id);
             let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
             live.session = Some(stored);
@@ -242,30 +247,28 @@ impl Sessions {
             _ => None,
         };
         let changed = self.change(id, |session| {
-            if let Some(client) = adopting {
-                session.client.get_or_insert_with(|| client.clone());
-            }
-            session.has_frontend |= queued.audience.has_frontend;
-            if session.title == UNTITLED
-                && let Some(title) = title_of(&queued.user)
-            {
+            let client = session.client.as_ref().or(adopting).cloned();
+            let has_frontend = session.has_frontend || queued.audience.has_frontend;
+            let title = title_of(&queued.user).filter(|_| session.title == UNTITLED);
+            let is_new = client != session.client || has_frontend != session.has_frontend || title.is_some();
+            (session.client, session.has_frontend) = (client, has_frontend);
+            if let Some(title) = title {
                 session.title = title;
             }
+            is_new
         });
-        let Some((session, saving)) = changed else { return Ok(None) };
-        saving.await.map_err(|error| run::failed(&error))?;
-        if let (Some(owner), Some(prompter)) = (&session.client, &queued.prompter)
+        if let Some((session, _)) = &changed
+            && let (Some(owner), Some(prompter)) = (&session.client, &queued.prompter)
             && *owner != prompter.client
         {
             // It was nobody's when the prompt came.
             return Err(TurnError::Other(SessionError::Forbidden.to_string()));
         }
-        Ok(Some(session))
+        Ok(changed)
     }
 
     async fn is_first(&self, id: &SessionId, message: &MessageId) -> Result<bool, StoreError> {
-        let before = self.store().newest_messages(id, Some(message), 1).await?;
-        Ok(before.is_none_or(|before| before.is_empty()))
+        Ok(self.hold(id).await?.history(|history| history.is_first(message)))
     }
 
     /// Why turns end that are stopped now.
@@ -279,7 +282,7 @@ impl Sessions {
 
     /// Takes the next prompt, or ends the session's life.
     fn next_turn(&self, id: &SessionId, last: &Queued) -> Option<(Queued, Handles)> {
-        let mut sessions = self.lock();
+        let mut sessions = self.live(id);
         // It may have been deleted.
         let live = sessions.get_mut(id).filter(|live| live.running == last.user.id)?;
         let Some(queued) = live.queue.pop_front() else {
@@ -327,7 +330,7 @@ struct Alive<'a> {
 impl Drop for Alive<'_> {
     fn drop(&mut self) {
         if let Some((running, _over)) = self.running.take() {
-            let mut sessions = self.sessions.lock();
+            let mut sessions = self.sessions.live(self.id);
             if sessions.get(self.id).is_some_and(|live| live.running == running) {
                 sessions.remove(self.id);
             }

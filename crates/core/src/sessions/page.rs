@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::history::History;
 use super::live::{Enqueued, Live, Prompter};
 use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions};
 use crate::event::SessionEvent;
@@ -16,11 +17,11 @@ use crate::store::{Beginning, StoreError};
 impl Sessions {
     /// The session of an id that somebody else chose; made when there is none.
     pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        if let Some(session) = self.store().session(&id).await? {
+        if let Some(session) = self.find(&id).await? {
             return Ok(session);
         }
         let _naming = self.0.claims.claim_session(&id).await;
-        match self.store().session(&id).await? {
+        match self.find(&id).await? {
             Some(session) => Ok(session),
             None => self.create(NewSession { id: Some(id), ..new }).await,
         }
@@ -49,16 +50,16 @@ impl Sessions {
         let claim = self.0.claims.claim(&session.id, &user.id).await;
         let (tell_kept, kept) = oneshot::channel();
         let (deleting, Enqueued { answer, feed }) = loop {
-            let over = self.lock().get_mut(&session.id).map(Live::stop_all);
+            let over = self.live(&session.id).get_mut(&session.id).map(Live::stop_all);
             if let Some(over) = over {
                 over.cancelled().await;
             }
-            let mut live = self.lock();
+            let mut live = self.live(&session.id);
             if !live.contains_key(&session.id) {
                 // Its turn does not begin before it is kept, and who may not have one forgets nothing.
                 let enqueued = self.enqueue_in(&mut live, &session, &user, client, audience, kept)?;
                 // The store keeps the order: what others say from now on comes after this.
-                break (self.store().delete_messages_from(&session.id, &user.id), enqueued);
+                break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
             }
         };
         deleting.await?;
@@ -130,14 +131,14 @@ impl Sessions {
                 else {
                     continue;
                 };
-                let Some(finished) = self.store().finished(request).await? else { continue };
+                let Some(finished) = self.hub().finished(request).await? else { continue };
                 if !finished.outcome.is_answer() {
                     continue;
                 }
                 let part = &mut Arc::make_mut(message).parts[place];
                 Arc::make_mut(part).recall(run::told(&finished, None));
                 let part = part.clone();
-                self.store().save_message(message).await?;
+                self.save_message(message).await?;
                 self.tell(session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
             }
         }
@@ -146,12 +147,12 @@ impl Sessions {
 
     /// Whether a message is being answered, or will be when its time comes.
     pub fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
-        self.lock().get(id).is_some_and(|live| live.is_answering(user))
+        self.live(id).get(id).is_some_and(|live| live.is_answering(user))
     }
 
     /// Stops the turn that tells this, whether it is under way or waits; others go on, also of the same message.
     pub fn stop_turn(&self, id: &SessionId, feed: &Feed) {
-        if let Some(live) = self.lock().get_mut(id) {
+        if let Some(live) = self.live(id).get_mut(id) {
             live.stop_turn(feed);
         }
     }
@@ -176,12 +177,28 @@ impl Sessions {
         last: Option<MessageId>,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
-        let mut answers = self.store().messages(&session.id).await?;
-        answers.retain(|message| message.answers() == Some(&user));
+        let held = self.hold(&session.id).await?;
+        // Answers come after what they answer.
+        let answers = |history: &History| -> Vec<Arc<Message>> {
+            let since = history.all().rev().take_while(|message| message.id != user);
+            since.filter(|message| message.answers() == Some(&user)).cloned().collect()
+        };
+        let mut answers = held.history(answers);
+        answers.reverse();
         if last.is_some() && answers.last().map(|answer| &answer.id) != last.as_ref() {
             return Ok(None);
         }
         self.settle(&session, &answers, &results).await.map(Some)
+    }
+
+    /// Ends the calls that earlier turns have left to the page; gives those that it says nothing of.
+    pub(crate) async fn settle_yielded(
+        &self,
+        session: &Arc<Session>,
+        results: &[(CallId, ToolResult)],
+    ) -> Result<Vec<Arc<Part>>, StoreError> {
+        let yielded = self.hold(&session.id).await?.history(History::yielded);
+        self.settle(session, &yielded, results).await
     }
 
     /// Ends the calls of these messages that are the page's to run, with what it says of them or as failed; keeps that,
@@ -198,7 +215,7 @@ impl Sessions {
             let is_changed = |part: &mut Arc<Part>| part.answer(results, now).then(|| part.clone());
             let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
             if !answered.is_empty() {
-                self.store().save_message(&Arc::new(changed)).await?;
+                self.save_message(&Arc::new(changed)).await?;
             }
             for part in answered {
                 if !part.is_call_of(results) {
@@ -212,18 +229,18 @@ impl Sessions {
 
     /// What the turn that is under way tells, if somebody followed it from its beginning.
     pub fn feed(&self, id: &SessionId) -> Option<Feed> {
-        self.lock().get(id)?.feed.clone().filter(Feed::is_kept)
+        self.live(id).get(id)?.feed.clone().filter(Feed::is_kept)
     }
 
     /// What the turn that answers a message tells, or will when its time comes.
     pub fn feed_of(&self, id: &SessionId, user: &MessageId) -> Option<Feed> {
-        self.lock().get(id)?.feed_of(user)
+        self.live(id).get(id)?.feed_of(user)
     }
 
     /// Whether another prompt may wait in a session, or is run at once.
     pub fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
         let most = self.hub().limits().queued_prompts;
-        match self.lock().get(id).is_some_and(|live| live.waiting() >= most) {
+        match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
             true => Err(SessionError::QueueFull(most)),
             false => Ok(()),
         }
@@ -231,7 +248,7 @@ impl Sessions {
 
     /// Whether there is a message of that id in a session.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
-        Ok(self.store().has_message(id, message).await?)
+        Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
     }
 
     /// Keeps the messages of an earlier conversation in a session that has none; all of them, whether or not whoever
@@ -242,15 +259,14 @@ impl Sessions {
 
     async fn keep_earlier(self, id: SessionId, earlier: Vec<Message>) -> Result<(), StoreError> {
         let _naming = self.0.claims.claim_session(&id).await;
-        let newest = self.store().newest_messages(&id, None, 1).await?;
-        if earlier.is_empty() || newest.is_some_and(|newest| !newest.is_empty()) {
+        if earlier.is_empty() || !self.is_empty(&id).await? {
             return Ok(());
         }
-        let session = self.store().session(&id).await?;
+        let session = self.find(&id).await?;
         let client = session.as_ref().and_then(|session| session.client.as_ref());
         self.must_have_storage(client, Beginning::InSession).await?;
         // The store keeps their order, and writes many at once.
-        let saving: Vec<_> = earlier.into_iter().map(|message| self.store().save_message(&Arc::new(message))).collect();
+        let saving: Vec<_> = earlier.into_iter().map(|message| self.save_message(&Arc::new(message))).collect();
         futures_util::future::try_join_all(saving).await?;
         Ok(())
     }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
-use super::{CallFilter, Most, Page, SessionFilter, SessionPlace, Store, StoreError, StoreFuture, Usage, weight};
+use super::{
+    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture,
+    Usage, weight,
+};
 use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Role, Session};
@@ -71,6 +74,8 @@ struct OfClient {
 struct KeptSession {
     session: Arc<Session>,
     messages: Vec<Arc<Message>>,
+    /// Where each message is.
+    places: HashMap<MessageId, usize>,
     runs: Vec<KeptRun>,
     bytes: usize,
 }
@@ -82,13 +87,13 @@ struct KeptRun {
 }
 
 impl KeptSession {
-    // Whatever is looked for or changes is most often the last.
+    // What is looked for or changes is most often the last.
     fn run(&self, id: &RunId) -> Option<&KeptRun> {
         self.runs.iter().rev().find(|known| known.run.id == *id)
     }
 
     fn position(&self, message: &MessageId) -> Option<usize> {
-        self.messages.iter().rposition(|known| known.id == *message)
+        self.places.get(message).copied()
     }
 
     fn run_mut(&mut self, id: &RunId) -> Option<&mut KeptRun> {
@@ -169,7 +174,7 @@ impl Default for MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl CallStore for MemoryStore {
     fn begin(&self, _call: &Arc<CallHead>) -> StoreFuture<()> {
         // A call under way is in the call table, which lives as long as this store.
         ready(())
@@ -218,6 +223,12 @@ impl Store for MemoryStore {
         done(Page::fill(wanted.map(|(number, call)| Ok((weight::of_call(call), (number, call.clone())))), most))
     }
 
+    fn flush(&self) -> StoreFuture<()> {
+        ready(())
+    }
+}
+
+impl SessionStore for MemoryStore {
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let weight = weight::of_session(session);
@@ -227,7 +238,13 @@ impl Store for MemoryStore {
                 bytes: before.bytes + weight - weight::of_session(&before.session),
                 ..before
             },
-            None => KeptSession { session: session.clone(), messages: Vec::new(), runs: Vec::new(), bytes: weight },
+            None => KeptSession {
+                session: session.clone(),
+                messages: Vec::new(),
+                places: HashMap::default(),
+                runs: Vec::new(),
+                bytes: weight,
+            },
         };
         sessions.insert(kept);
         let removed = sessions.shrink(&self.bounds, &session.id);
@@ -274,13 +291,13 @@ impl Store for MemoryStore {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(&message.session) else { return ready(()) };
         let weight = weight::of_message(message);
-        // What changes is most often the last.
-        let before = match kept.messages.iter_mut().rev().find(|known| known.id == message.id) {
-            Some(known) => {
-                let before: Arc<Message> = std::mem::replace(known, message.clone());
+        let before = match kept.position(&message.id) {
+            Some(place) => {
+                let before = std::mem::replace(&mut kept.messages[place], message.clone());
                 weight::of_message(&before)
             }
             None => {
+                kept.places.insert(message.id.clone(), kept.messages.len());
                 kept.messages.push(message.clone());
                 0
             }
@@ -329,17 +346,12 @@ impl Store for MemoryStore {
         ready(before.map(|before| before.iter().rev().take(most).map(|message| message.id.clone()).collect()))
     }
 
-    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
-        let sessions = self.sessions();
-        let known = sessions.kept.get(session);
-        ready(known.is_some_and(|kept| kept.position(message).is_some()))
-    }
-
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(session) else { return ready(()) };
         let Some(place) = kept.position(message) else { return ready(()) };
         let removed = kept.messages.split_off(place);
+        removed.iter().for_each(|message| _ = kept.places.remove(&message.id));
         let bytes: usize = removed.iter().map(|message| weight::of_message(message)).sum();
         sessions.resize(session, bytes, 0);
         // Freed after the lock is.
@@ -348,6 +360,32 @@ impl Store for MemoryStore {
         ready(())
     }
 
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        let sessions = self.sessions();
+        let of_client = client.and_then(|client| sessions.clients.get(client));
+        ready(Usage {
+            client_sessions: of_client.map_or(0, |of_client| of_client.sessions as u64),
+            client_bytes: of_client.map_or(0, |of_client| of_client.bytes as u64),
+            bytes: sessions.bytes as u64,
+        })
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        let sessions = self.sessions();
+        let mut left = Vec::new();
+        for KeptSession { messages, .. } in sessions.kept.values() {
+            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| message.answers()).collect();
+            let is_left = |message: &Message| match &message.role {
+                Role::Assistant(assistant) => assistant.completed.is_none(),
+                Role::User(user) => user.wants_reply && !answered.contains(&message.id),
+            };
+            left.extend(messages.iter().filter(|message| is_left(message)).cloned());
+        }
+        ready(left)
+    }
+}
+
+impl RunStore for MemoryStore {
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(&run.session) else { return ready(()) };
@@ -416,34 +454,6 @@ impl Store for MemoryStore {
         let sessions = self.sessions();
         let runs = sessions.kept.values().flat_map(|kept| &kept.runs).map(|known| &known.run);
         ready(runs.filter(|run| run.is_unfinished()).cloned().collect())
-    }
-
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
-        let sessions = self.sessions();
-        let of_client = client.and_then(|client| sessions.clients.get(client));
-        ready(Usage {
-            client_sessions: of_client.map_or(0, |of_client| of_client.sessions as u64),
-            client_bytes: of_client.map_or(0, |of_client| of_client.bytes as u64),
-            bytes: sessions.bytes as u64,
-        })
-    }
-
-    fn flush(&self) -> StoreFuture<()> {
-        ready(())
-    }
-
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
-        let sessions = self.sessions();
-        let mut left = Vec::new();
-        for KeptSession { messages, .. } in sessions.kept.values() {
-            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| message.answers()).collect();
-            let is_left = |message: &Message| match &message.role {
-                Role::Assistant(assistant) => assistant.completed.is_none(),
-                Role::User(user) => user.wants_reply && !answered.contains(&message.id),
-            };
-            left.extend(messages.iter().filter(|message| is_left(message)).cloned());
-        }
-        ready(left)
     }
 }
 

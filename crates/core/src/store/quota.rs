@@ -1,6 +1,6 @@
 //! Quotas: how much may be kept before nothing new is begun.
 
-use super::{Store, StoreError};
+use super::{SessionStore, StoreError};
 use crate::id::ClientId;
 
 /// How much is kept: sessions with their messages, runs and events. Finished calls have a bound of their own.
@@ -33,7 +33,7 @@ impl Quotas {
     /// Whether a client, or nobody in particular, may begin something.
     pub(crate) async fn must_allow(
         &self,
-        store: &dyn Store,
+        store: &dyn SessionStore,
         client: Option<&ClientId>,
         what: Beginning,
     ) -> Result<(), StoreError> {

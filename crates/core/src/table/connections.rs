@@ -1,22 +1,24 @@
 //! Connections of clients: how they open, take over from older ones, and close, and what becomes of their calls.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Attach, Client, Ending, Lifecycle, Link, Lost, Next, PARKED, Table};
+use super::{Attach, Client, Ending, Link, Lost, Next, PARKED, Table};
 use crate::call::{LinkId, Outcome, Stage, StreamId};
 use crate::id::{ClientId, ConnectionName, RequestId, SessionId};
 use crate::outbox::{Item, Outbox, Signal};
+use crate::shards::Lifecycle;
 
 impl Table {
     /// Opens a connection: takes over from an older one of the same limit and name or stream, and gets the calls that
     /// wait. `None` if there are too many.
     pub(crate) fn attach(&mut self, attach: Attach, now: Instant, wall: SystemTime) -> Option<(LinkId, Arc<Signal>)> {
         let Attach { client: client_id, name, grace, limit, last_seen } = attach;
-        let (id, fresh_stream) = (LinkId(self.next_number()), StreamId(self.next_number()));
-        let (replay, most) = (self.limits.replay, self.limits.connections_per_client);
+        let (id, fresh_stream) = (LinkId(self.common.next_number()), StreamId(self.common.next_number()));
+        let (replay, most) = (self.common.limits.replay, self.common.limits.connections_per_client);
         let client = self.client_mut(&client_id, wall)?;
         let alike: Vec<&Link> = client.links.iter().filter(|link| link.is_of(limit.as_ref())).collect();
         let is_older = |link: &&&Link| {
@@ -106,10 +108,10 @@ impl Table {
         let limit = removed.outbox.limit.clone();
         if removed.grace > Duration::ZERO {
             client.park(removed.outbox);
-            let preferred_until = now + removed.grace.min(self.limits.preferred_connection);
+            let preferred_until = now + removed.grace.min(self.common.limits.preferred_connection);
             let kept_until = now + removed.grace;
             let lost = Lost { limit: limit.clone(), name: removed.name, preferred_until, kept_until };
-            client.lose(lost, self.limits.connections_per_client, now);
+            client.lose(lost, self.common.limits.connections_per_client, now);
             self.returns.insert((preferred_until, client_id.clone()));
         }
         self.wait_for(client_id, limit.as_ref(), now)
@@ -174,7 +176,8 @@ impl Table {
 
     /// Does what is due, and says when to look again.
     pub(crate) fn expire_due(&mut self, now: Instant) -> (Vec<Ending>, Option<Instant>) {
-        self.finished.forget_old(now);
+        let forgotten = self.finished.forget_old(now);
+        self.give_back(forgotten);
         while self.returns.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, client_id)) = self.returns.pop_first() else { break };
             self.assign_waiting(&client_id, now);
@@ -183,7 +186,7 @@ impl Table {
         while self.expiries.first().is_some_and(|(at, ..)| *at <= now) {
             let Some((_, client_id, limit)) = self.expiries.pop_first() else { break };
             match self.clients.get(&client_id).is_some_and(|client| client.is_used_elsewhere(limit.as_ref())) {
-                true => self.set_expiry(&client_id, limit.as_ref(), Some(now + self.limits.unconnected_tools)),
+                true => self.set_expiry(&client_id, limit.as_ref(), Some(now + self.common.limits.unconnected_tools)),
                 false => endings.extend(self.expire(&client_id, limit.as_ref(), now)),
             }
         }
@@ -212,6 +215,7 @@ impl Table {
             && self.registry.count_of(client_id) == 0
             && let Some(client) = self.clients.remove(client_id)
         {
+            self.common.clients.fetch_sub(1, Ordering::Relaxed);
             for (limit, absence) in client.absences {
                 if let Some(expires) = absence.expires {
                     self.expiries.remove(&(expires, client_id.clone(), limit));
@@ -225,28 +229,29 @@ impl Table {
         let Some(client) = self.clients.get_mut(client_id) else { return Next::Superseded };
         let Some(link) = client.links.iter_mut().find(|known| known.id == link) else { return Next::Superseded };
         while let Some((before, item)) = link.outbox.pop() {
-            let number = before.unwrap_or(self.counter + 1);
-            let next = match &item {
+            let number = || before.unwrap_or_else(|| self.common.next_number());
+            let (number, next) = match &item {
                 Item::Cancel(request, reason) => {
-                    Next::Cancel { request: request.clone(), reason: reason.clone(), number }
+                    let number = number();
+                    (number, Next::Cancel { request: request.clone(), reason: reason.clone(), number })
                 }
                 Item::Offer(request) => match self.calls.get_mut(request) {
                     Some(call) if call.stage == Stage::Assigned(link.id) => {
+                        let number = number();
                         call.offer(link.id, link.outbox.stream, number, now);
-                        Next::Offer { head: call.head.clone(), attempt: call.attempt, number }
+                        (number, Next::Offer { head: call.head.clone(), attempt: call.attempt, number })
                     }
                     // It has ended, or another connection has it.
                     _ => continue,
                 },
             };
-            self.counter = self.counter.max(number);
             link.outbox.record(number, item);
-            if self.lifecycle == Lifecycle::Closed || !link.outbox.is_empty() {
+            if self.common.lifecycle() == Lifecycle::Closed || !link.outbox.is_empty() {
                 link.outbox.signal().look_again();
             }
             return next;
         }
-        if self.lifecycle == Lifecycle::Closed { Next::Closed } else { Next::Wait }
+        if self.common.lifecycle() == Lifecycle::Closed { Next::Closed } else { Next::Wait }
     }
 }
 

@@ -12,18 +12,20 @@ use super::*;
 use crate::clock::{Clock, Time};
 use crate::limits::Limits;
 use crate::message::Session;
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, SessionStore};
 
 /// A moment of the clock that always says the same.
 const NOW: Time = Time(1_767_225_600_000);
 
 async fn threads() -> (Threads, SessionId) {
-    threads_in(Arc::new(MemoryStore::default())).await
+    let kept = Arc::new(MemoryStore::default());
+    threads_in(&kept, kept.clone()).await
 }
 
-async fn threads_in(store: Arc<dyn Store>) -> (Threads, SessionId) {
+/// Threads whose runs are in one store, and their session in another.
+async fn threads_in(kept: &Arc<MemoryStore>, runs: Arc<dyn RunStore>) -> (Threads, SessionId) {
     let session = SessionId::parse("thread").unwrap();
-    let kept = Session {
+    let thread = Session {
         id: session.clone(),
         client: None,
         title: String::new(),
@@ -36,9 +38,9 @@ async fn threads_in(store: Arc<dyn Store>) -> (Threads, SessionId) {
         created: NOW,
         updated: NOW,
     };
-    store.save_session(&Arc::new(kept)).await.unwrap();
-    let hub = Hub::new(Limits::default(), Clock::counting(), store, TaskTracker::new());
-    (Threads::new(hub), session)
+    kept.save_session(&Arc::new(thread)).await.unwrap();
+    let hub = Hub::new(Limits::default(), Clock::counting(), kept.clone(), TaskTracker::new());
+    (Threads::new(hub, runs), session)
 }
 
 fn input() -> Box<RawValue> {
@@ -78,7 +80,7 @@ async fn a_run_is_started_once() {
         matches!(threads.start(&session, &unknown, input(), "broke off").await, Err(NotStarted::Unknown(id)) if id == unknown)
     );
     // Nothing is left of those who were refused.
-    assert!(threads.lock().is_empty());
+    assert!(threads.0.under_way.is_empty());
 }
 
 #[tokio::test]
@@ -155,7 +157,8 @@ async fn the_end_is_kept_before_it_is_told() {
 #[tokio::test]
 async fn what_is_told_while_the_store_is_busy_is_kept_and_then_seen() {
     let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(0)));
-    let (threads, session) = threads_in(Arc::new(GatedStore { kept: kept.clone(), gate: gate.clone() })).await;
+    let runs = Arc::new(GatedStore { kept: kept.clone(), gate: gate.clone() });
+    let (threads, session) = threads_in(&kept, runs).await;
     let run = threads.create(&session, None, None).await.unwrap();
     let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
     let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
@@ -192,7 +195,6 @@ async fn a_run_that_breaks_off_has_last_words_and_is_over() {
     drop(teller);
     assert_eq!(heard(&mut follower), numbered(0, &["a", "broke off"]));
     assert_eq!(follower.next().await, None);
-    threads.store().flush().await.unwrap();
     assert_eq!(threads.events(&session, &run.id).await.unwrap(), events(&["a", "broke off"]));
     assert_eq!(shown(&threads, &session, &run.id).await["finished"], json!(NOW));
 }

@@ -1,49 +1,117 @@
-//! `GET /event`: all that happens, as server-sent events.
+//! `GET /event`: what happens, as server-sent events. An event is encoded once, however many read it.
 
 mod data_url;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::extract::State;
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use handback_core::call::CallHead;
-use handback_core::event::{Event, SessionEvent};
+use handback_core::event::{Emitted, Event, SessionEvent, Topic};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
-use handback_core::message::{PartBody, ToolPart};
-use handback_core::sessions::Sessions;
+use handback_core::message::{PartBody, Session, ToolPart};
+use handback_core::sessions::{SessionError, Sessions};
+use handback_wire::error::ErrorBody;
 use handback_wire::event as wire;
+use handback_wire::session::TurnError;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::data_url::without_data_urls;
 use super::client_tools::encode::{json, request};
-use super::session::encode as session;
+use super::session::{encode as session, find};
+use super::{PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
+use crate::problem::Problem;
 use crate::transport::sse::{self, Next};
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(events)).routes(routes!(global_events))
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(session_events)).routes(routes!(global_events))
 }
 
-/// All that happens, as server-sent events
+/// What to listen to.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct EventQuery {
+    /// Only what happens in this session.
+    #[serde(rename = "sessionID")]
+    #[param(value_type = Option<String>)]
+    session: Option<SessionId>,
+    /// Only what happens to this client: its tools, its calls, its sessions.
+    #[serde(rename = "clientID")]
+    #[param(value_type = Option<String>)]
+    client: Option<ClientId>,
+}
+
+/// What happens, as server-sent events
 ///
-/// A subscriber that cannot keep up is disconnected.
-#[utoipa::path(get, path = "/event", tag = "events",
-    responses((status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream")))]
-async fn events(State(app): State<App>, principal: Principal) -> Response {
-    follow(app, principal, Wrapping::None)
+/// Everything, or what happens in a session, to a client, or both. A subscriber that cannot keep up is disconnected.
+#[utoipa::path(get, path = "/event", tag = "events", params(EventQuery),
+    responses(
+        (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
+        (status = 400, description = "Bad query", body = ErrorBody),
+        (status = 403, description = "The session or the client is another's", body = ErrorBody),
+    ))]
+async fn events(
+    State(app): State<App>,
+    principal: Principal,
+    Query(query): Query<EventQuery>,
+) -> Result<Response, Problem> {
+    if let Some(client) = &query.client {
+        principal.must_be_client(client)?;
+    }
+    if let Some(id) = principal.session(query.session.clone())?.filter(|_| query.session.is_some()) {
+        // One that is kept elsewhere is nobody's here: of it a client sees what happens to itself.
+        match app.sessions().get(&id).await {
+            Ok(session) => must_not_be_of_another(&principal, &session)?,
+            Err(SessionError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(follow(app, principal, query, Wrapping::None))
+}
+
+fn must_not_be_of_another(principal: &Principal, session: &Session) -> Result<(), Problem> {
+    match &session.client {
+        Some(owner) => principal.must_be_client(owner),
+        None => Ok(()),
+    }
+}
+
+/// What happens in a session, as server-sent events
+///
+/// The same as `GET /event?sessionID=…` of a session that is there.
+#[utoipa::path(get, path = "/session/{sessionID}/event", tag = "events", 
+    params(("sessionID" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
+        (status = 403, description = "Another client's session", body = TurnError),
+        (status = 404, description = "No such session", body = TurnError),
+    ))]
+async fn session_events(
+    State(app): State<App>,
+    principal: Principal,
+    PathValue(id): PathValue,
+) -> Result<Response, Problem> {
+    let session = find(&app, &principal, &id).await?;
+    let query = EventQuery { session: Some(session.id.clone()), client: None };
+    Ok(follow(app, principal, query, Wrapping::None))
 }
 
 /// The same, each event in an envelope, as opencode's terminal reads them
 #[utoipa::path(get, path = "/global/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each `{directory, payload}` with an `Event` as its payload", body = String, content_type = "text/event-stream")))]
 async fn global_events(State(app): State<App>, principal: Principal) -> Response {
-    follow(app, principal, Wrapping::Directory)
+    follow(app, principal, EventQuery { session: None, client: None }, Wrapping::Directory)
 }
 
 /// How an event is wrapped.
@@ -55,19 +123,28 @@ enum Wrapping {
     Directory,
 }
 
-fn follow(app: App, principal: Principal, wrapping: Wrapping) -> Response {
+fn follow(app: App, principal: Principal, query: EventQuery, wrapping: Wrapping) -> Response {
     let lifetime = principal.lifetime(app.hub().clock().now());
     let interval = app.config().client_tools.keepalive_interval;
+    let topic = match (&query, &principal) {
+        (EventQuery { session: Some(session), .. }, _) => Topic::Session(session.clone()),
+        (EventQuery { client: Some(client), .. }, _) => Topic::Client(client.clone()),
+        (_, Principal::Client(own)) => Topic::Client(own.client.clone()),
+        (_, Principal::Application) => Topic::Everything,
+    };
     let source = Listener {
-        frames: wrapping.frame(&wire::Event::Connected {}, ""),
+        frames: wrapping.wrapped(&frame(&wire::Event::Connected {}, "")),
         wrapping,
         // Fused: whoever has missed something is asked once more while what came before is written out.
         events: Box::pin(
-            stream::unfold(app.hub().subscribe(), async |mut events| Some((events.next().await?, events))).fuse(),
+            stream::unfold(app.hub().subscribe(topic), async |mut events| Some((events.next().await?, events))).fuse(),
         ),
         closing: Box::pin(app.closing().clone().cancelled_owned()),
         sessions: app.sessions().clone(),
+        client: query.client,
         principal,
+        coming: None,
+        mark: None,
     };
     sse::response(source, sse::KEEP_ALIVE, interval, lifetime)
 }
@@ -76,94 +153,155 @@ struct Listener {
     /// What is to be written next.
     frames: Bytes,
     wrapping: Wrapping,
-    events: Pin<Box<dyn Stream<Item = Event> + Send>>,
+    events: Pin<Box<dyn Stream<Item = Arc<Emitted>> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     sessions: Sessions,
+    /// The only client that it wants to hear of.
+    client: Option<ClientId>,
     principal: Principal,
+    /// A mark that comes when what is before it is given to the connection.
+    coming: Option<Arc<Emitted>>,
+    /// A mark that is held until the connection has written what is before it.
+    mark: Option<Arc<Emitted>>,
 }
 
 impl sse::Source for Listener {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
-        if !self.frames.is_empty() {
-            return Poll::Ready(Next::Frame(std::mem::take(&mut self.frames)));
+        self.mark = self.coming.take();
+        if self.mark.is_some() {
+            // The connection writes what it has when there is nothing more for now.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        loop {
-            let event = match self.events.as_mut().poll_next(context) {
-                Poll::Ready(Some(event)) => event,
+        let mut piece = Piece { first: std::mem::take(&mut self.frames), joined: BytesMut::new() };
+        while piece.len() < PIECE {
+            match self.events.as_mut().poll_next(context) {
+                Poll::Ready(Some(emitted)) => {
+                    if let Event::Session(_, SessionEvent::Mark(_)) = emitted.event {
+                        self.coming = Some(emitted);
+                        break;
+                    }
+                    if self.wants(&emitted.event) {
+                        piece.add(self.wrapping.wrapped(emitted.encoded(|event| frames(&self.sessions, event))));
+                    }
+                }
+                _ if piece.len() > 0 => break,
                 Poll::Ready(None) => return Poll::Ready(Next::Cut),
                 // Only when all that happened before is told.
                 Poll::Pending => {
                     ready!(self.closing.as_mut().poll(context));
                     return Poll::Ready(Next::Cut);
                 }
-            };
-            if may_see(&self.principal, &event) {
-                let frames = self.wrapping.frames(&self.sessions, &event);
-                if !frames.is_empty() {
-                    return Poll::Ready(Next::Frame(frames));
-                }
             }
         }
+        if piece.len() == 0 { self.poll_frame(context) } else { Poll::Ready(Next::Frame(piece.into_bytes())) }
     }
 }
 
-fn may_see(principal: &Principal, event: &Event) -> bool {
-    match principal {
-        Principal::Application => true,
-        Principal::Client(own) => {
-            event.client() == Some(&own.client) && own.session.as_ref().is_none_or(|only| event.concerns(only))
+/// About how many bytes are given to the connection at once.
+const PIECE: usize = 16 << 10;
+
+/// Frames that go to the connection together: what it does for each of them costs more than joining them.
+struct Piece {
+    /// Shared with other readers, as long as it is alone.
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.first.len() + self.joined.len()
+    }
+
+    fn add(&mut self, frames: Bytes) {
+        if self.len() == 0 {
+            self.first = frames;
+        } else {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+            self.joined.extend_from_slice(&frames);
         }
     }
+
+    fn into_bytes(self) -> Bytes {
+        if self.first.is_empty() { self.joined.freeze() } else { self.first }
+    }
 }
+
+impl Listener {
+    /// Whether it may see an event, and asked for it.
+    fn wants(&self, event: &Event) -> bool {
+        let may_see = match &self.principal {
+            Principal::Application => true,
+            Principal::Client(own) => {
+                event.client() == Some(&own.client) && own.session.as_ref().is_none_or(|only| event.concerns(only))
+            }
+        };
+        may_see && self.client.as_ref().is_none_or(|only| event.client() == Some(only))
+    }
+}
+
+/// How every frame begins and ends.
+const DATA: &[u8] = b"data: ";
+const END: &[u8] = b"\n\n";
 
 impl Wrapping {
-    /// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
-    fn frame(self, event: &wire::Event, link: &str) -> Bytes {
-        let mut json = without_data_urls(json(event), link);
-        if json.contains(['\n', '\r']) {
-            // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
-            json = json.replace(['\n', '\r'], " ");
-        }
-        Bytes::from(match self {
-            Self::None => format!("data: {json}\n\n"),
-            Self::Directory => format!("data: {{\"directory\":\"\",\"payload\":{json}}}\n\n"),
-        })
-    }
-
-    /// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
-    fn frames(self, sessions: &Sessions, event: &Event) -> Bytes {
-        match event {
-            Event::Requested(head) => {
-                let request = request(head, 1);
-                self.frame(
-                    &wire::Event::Request { client_id: head.client().to_string(), request },
-                    &call_link(&head.request),
-                )
-            }
-            Event::Executing(head) => self.frame(&wire::Event::Executing(reference(head)), ""),
-            Event::Finished(call) => {
-                let (call, failure, link) =
-                    (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
-                match failure {
-                    None => self.frame(&wire::Event::Completed { call, success: true }, &link),
-                    Some(error) => self.frame(&wire::Event::Failed { call, error }, &link),
+    /// Frames as they are written: each is on one line.
+    fn wrapped(self, frames: &Bytes) -> Bytes {
+        match self {
+            Self::None => frames.clone(),
+            Self::Directory => {
+                let mut wrapped = BytesMut::new();
+                let lines = frames.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(DATA));
+                for payload in lines {
+                    for piece in [DATA, b"{\"directory\":\"\",\"payload\":", payload, b"}", END] {
+                        wrapped.extend_from_slice(piece);
+                    }
                 }
-            }
-            Event::Registered(client, _, tools) => self.frame(&wire::Event::Registered(changed(client, tools)), ""),
-            Event::Unregistered(client, _, tools) => self.frame(&wire::Event::Unregistered(changed(client, tools)), ""),
-            Event::Asked(ask) => {
-                let link = call_link(&ask.call.request);
-                session::asked(ask).iter().flat_map(|event| self.frame(event, &link)).collect()
-            }
-            Event::Answered(ask, reply) => self.frame(&session::answered(ask, *reply), ""),
-            Event::Session(of, event) => {
-                let link = session_link(&of.id, event);
-                session::event(of, sessions.model_of(of), event)
-                    .iter()
-                    .flat_map(|event| self.frame(event, &link))
-                    .collect()
+                wrapped.freeze()
             }
         }
+    }
+}
+
+/// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
+fn frame(event: &wire::Event, link: &str) -> Bytes {
+    let mut json = without_data_urls(json(event), link);
+    if json.contains(['\n', '\r']) {
+        // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
+        json = json.replace(['\n', '\r'], " ");
+    }
+    [DATA, json.as_bytes(), END].concat().into()
+}
+
+/// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
+fn frames(sessions: &Sessions, event: &Event) -> Bytes {
+    match event {
+        Event::Requested(head) => {
+            let request = request(head, 1);
+            frame(&wire::Event::Request { client_id: head.client().to_string(), request }, &call_link(&head.request))
+        }
+        Event::Executing(head) => frame(&wire::Event::Executing(reference(head)), ""),
+        Event::Finished(call) => {
+            let (call, failure, link) = (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
+            match failure {
+                None => frame(&wire::Event::Completed { call, success: true }, &link),
+                Some(error) => frame(&wire::Event::Failed { call, error }, &link),
+            }
+        }
+        Event::Registered(client, _, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
+        Event::Unregistered(client, _, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),
+        Event::Asked(ask) => several(&session::asked(ask), &call_link(&ask.call.request)),
+        Event::Answered(ask, reply) => frame(&session::answered(ask, *reply), ""),
+        Event::Session(of, event) => {
+            several(&session::event(of, sessions.model_of(of), event), &session_link(&of.id, event))
+        }
+    }
+}
+
+fn several(events: &[wire::Event], link: &str) -> Bytes {
+    match events {
+        [one] => frame(one, link),
+        events => events.iter().flat_map(|event| frame(event, link)).collect(),
     }
 }
 

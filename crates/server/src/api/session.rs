@@ -7,4 +7,4 @@ mod routes;
 
 pub(super) use decode::{client_header, connection, named};
 pub use routes::routes;
-pub(super) use routes::{must_own, visible};
+pub(super) use routes::{find, must_own, visible};

@@ -119,6 +119,7 @@ fn defaults() {
         "limits.eventBytes = 67108864",
         "limits.executePerMinute = 0",
         "limits.headerTimeout = 10000",
+        "limits.historyBytes = 268435456",
         "limits.inputDepth = 128",
         "limits.largestGrace = 300000",
         "limits.largestTimeout = 86400000",
@@ -274,7 +275,7 @@ fn unknown_keys() {
             "flag --replays: unknown key limits.replays (did you mean replay?); allowed here: callsPerMinute, \
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
              newConnectionsPerPeer, clients, connectionsPerClient, preferredConnection, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
-             rememberedCalls, rememberedFor, replay, eventBuffer, eventBytes, headerTimeout, bodyTimeout, stallTimeout, \
+             rememberedCalls, rememberedFor, replay, eventBuffer, eventBytes, historyBytes, headerTimeout, bodyTimeout, stallTimeout, \
              userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, partsPerMessage, \
              sessionsPerClient, sessionBytesPerClient, sessionBytes, steps, \
              queuedPrompts, repeatedCalls, toolOutput",

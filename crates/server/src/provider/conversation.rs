@@ -169,8 +169,8 @@ impl Serialize for Input<'_> {
 
 /// The turns of a conversation, for this provider.
 pub(super) fn turns<'a>(request: &ModelRequest<'a>, provider: &str, shown: Shown) -> Vec<Turn<'a>> {
-    let mut turns: Vec<Turn<'a>> = Vec::with_capacity(request.messages.len());
-    for message in request.messages {
+    let mut turns: Vec<Turn<'a>> = Vec::with_capacity(request.earlier.len() + request.messages.len());
+    for message in request.earlier.iter().chain(request.messages) {
         match (&message.role, turns.last_mut()) {
             (Role::User(_), Some(Turn::User(pieces))) => pieces.extend(user_pieces(message, shown)),
             (Role::User(_), _) => turns.push(Turn::User(user_pieces(message, shown))),

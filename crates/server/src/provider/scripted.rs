@@ -61,7 +61,7 @@ impl Model for Scripted {
 }
 
 fn respond(request: &ModelRequest<'_>) -> Events {
-    let turn = Turn::of(request.messages);
+    let turn = Turn::of(request.earlier.len(), request.messages);
     if turn.results().next().is_some() {
         let answer = answer::from_results(&turn, request);
         return speech::text(&answer, turn.bytes() + answer.len());
@@ -98,12 +98,12 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn of(messages: &'a [Arc<Message>]) -> Self {
+    fn of(earlier: usize, messages: &'a [Arc<Message>]) -> Self {
         let user = messages.iter().rposition(|message| matches!(message.role, Role::User(_)));
         Self {
             user: user.map(|user| &*messages[user]),
             steps: &messages[user.map_or(0, |user| user + 1)..],
-            number: messages.len(),
+            number: earlier + messages.len(),
         }
     }
 

@@ -103,8 +103,15 @@ fn ask(model: &dyn Model) -> ModelStream {
 
 fn stream(model: &dyn Model, messages: &[Arc<Message>], tools: &[ModelTool<'_>]) -> ModelStream {
     let session = SessionId::parse("ses_1").unwrap();
-    let request =
-        ModelRequest { model: MODEL, session: &session, system: Some("Be short."), messages, tools, most_output: 40 };
+    let request = ModelRequest {
+        model: MODEL,
+        session: &session,
+        system: Some("Be short."),
+        earlier: &[],
+        messages,
+        tools,
+        most_output: 40,
+    };
     model.stream(request)
 }
 

@@ -107,7 +107,10 @@ impl Upstream {
             value.set_sensitive(true);
             headers.insert(header, value);
         }
+        let unusable = |reason: String| InvalidSettings::Http { provider: name.clone(), reason };
+        let tls = handback_tls::client_config().map_err(|error| unusable(error.to_string()))?;
         let mut http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
             .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(bounds.connect)
             // A redirect would take the key along, to wherever it leads.
@@ -115,9 +118,7 @@ impl Upstream {
         if is_loopback(&url) {
             http = http.no_proxy();
         }
-        let http = http
-            .build()
-            .map_err(|error| InvalidSettings::Http { provider: name.clone(), reason: error.to_string() })?;
+        let http = http.build().map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             name,
             http,

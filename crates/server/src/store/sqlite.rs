@@ -8,12 +8,16 @@
 //! | `schema` | versions of the file and how one becomes the next |
 //! | `queue` | operations that wait, bounded |
 //! | `operation` | one operation, and where its answer goes |
-//! | `writer` | the thread that owns the file: one transaction for all that wait |
-//! | `database` | the file as that thread sees it |
+//! | `writer` | the thread that writes: one transaction for all that wait |
+//! | `reader` | a thread that only reads |
+//! | `checkpoint` | checkpoints of the write-ahead log, beside the writer |
+//! | `database` | the file as the writer sees it |
+//! | `usage` | how much is kept |
 //! | `sessions`, `messages`, `runs`, `calls` | what is in the file |
 //! | `forms` | the JSON of what the core has no serde form for |
 
 mod calls;
+mod checkpoint;
 mod database;
 mod forms;
 mod guard;
@@ -22,9 +26,11 @@ mod open;
 mod operation;
 mod probe;
 mod queue;
+mod reader;
 mod runs;
 mod schema;
 mod sessions;
+mod usage;
 mod writer;
 
 use std::path::Path;
@@ -36,18 +42,26 @@ use handback_core::call::{CallHead, FinishedCall};
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Session};
 use handback_core::store::{
-    CallFilter, Most, Page, SessionFilter, SessionPlace, Store, StoreError, StoreFuture, Usage, weight,
+    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture,
+    Usage, weight,
 };
 use handback_core::thread_run::ThreadRun;
+use rusqlite::Connection;
 use tokio::sync::watch;
 
+use self::checkpoint::Checkpoints;
 use self::database::{Database, Fault};
-use self::operation::{Kind, operation};
+use self::operation::Answer;
 use self::probe::Probe;
 use self::queue::{Queue, Refused};
+use self::reader::Reader;
+use self::usage::Totals;
 use self::writer::Writer;
 
 pub use self::open::OpenError;
+
+/// How many threads read.
+const READERS: usize = 2;
 
 /// About how many bytes an operation takes in the queue that carries next to nothing.
 const SMALL: usize = 512;
@@ -84,9 +98,9 @@ pub struct Figures {
 
 /// A store in a SQLite file.
 ///
-/// One thread owns the file. It takes what waits, runs it in one transaction, and ends the futures of the writes after
-/// the commit; reads pass through the same queue, and so see every write before them. They do not wait for the commit:
-/// what a read shows may still fail to be committed, as its writer will be told.
+/// One thread writes. It takes what waits, runs it in one transaction, and ends the futures of the writes after the
+/// commit. Other threads read, and wait for nobody. Only a read that is to see writes that are not over yet passes through
+/// the writer's queue, behind them: what it shows may still fail to be committed, as its writer will be told.
 ///
 /// A write whose future has ended survives the end of the process, however sudden: the system has it. It is not waited
 /// for until the disk has it (`synchronous=NORMAL`), so a power cut or a crash of the system may take the last moments
@@ -106,6 +120,7 @@ pub struct Sqlite {
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
     probe: Probe,
+    totals: Arc<Totals>,
 }
 
 impl Sqlite {
@@ -114,20 +129,37 @@ impl Sqlite {
     ///
     /// It blocks, for moments mostly; a version of the file that is older than the server's is brought up to date.
     pub fn open(path: &Path, bounds: Bounds) -> Result<Self, OpenError> {
-        let (database, path) = open::open(path, &bounds)?;
+        let (mut database, path) = open::open(path, &bounds)?;
         let file: Arc<str> = path.to_string_lossy().into();
-        let (queue, commits) = (Arc::new(Queue::new(&bounds)), Arc::default());
-        let writer = Writer { database, queue: Arc::clone(&queue), file: file.clone(), commits: Arc::clone(&commits) };
+        let (queue, commits, totals) = (Arc::new(Queue::new(&bounds)), Arc::default(), database.counter.totals());
+        let unusable = |cause: String| OpenError::Unusable { path: path.clone(), cause };
+        let (mut others, checkpoints) = (Vec::new(), Arc::new(Checkpoints::default()));
+        let beside = open::connect_beside(&path).map_err(|fault| unusable(fault.to_string()))?;
+        checkpoints.watch(&mut database.connection).map_err(|fault| unusable(fault.to_string()))?;
+        let run = checkpoints.clone();
+        others.push(spawn("handback-ckpt", move || run.run(&beside)).map_err(unusable)?);
+        for _ in 0..READERS {
+            let connection = open::connect_reader(&path).map_err(|fault| unusable(fault.to_string()))?;
+            let reader = Reader { connection, queue: queue.clone(), file: file.clone() };
+            others.push(spawn("handback-read", move || reader.run()).map_err(unusable)?);
+        }
+        let writer = Writer {
+            database,
+            queue: queue.clone(),
+            file: file.clone(),
+            commits: Arc::clone(&commits),
+            checkpoints,
+            others,
+        };
         let (done, closed) = watch::channel(None);
         let work = move || {
             let result = writer.run();
             // Nobody may care any more.
             _ = done.send(Some(result));
         };
-        let thread = thread::Builder::new().name("handback-store".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| OpenError::Unusable { path, cause: error.to_string() })?;
-        let (unpruned, thread, probe) = (AtomicU64::new(0), Some(thread), Probe::default());
-        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probe })
+        let thread = Some(spawn("handback-store", work).map_err(unusable)?);
+        let (unpruned, probe) = (AtomicU64::new(0), Probe::default());
+        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probe, totals })
     }
 
     /// Does what waits, takes nothing new, and closes the file: when this has ended without an error, everything that
@@ -143,7 +175,7 @@ impl Sqlite {
 
     /// Whether something can be written, tried out; by many who ask at the same time, once.
     pub async fn is_writable(&self) -> bool {
-        self.probe.look(|| self.write(SMALL, Database::probe)).await
+        self.probe.look(|| self.write(Database::probe)).await
     }
 
     /// What it has done so far.
@@ -151,31 +183,39 @@ impl Sqlite {
         Figures { queued: self.queue.len(), commits: self.commits.load(Ordering::Relaxed) }
     }
 
-    fn read<T, F>(&self, work: F) -> StoreFuture<T>
+    /// Reads a session, or anything. Queued now and not when the future is polled, as writes are: that makes the order.
+    fn read<T, F>(&self, session: Option<&SessionId>, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
-        F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        self.ask(Kind::Read, 0, work)
+        let (operation, answer) = operation::read(work);
+        self.wait(self.queue.read(session, operation), answer)
     }
 
-    fn write<T, F>(&self, bytes: usize, work: F) -> StoreFuture<T>
+    /// Writes to a session.
+    fn write_to<T, F>(&self, session: &SessionId, bytes: usize, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
         F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
     {
-        self.ask(Kind::Write, bytes, work)
+        let (operation, answer) = operation::write(work);
+        self.wait(self.queue.write(Some(session.clone()), bytes, operation), answer)
     }
 
-    /// Queues an operation, now and not when the future is polled: that makes the order.
-    fn ask<T, F>(&self, kind: Kind, bytes: usize, work: F) -> StoreFuture<T>
+    /// Writes to no session.
+    fn write<T, F>(&self, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
         F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
     {
-        let (operation, answer) = operation(kind, work);
+        let (operation, answer) = operation::write(work);
+        self.wait(self.queue.write(None, SMALL, operation), answer)
+    }
+
+    fn wait<T: Send + 'static>(&self, queued: Result<(), Refused>, answer: Answer<T>) -> StoreFuture<T> {
         let file = self.file.clone();
-        match self.queue.push(bytes, operation) {
+        match queued {
             Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&file))) }),
             Err(Refused::Closed) => Box::pin(async move { Err(gone(&file)) }),
             Err(Refused::Full) => {
@@ -208,26 +248,26 @@ impl Drop for Sqlite {
     }
 }
 
-impl Store for Sqlite {
+impl CallStore for Sqlite {
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
         let call = call.clone();
-        self.write(weight::of_head(&call), move |database| calls::begin(database, &call))
+        self.write_to(&call.session.clone(), weight::of_head(&call), move |database| calls::begin(database, &call))
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
         let (call, bytes) = (call.clone(), weight::of_call(call));
-        let finished = self.write(bytes, move |database| calls::finish(database, &call));
+        let finished = self.write_to(&call.head.session.clone(), bytes, move |database| calls::finish(database, &call));
         if self.prune_is_due(bytes) {
             let bounds = self.bounds.clone();
             // Nobody waits for this.
-            drop(self.write(SMALL, move |database| calls::prune(database, &bounds)));
+            drop(self.write(move |database| calls::prune(database, &bounds)));
         }
         finished
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
         let request = request.clone();
-        self.read(move |database| calls::finished(database, &request))
+        self.read(None, move |connection| calls::finished(connection, &request))
     }
 
     fn list_finished(
@@ -237,17 +277,25 @@ impl Store for Sqlite {
         most: Most,
     ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
         let filter = filter.clone();
-        self.read(move |database| calls::list(database, &filter, before, most))
+        self.read(None, move |connection| calls::list(connection, &filter, before, most))
     }
 
+    fn flush(&self) -> StoreFuture<()> {
+        self.write(|_| Ok(()))
+    }
+}
+
+impl SessionStore for Sqlite {
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
         let session = session.clone();
-        self.write(weight::of_session(&session), move |database| sessions::save(database, &session))
+        self.write_to(&session.id.clone(), weight::of_session(&session), move |database| {
+            sessions::save(database, &session)
+        })
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
-        let session = session.clone();
-        self.read(move |database| sessions::find(database, &session))
+        let id = session.clone();
+        self.read(Some(session), move |connection| sessions::find(connection, &id))
     }
 
     fn list_sessions(
@@ -257,22 +305,22 @@ impl Store for Sqlite {
         most: Most,
     ) -> StoreFuture<Page<Arc<Session>>> {
         let (filter, after) = (filter.clone(), after.cloned());
-        self.read(move |database| sessions::list(database, &filter, after.as_ref(), most))
+        self.read(None, move |connection| sessions::list(connection, &filter, after.as_ref(), most))
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
-        let session = session.clone();
-        self.write(SMALL, move |database| sessions::delete(database, &session))
+        let id = session.clone();
+        self.write_to(session, SMALL, move |database| sessions::delete(database, &id))
     }
 
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        let message = message.clone();
-        self.write(weight::of_message(&message), move |database| messages::save(database, &message))
+        let (message, bytes) = (message.clone(), weight::of_message(message));
+        self.write_to(&message.session.clone(), bytes, move |database| messages::save(database, &message))
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
-        let session = session.clone();
-        self.read(move |database| messages::list(database, &session))
+        let id = session.clone();
+        self.read(Some(session), move |connection| messages::list(connection, &id))
     }
 
     fn messages_after(
@@ -281,8 +329,8 @@ impl Store for Sqlite {
         after: Option<&MessageId>,
         most: Most,
     ) -> StoreFuture<Option<Page<Arc<Message>>>> {
-        let (session, after) = (session.clone(), after.cloned());
-        self.read(move |database| messages::list_after(database, &session, after.as_ref(), most))
+        let (id, after) = (session.clone(), after.cloned());
+        self.read(Some(session), move |connection| messages::list_after(connection, &id, after.as_ref(), most))
     }
 
     fn newest_messages(
@@ -291,33 +339,39 @@ impl Store for Sqlite {
         before: Option<&MessageId>,
         most: usize,
     ) -> StoreFuture<Option<Vec<MessageId>>> {
-        let (session, before) = (session.clone(), before.cloned());
-        self.read(move |database| messages::newest_before(database, &session, before.as_ref(), most))
-    }
-
-    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
-        let (session, message) = (session.clone(), message.clone());
-        self.read(move |database| messages::exists(database, &session, &message))
+        let (id, before) = (session.clone(), before.cloned());
+        self.read(Some(session), move |connection| messages::newest_before(connection, &id, before.as_ref(), most))
     }
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        let (session, message) = (session.clone(), message.clone());
-        self.write(SMALL, move |database| messages::delete_from(database, &session, &message))
+        let (id, message) = (session.clone(), message.clone());
+        self.write_to(session, SMALL, move |database| messages::delete_from(database, &id, &message))
     }
 
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+        let usage = self.totals.of(client);
+        Box::pin(async move { Ok(usage) })
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(None, messages::unanswered)
+    }
+}
+
+impl RunStore for Sqlite {
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
         let run = run.clone();
-        self.write(weight::of_run(&run), move |database| runs::save(database, &run))
+        self.write_to(&run.session.clone(), weight::of_run(&run), move |database| runs::save(database, &run))
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
-        let (session, run) = (session.clone(), run.clone());
-        self.read(move |database| runs::find(database, &session, &run))
+        let (id, run) = (session.clone(), run.clone());
+        self.read(Some(session), move |connection| runs::find(connection, &id, &run))
     }
 
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        let session = session.clone();
-        self.read(move |database| runs::list(database, &session))
+        let id = session.clone();
+        self.read(Some(session), move |connection| runs::list(connection, &id))
     }
 
     fn append_run_events(
@@ -327,32 +381,23 @@ impl Store for Sqlite {
         first: usize,
         events: Vec<Arc<str>>,
     ) -> StoreFuture<()> {
-        let (session, run) = (session.clone(), run.clone());
+        let (id, run) = (session.clone(), run.clone());
         let bytes = SMALL + weight::of_events(&events);
-        self.write(bytes, move |database| runs::append_events(database, &session, &run, first, &events))
+        self.write_to(session, bytes, move |database| runs::append_events(database, &id, &run, first, &events))
     }
 
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
-        let (session, run) = (session.clone(), run.clone());
-        self.read(move |database| runs::events(database, &session, &run, from))
+        let (id, run) = (session.clone(), run.clone());
+        self.read(Some(session), move |connection| runs::events(connection, &id, &run, from))
     }
 
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        self.read(runs::unfinished)
+        self.read(None, runs::unfinished)
     }
+}
 
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
-        let client = client.cloned();
-        self.read(move |database| sessions::usage(database, client.as_ref()))
-    }
-
-    fn flush(&self) -> StoreFuture<()> {
-        self.write(SMALL, |_| Ok(()))
-    }
-
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
-        self.read(messages::unanswered)
-    }
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| error.to_string())
 }
 
 fn gone(file: &str) -> StoreError {

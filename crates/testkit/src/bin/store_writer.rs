@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use handback_core::message::Message;
-use handback_core::store::Store;
+use handback_core::store::{CallStore, RunStore, SessionStore};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::store_contract::samples::{events, finished, head, run, session, text_part, user};
 use tokio::task::JoinSet;

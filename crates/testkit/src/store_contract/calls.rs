@@ -106,6 +106,17 @@ pub async fn a_call_can_be_finished_that_was_never_begun(store: Arc<dyn Store>) 
     assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
 }
 
+/// A call may be cancelled while its beginning is on its way.
+pub async fn a_beginning_that_comes_after_the_end_changes_nothing(store: Arc<dyn Store>) {
+    let call = finished(head("r1", "desk", "ses_1"));
+    store.finish(&call).await.unwrap();
+    for _ in 0..2 {
+        store.begin(&call.head).await.unwrap();
+        assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
+        assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
+    }
+}
+
 /// An id is free again once the call table has forgotten it.
 pub async fn an_id_that_is_used_anew_names_the_newer_call(store: Arc<dyn Store>) {
     let (older, other) = (finished(head("r1", "desk", "ses_1")), finished(head("r2", "desk", "ses_1")));

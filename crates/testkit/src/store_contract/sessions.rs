@@ -23,7 +23,7 @@ async fn found(store: &Arc<dyn Store>, id: &str) -> Option<String> {
 }
 
 async fn listed(store: &Arc<dyn Store>, client: Option<&str>, most: usize) -> Vec<String> {
-    let filter = SessionFilter { client: client.map(client_id), agent: None };
+    let filter = SessionFilter { client: client.map(client_id), agent: None, parent: None };
     ids(&store.list_sessions(&filter, None, Most::items(most)).await.unwrap().items)
 }
 
@@ -149,7 +149,7 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
         (Some("Chef"), Some("phone"), &[]),
     ];
     for (agent, client, expected) in cases {
-        let filter = SessionFilter { client: client.map(client_id), agent: agent.map(Into::into) };
+        let filter = SessionFilter { client: client.map(client_id), agent: agent.map(Into::into), parent: None };
         for most in [0, 1, 2, 10, usize::MAX] {
             let listed = ids(&store.list_sessions(&filter, None, Most::items(most)).await.unwrap().items);
             assert_eq!(listed, expected[..expected.len().min(most)], "{filter:?}, at most {most}");
@@ -157,8 +157,47 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
     }
     keep(&store, of("b", "waiter", Some("desk"), 5)).await;
     keep(&store, session("c")).await;
-    let chef = SessionFilter { client: None, agent: Some("chef".into()) };
+    let chef = SessionFilter { client: None, agent: Some("chef".into()), parent: None };
     assert_eq!(ids(&store.list_sessions(&chef, None, Most::items(10)).await.unwrap().items), ["a", "g"]);
+}
+
+/// With or without a client and an agent.
+pub async fn sessions_are_listed_by_the_one_they_came_from(store: Arc<dyn Store>) {
+    keep(&store, session("root")).await;
+    for (number, (id, parent, client, agent)) in [
+        ("a", Some("root"), Some("desk"), None),
+        ("b", Some("root"), None, Some("chef")),
+        ("c", None, Some("desk"), Some("chef")),
+        ("d", Some("gone"), None, None),
+        ("e", Some("root"), Some("desk"), Some("chef")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (client, agent, updated) = (client.map(client_id), agent.map(Into::into), Time(number as u64));
+        let parent = parent.map(session_id);
+        keep(&store, Session { parent, client, agent, updated, ..session(id) }).await;
+    }
+    let filter = |parent: &str, client: Option<&str>, agent: Option<&str>| SessionFilter {
+        client: client.map(client_id),
+        agent: agent.map(Into::into),
+        parent: Some(session_id(parent)),
+    };
+    for (filter, expected) in [
+        (filter("root", None, None), vec!["e", "b", "a"]),
+        (filter("root", Some("desk"), None), vec!["e", "a"]),
+        (filter("root", None, Some("chef")), vec!["e", "b"]),
+        (filter("root", Some("desk"), Some("chef")), vec!["e"]),
+        (filter("gone", None, None), vec!["d"]),
+        (filter("a", None, None), vec![]),
+    ] {
+        let found = store.list_sessions(&filter, None, Most::items(10)).await.unwrap();
+        assert_eq!(ids(&found.items), expected, "{filter:?}");
+        let first = store.list_sessions(&filter, None, Most::items(1)).await.unwrap();
+        let after = first.items.last().map(|last| SessionPlace::from(&**last));
+        let rest = store.list_sessions(&filter, after.as_ref(), Most::items(10)).await.unwrap();
+        assert_eq!(ids(&rest.items), expected[expected.len().min(1)..], "{filter:?}");
+    }
 }
 
 /// Nothing is skipped or repeated, whatever the size of a page, and although sessions come and go.
@@ -171,9 +210,9 @@ pub async fn sessions_are_paged_through_while_others_are_made(store: Arc<dyn Sto
         // Several at a time.
         keep(&store, of(number, 100 + number / 3)).await;
     }
-    let desk = SessionFilter { client: Some(client_id("desk")), agent: None };
-    let chef = SessionFilter { client: None, agent: Some("chef".into()) };
-    let both = SessionFilter { client: Some(client_id("desk")), agent: Some("chef".into()) };
+    let desk = SessionFilter { client: Some(client_id("desk")), agent: None, parent: None };
+    let chef = SessionFilter { client: None, agent: Some("chef".into()), parent: None };
+    let both = SessionFilter { client: Some(client_id("desk")), agent: Some("chef".into()), parent: None };
     for filter in [SessionFilter::default(), desk, chef, both] {
         let whole = store.list_sessions(&filter, None, Most::items(100)).await.unwrap();
         assert!(!whole.has_more);

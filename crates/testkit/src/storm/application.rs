@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Server;
 use super::plan::{Manner, Outcome, Patience, Plan};
-use crate::server::Answer;
+use crate::server::{Answer, http_client};
 
 /// How long a call may go unanswered, however patient.
 const LOST: Duration = Duration::from_secs(90);
@@ -36,7 +36,7 @@ pub(super) struct Made {
 
 impl Application {
     pub(super) fn new(url: &str, server: Server) -> Self {
-        let http = Client::builder().no_proxy().build().expect("an HTTP client");
+        let http = http_client();
         Self { server, url: url.to_owned(), http }
     }
 

@@ -310,3 +310,66 @@ async fn a_client_token_sees_the_events_of_its_own_client_and_session_alone() {
     assert_eq!(seen(&mut own).await, [registered("tab"), three("tab", "s2"), three("tab", "s1")].concat());
     assert_eq!(seen(&mut session).await, [registered("tab"), three("tab", "s1")].concat());
 }
+
+/// What a stream tells before it tells of a last call: the kinds, and whose.
+async fn until_last(events: &mut TestStream) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let event = events.next().await.data;
+        let properties = &event["properties"];
+        if properties["request"]["requestID"].as_str().is_some_and(|request| request.starts_with("last")) {
+            return seen;
+        }
+        let kind = event["type"].as_str().unwrap().trim_start_matches("client-tool.");
+        let about = properties["request"].get("sessionID").or_else(|| properties.get("sessionID"));
+        let [client, session] =
+            [&properties["clientID"], about.unwrap_or(&Value::Null)].map(|id| id.as_str().unwrap_or("-").to_owned());
+        seen.push(format!("{kind} {client} {session}"));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_narrowed_to_a_session_a_client_or_both() {
+    let server = TestServer::start().await;
+    let session = server.session_of("tab").await;
+    let open = async |path: String| {
+        let mut events = TestStream::open(server.request(Method::GET, &path)).await;
+        assert_eq!(properties(&mut events, "server.connected").await, json!({}));
+        events
+    };
+    let mut of_session = open(format!("/session/{session}/event")).await;
+    let mut same = open(format!("/event?sessionID={session}")).await;
+    let mut of_client = open("/event?clientID=tab".to_owned()).await;
+    let mut of_both = open(format!("/event?clientID=tab&sessionID={session}&directory=%2Ftmp")).await;
+    let mut kept_elsewhere = open("/event?sessionID=elsewhere".to_owned()).await;
+
+    let tools = [server.register("tab", &["t"]).await, server.register("phone", &["t"]).await].concat();
+    let [of_tab, of_phone] = [&tools[0], &tools[1]];
+    let calls = [(of_tab, "elsewhere"), (of_phone, &*session), (of_tab, &*session), (of_phone, "elsewhere")];
+    for (number, (tool, session)) in calls.into_iter().enumerate() {
+        let request = format!("r{number}");
+        server.begin_call(json!({ "toolID": tool, "requestID": request, "sessionID": session })).await;
+        server.cancel(&request, "enough").await;
+    }
+    for (number, session) in [&*session, "elsewhere"].into_iter().enumerate() {
+        let request = format!("last {number}");
+        server.begin_call(json!({ "toolID": of_tab, "requestID": request, "sessionID": session })).await;
+    }
+    let whole = |client: &str, session: &str| {
+        ["request", "executing", "failed"].map(|kind| format!("{kind} {client} {session}"))
+    };
+    let (tab, phone) = (whole("tab", &session), whole("phone", &session));
+    let in_session = [phone.clone(), tab.clone()].concat();
+    assert_eq!(until_last(&mut of_session).await, in_session);
+    assert_eq!(until_last(&mut same).await, in_session);
+    let registered = vec!["registered tab -".to_owned()];
+    assert_eq!(
+        until_last(&mut of_client).await,
+        [registered, whole("tab", "elsewhere").to_vec(), tab.to_vec()].concat()
+    );
+    assert_eq!(until_last(&mut of_both).await, tab);
+    assert_eq!(
+        until_last(&mut kept_elsewhere).await,
+        [whole("tab", "elsewhere"), whole("phone", "elsewhere")].concat()
+    );
+}

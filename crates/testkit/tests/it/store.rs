@@ -21,7 +21,7 @@ fn sqlite(scratch: &Scratch) -> Sqlite {
 
 mod in_memory {
     use handback_core::message::Session;
-    use handback_core::store::{Bounds, MemoryStore, Most, SessionFilter};
+    use handback_core::store::{Bounds, MemoryStore, Most, RunStore, SessionFilter, SessionStore};
     use handback_core::thread_run::ThreadRun;
     use handback_testkit::store_contract;
     use handback_testkit::store_contract::samples::{events, raw, run, session};

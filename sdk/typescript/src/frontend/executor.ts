@@ -39,7 +39,7 @@ export interface ToolCallNotice {
 
 /** Which events a page cares for. */
 export interface WatchOptions {
-  /** The session that the page shows: only its calls are executed. By default those of all sessions on the stream. */
+  /** The session that the page shows: only its calls are executed. By default those of all sessions that events tell of. */
   sessionID?: string | undefined;
 }
 
@@ -118,8 +118,9 @@ export class FrontendToolExecutor {
   };
 
   /**
-   * Executes the calls that `GET /event` tells of, if their tools are registered here, and tells handlers that run when
-   * their calls have ended otherwise: give it every event, and the session that the page shows.
+   * Executes the calls that `GET /event?sessionID=…` tells of, if their tools are registered here, and tells handlers that
+   * run when their calls have ended otherwise: give it every event. On a stream of more than the session that the page
+   * shows, give it that session, too.
    */
   readonly watch = (event: Event, { sessionID }: WatchOptions = {}): void => {
     if (event.type === "client-tool.failed") {

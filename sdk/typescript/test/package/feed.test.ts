@@ -18,7 +18,7 @@ async function openings(context: TestContext, sent: string, count: number): Prom
     opened.push(performance.now());
     return new Response(sent, { headers: { "content-type": "text/event-stream" } });
   };
-  const unsubscribe = new EventFeed(new Http({ baseUrl: "http://127.0.0.1:1", fetch })).subscribe(() => undefined);
+  const unsubscribe = new EventFeed(new Http({ baseUrl: "http://127.0.0.1:1", fetch }), {}).subscribe(() => undefined);
   while (opened.length < count) await time.pass(500);
   unsubscribe();
   return opened;
@@ -38,7 +38,7 @@ test("a stream that is opened again and again leaves nothing behind", async (con
   const http = new Http({ baseUrl: "http://127.0.0.1:1", fetch });
   const open = context.mock.method(http, "open");
   const told: Notice["type"][] = [];
-  const unsubscribe = new EventFeed(http).subscribe(({ type }) => told.push(type));
+  const unsubscribe = new EventFeed(http, {}).subscribe(({ type }) => told.push(type));
   for (let count = 0; count < 3; count += 1) await time.pass(20_000);
   unsubscribe();
   await time.pass(20_000);

@@ -96,6 +96,22 @@ test("a turn that stands still in an idle session is waited for, as somebody may
   assert.equal((await within("the answer", answering)).text, "said");
 });
 
+test("a turn listens to its session only, on one stream with other turns of it, and takes nothing of others", async (test) => {
+  const world = new World();
+  world.steps = stepsOf(["begun"]);
+  const client = world.client(test);
+  const sessions = [await client.startSession({ tools: false }), await client.startSession({ sessionID: "ses_1", tools: false })];
+  const answers = sessions.map((session) => session.prompt("hello").catch(({ message }: Error) => message));
+  await world.taken.count("both are said", 2);
+  const streams = world.asked.all.filter(({ what }) => what === "event").map(({ query }) => query.toString());
+  assert.deepEqual(streams, ["sessionID=ses_1"]);
+  // An older server tells of all sessions.
+  world.tell("session.deleted", { sessionID: "ses_2" });
+  await new Promise((resolve) => setImmediate(resolve));
+  await client.close();
+  assert.deepEqual(await within("the end", Promise.all(answers)), ["the session was closed", "the session was closed"]);
+});
+
 /** Of which connections the client hears that they are lost. */
 const LOSSES = {
   "of which nothing is heard": /^$/,

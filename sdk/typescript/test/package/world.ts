@@ -61,7 +61,7 @@ export class World {
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
     const { pathname, searchParams: query } = new URL(String(input));
     const body = init?.body == null ? undefined : (JSON.parse(String(init.body)) as Record<string, unknown>);
-    const what = pathname === "/session" ? "session" : pathname.includes("/pending/") ? "pending" : (pathname.split("/").at(-1) ?? "");
+    const what = whatIsAsked(pathname);
     this.asked.add({ what, body, query });
     const fault = this.#faults.get(what)?.shift();
     if (fault) {
@@ -128,4 +128,9 @@ export class World {
     });
     return [question, ...answers] as MessageWithParts[];
   }
+}
+
+function whatIsAsked(path: string): string {
+  if (path === "/session" || path === "/session/ses_1") return "session";
+  return path.includes("/pending/") ? "pending" : (path.split("/").at(-1) ?? "");
 }

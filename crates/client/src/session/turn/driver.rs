@@ -67,7 +67,7 @@ impl Driver {
         // Known beforehand: by it a prompt that is repeated is not said twice, and its answers are found.
         let id = prompt.message_id.get_or_insert_with(|| format!("msg_{:032x}", fastrand::u128(..))).clone();
         Self {
-            events: api.events(),
+            events: api.session_events(&session),
             api,
             session,
             prompt,

@@ -6,7 +6,7 @@ use super::*;
 pub(super) async fn until_idle(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
-        let event = match events.next().await.unwrap() {
+        let event = match events.next().await.unwrap().event.clone() {
             Event::Session(_, SessionEvent::UserPart { part, message }) => {
                 format!("said {}", brief_unfinished(&Message { parts: vec![part], ..assistant_shell(message) }))
             }
@@ -43,7 +43,7 @@ async fn listeners_are_told_every_step_in_order() {
     let with = With { permission: Permission::Ask, ..With::default() };
     let world = World::with(vec![first, text("done")], with);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let mut connection = world.connect();
     let _prompted = world.say(&session, "go").await.unwrap();
     let asks = world.until_asked(1).await;
@@ -91,11 +91,11 @@ async fn a_long_answer_costs_listeners_no_more_than_in_proportion() {
     said.push(stop(StopReason::Stop));
     let world = World::new(vec![said]);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let _prompted = world.say(&session, "go").await.unwrap();
     let (mut pieces, mut shown, mut deltas) = (String::new(), 0, String::new());
     loop {
-        match listener.next().await.expect("a listener that reads is not left behind") {
+        match listener.next().await.expect("a listener that reads is not left behind").event.clone() {
             Event::Session(_, SessionEvent::Delta { delta, .. }) => pieces.push_str(&delta),
             Event::Session(_, SessionEvent::Part { part, delta, .. }) => {
                 if let (PartBody::Text { text, .. }, Some(delta)) = (&part.body, delta) {

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::events::until_idle;
 use super::*;
 use crate::call::{CallHead, FinishedCall};
-use crate::id::RunId;
 use crate::store::{CallFilter, Most, Page, SessionFilter, SessionPlace, StoreError, StoreFuture, Usage, weight};
-use crate::thread_run::ThreadRun;
 
 /// Does what it is told to: to take a second for each write and for reading a session, or to fail.
 #[derive(Default)]
@@ -41,7 +39,7 @@ impl OddStore {
     }
 }
 
-impl Store for OddStore {
+impl CallStore for OddStore {
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
         self.slowly(&self.fails.begin, || self.kept.begin(call))
     }
@@ -63,6 +61,12 @@ impl Store for OddStore {
         self.kept.list_finished(filter, before, most)
     }
 
+    fn flush(&self) -> StoreFuture<()> {
+        self.kept.flush()
+    }
+}
+
+impl SessionStore for OddStore {
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
         self.kept.save_session(session)
     }
@@ -110,50 +114,12 @@ impl Store for OddStore {
         self.kept.newest_messages(session, before, most)
     }
 
-    fn has_message(&self, session: &SessionId, message: &MessageId) -> StoreFuture<bool> {
-        self.kept.has_message(session, message)
-    }
-
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         self.kept.delete_messages_from(session, message)
     }
 
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
-        self.kept.save_run(run)
-    }
-
-    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
-        self.kept.run(session, run)
-    }
-
-    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        self.kept.runs(session)
-    }
-
-    fn append_run_events(
-        &self,
-        session: &SessionId,
-        run: &RunId,
-        first: usize,
-        events: Vec<Arc<str>>,
-    ) -> StoreFuture<()> {
-        self.kept.append_run_events(session, run, first, events)
-    }
-
-    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
-        self.kept.run_events(session, run, from)
-    }
-
-    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        self.kept.unfinished_runs()
-    }
-
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
         self.kept.usage(client)
-    }
-
-    fn flush(&self) -> StoreFuture<()> {
-        self.kept.flush()
     }
 
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
@@ -228,7 +194,7 @@ async fn the_calls_of_a_session_that_is_deleted_go_with_it() {
     let (request, ..) = offered(&mut connection).await;
     world.sessions.delete(&session).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(world.sessions.store().finished(&request).await.unwrap().is_none());
+    assert!(world.hub().finished(&request).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +202,7 @@ async fn a_prompt_that_cannot_be_kept_leaves_no_trace_and_the_session_goes_idle(
     let (world, store) = odd_world(vec![calls(&[("client_tab_a", "{}")]), text("done")], Permission::Allow);
     let session = world.session().await;
     let mut connection = world.connect();
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let prompted = world.say(&session, "go").await.unwrap();
     let (request, ..) = offered(&mut connection).await;
     set(&store.fails.save_message, true);
@@ -252,7 +218,7 @@ async fn a_prompt_that_cannot_be_kept_leaves_no_trace_and_the_session_goes_idle(
 async fn a_prompt_is_kept_and_told_although_whoever_prompted_has_gone() {
     let (world, store) = odd_world(vec![text("done")], Permission::Allow);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     set(&store.is_slow, true);
     let gone = tokio::time::timeout(Duration::from_millis(500), world.say(&session, "go")).await;
     assert!(gone.is_err());
@@ -298,7 +264,7 @@ async fn a_step_that_cannot_be_kept_ends_the_turn_and_is_complete_all_the_same()
 async fn a_turn_whose_session_cannot_be_read_says_so_without_the_cause() {
     let (world, store) = odd_world(vec![text("one")], Permission::Allow);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     set(&store.fails.read_session, true);
     let answer = world.answer(&session, "go").await;
     let error = "error The turn could not be saved; see the server's log";
@@ -312,7 +278,7 @@ async fn a_turn_whose_session_cannot_be_read_says_so_without_the_cause() {
 async fn an_answer_that_cannot_be_journaled_denies_the_call_and_closes_the_ask() {
     let (world, store) = odd_world(vec![calls(&[("client_tab_a", "{}")]), text("done")], Permission::Ask);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let prompted = world.say(&session, "go").await.unwrap();
     let asks = world.until_asked(1).await;
     set(&store.fails.begin, true);
@@ -356,7 +322,7 @@ async fn a_result_that_could_not_be_journaled_is_journaled_when_it_comes_again()
     set(&store.fails.finish, false);
     let again = world.hub().complete(&request, &Caller::Trusted, result()).await.unwrap();
     assert_eq!(again, crate::delegate::Taken::Again);
-    assert!(world.sessions.store().finished(&request).await.unwrap().is_some());
+    assert!(world.hub().finished(&request).await.unwrap().is_some());
 }
 
 /// Panics before there is anything to wait for.
@@ -388,7 +354,7 @@ async fn a_model_that_panics_ends_its_turn_alone() {
     let with = With { models: vec![("panics", Arc::new(Panics))], ..With::default() };
     let world = World::with(vec![text("still here")], with);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let bad = Prompt { model: Some(ModelRef::parse("panics/x").unwrap()), ..prompt("go") };
     let answer = world.sessions.prompt(&session, bad).await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(brief(&answer), ["start", "error The turn failed inside the server; see its log"]);

@@ -123,39 +123,6 @@ async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
     assert_eq!(world.sessions.recover().await.unwrap(), 0);
 }
 
-#[test]
-fn a_conversation_is_in_order_whatever_the_order_of_storing() {
-    let (hub_free, parent) = (assistant_shell(MessageId::parse("u1").unwrap()), MessageId::parse("u1").unwrap());
-    let assistant = |id: &str, parent: &MessageId| {
-        let mut message = assistant_shell(MessageId::parse(id).unwrap());
-        message.role = Role::Assistant(AssistantMessage {
-            parent: parent.clone(),
-            agent: "".into(),
-            model: ModelRef::parse("a/b").unwrap(),
-            completed: None,
-            finish: None,
-            usage: Usage::default(),
-            error: None,
-            kept: None,
-        });
-        Arc::new(message)
-    };
-    let user = |id: &str| Arc::new(assistant_shell(MessageId::parse(id).unwrap()));
-    let second = MessageId::parse("u2").unwrap();
-    let third = user("u3");
-    let stored = vec![
-        Arc::new(hub_free),
-        assistant("a1", &parent),
-        user("u2"),
-        assistant("a1b", &parent),
-        third.clone(),
-        assistant("a2", &second),
-        user("u4"),
-    ];
-    let ordered: Vec<String> = conversation(stored, &third).iter().map(|message| message.id.to_string()).collect();
-    assert_eq!(ordered, ["u1", "a1", "a1b", "u2", "a2", "u3"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_for_must_be_there_and_nothing_is_kept_of_what_is_refused() {
     let world = World::new(vec![]);

@@ -109,7 +109,7 @@ async fn an_abort_closes_the_asks_of_its_turn() {
     let with = With { permission: Permission::Ask, ..With::default() };
     let world = World::with(vec![calls(&[("client_tab_a", "{}")])], with);
     let session = world.session().await;
-    let mut listener = world.hub().subscribe();
+    let mut listener = world.hub().subscribe(Topic::Everything);
     let prompted = world.say(&session, "go").await.unwrap();
     let asks = world.until_asked(1).await;
     world.sessions.abort(&session.id).await;

@@ -14,7 +14,7 @@ use futures_util::{Stream, stream};
 use handback_core::id::{RunId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{NewSession, SessionError};
-use handback_core::store::Most;
+use handback_core::store::{Most, SessionFilter};
 use handback_core::thread_run::{RunUsage, ThreadRun};
 use handback_core::threads::{NotStarted, RunFollower, Teller};
 use handback_wire::agui::{Body, Event, RunAgentInput};
@@ -76,7 +76,8 @@ async fn list(
     PathValue(room): PathValue,
 ) -> Result<Answer<wire::Threads>, Problem> {
     must_be_room(&app, &principal, &room)?;
-    let sessions = visible(&app, &principal, Some(&room), None, Most::items(LISTED)).await?.items;
+    let of_agent = SessionFilter { agent: Some(room.as_str().into()), ..SessionFilter::default() };
+    let sessions = visible(&app, &principal, of_agent, None, Most::items(LISTED)).await?.items;
     Ok(Answer(wire::Threads { threads: sessions.iter().map(|session| thread(session, &room, None)).collect() }))
 }
 

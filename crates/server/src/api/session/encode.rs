@@ -317,7 +317,7 @@ pub(crate) fn event(of: &Session, model: &ModelRef, event: &SessionEvent) -> Vec
             vec![events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }]
         }
         // Arguments are shown in the part itself; this event is for fields of a part.
-        SessionEvent::Delta { field: Field::Arguments, .. } => Vec::new(),
+        SessionEvent::Delta { field: Field::Arguments, .. } | SessionEvent::Mark(_) => Vec::new(),
         SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
             session_id,
             message_id: message.to_string(),

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::transport::sse::WasCut;
 
 /// How much is read at a time; a message that is larger comes alone.
-const PAGE: Most = Most { items: 512, bytes: 1 << 20 };
+const PAGE: Most = Most { items: 256, bytes: 256 << 10 };
 
 /// Messages that are being read, in their order.
 pub(super) struct History {

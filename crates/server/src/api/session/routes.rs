@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -26,6 +27,9 @@ use crate::problem::Problem;
 /// About how many bytes of sessions are read at a time where all are looked at.
 const LISTED_BYTES: usize = 1 << 20;
 
+/// How long an answer waits for those who read the session's events.
+const HEARD_WITHIN: Duration = Duration::from_millis(100);
+
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -45,7 +49,7 @@ pub fn routes() -> OpenApiRouter<App> {
 }
 
 /// A session that the caller may use.
-async fn find(app: &App, principal: &Principal, id: &str) -> Result<Arc<Session>, Problem> {
+pub(in crate::api) async fn find(app: &App, principal: &Principal, id: &str) -> Result<Arc<Session>, Problem> {
     let id = SessionId::parse(id)?;
     let session = app.sessions().get(&id).await?;
     must_own(principal, &session)?;
@@ -111,7 +115,7 @@ async fn list(
         Cursor::Sessions(place) => Some(place),
         _ => None,
     })?;
-    let page = visible(&app, &principal, None, after.as_ref(), query.most()).await?;
+    let page = visible(&app, &principal, SessionFilter::default(), after.as_ref(), query.most()).await?;
     let last = page.items.last().filter(|_| page.has_more);
     let next = last.map(|last| Cursor::Sessions(SessionPlace::from(&**last)));
     Ok(Listed { page: Answer(page.items.iter().map(|session| shown(&app, session)).collect()), next })
@@ -121,16 +125,16 @@ fn shown(app: &App, session: &Session) -> wire::Session {
     encode::session(session, app.sessions().model_of(session))
 }
 
-/// The sessions that the caller may use, of an agent or of all, after a place in their order.
+/// Those of some sessions that the caller may use, after a place in their order.
 pub(in crate::api) async fn visible(
     app: &App,
     principal: &Principal,
-    agent: Option<&str>,
+    mut filter: SessionFilter,
     after: Option<&SessionPlace>,
     most: Most,
 ) -> Result<Page<Arc<Session>>, Problem> {
-    let client = match principal {
-        Principal::Application => None,
+    match principal {
+        Principal::Application => {}
         Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
             // Looked up, not listed: many others of the client may be newer.
             let only = match app.sessions().get(only).await {
@@ -139,13 +143,14 @@ pub(in crate::api) async fn visible(
                 Err(error) => return Err(error.into()),
             };
             let own = only.into_iter().filter(|session| must_own(principal, session).is_ok());
-            let own = own.filter(|session| agent.is_none_or(|agent| session.agent_name() == agent));
-            let rest = own.filter(|session| after.is_none_or(|after| SessionPlace::from(&**session) < *after));
+            let rest = own
+                .filter(|session| filter.takes(session))
+                .filter(|session| after.is_none_or(|after| SessionPlace::from(&**session) < *after));
             return Ok(Page { items: rest.take(most.items).collect(), has_more: false });
         }
-        Principal::Client(own) => Some(own.client.clone()),
-    };
-    Ok(app.sessions().list(&SessionFilter { client, agent: agent.map(Into::into) }, after, most).await?)
+        Principal::Client(own) => filter.client = Some(own.client.clone()),
+    }
+    Ok(app.sessions().list(&filter, after, most).await?)
 }
 
 /// Say which sessions are busy
@@ -155,23 +160,23 @@ async fn status(
     State(app): State<App>,
     principal: Principal,
 ) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
-    let status = |session: &Session| {
+    let status = |session: &Arc<Session>| {
         let is_busy = app.sessions().is_busy(&session.id);
-        Some((session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle }))
+        (session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle })
     };
-    Ok(Answer(newest(&app, &principal, status).await?.into_iter().collect()))
+    Ok(Answer(newest(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
 }
 
-/// What is made of the newest sessions that the caller may use, as much as a list may have.
-async fn newest<T>(app: &App, principal: &Principal, make: impl Fn(&Session) -> Option<T>) -> Result<Vec<T>, Problem> {
-    let (mut made, mut after) = (Vec::new(), None);
+/// The newest of some sessions that the caller may use, as many as a list may have.
+async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Result<Vec<Arc<Session>>, Problem> {
+    let mut found: Vec<Arc<Session>> = Vec::new();
     loop {
-        let most = Most { items: LISTED, bytes: LISTED_BYTES };
-        let page = visible(app, principal, None, after.as_ref(), most).await?;
-        made.extend(page.items.iter().filter_map(|session| make(session)).take(LISTED - made.len()));
-        after = page.items.last().map(|last| SessionPlace::from(&**last));
-        if !page.has_more || made.len() >= LISTED {
-            return Ok(made);
+        let (after, most) = (found.last().map(|last| SessionPlace::from(&**last)), LISTED - found.len());
+        let most = Most { items: most, bytes: LISTED_BYTES };
+        let page = visible(app, principal, filter.clone(), after.as_ref(), most).await?;
+        found.extend(page.items);
+        if !page.has_more || found.len() >= LISTED {
+            return Ok(found);
         }
     }
 }
@@ -198,8 +203,9 @@ async fn children(
     PathValue(id): PathValue,
 ) -> Result<Answer<Vec<wire::Session>>, Problem> {
     let parent = find(&app, &principal, &id).await?;
-    let child = |session: &Session| (session.parent.as_ref() == Some(&parent.id)).then(|| shown(&app, session));
-    Ok(Answer(newest(&app, &principal, child).await?))
+    let children = SessionFilter { parent: Some(parent.id.clone()), ..SessionFilter::default() };
+    let found = newest(&app, &principal, &children).await?;
+    Ok(Answer(found.iter().map(|session| shown(&app, session)).collect()))
 }
 
 /// Tasks of a session: there are none
@@ -261,13 +267,13 @@ async fn prompt(
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
 ) -> Result<Answer<wire::MessageWithParts>, Problem> {
-    let Prompted { user, answer, .. } = begin(&app, &principal, &id, &headers, request).await?;
+    let (session, Prompted { user, answer, .. }) = begin(&app, &principal, &id, &headers, request).await?;
     let message = match answer {
         Some(answer) => answer.await.map_err(|_| Problem::not_found("the session was deleted before it answered"))?,
         None => user,
     };
-    // Those who follow the events were woken before, and go first: some clients leave with the answer.
-    tokio::task::yield_now().await;
+    // Some clients leave with the answer: the events go first.
+    _ = tokio::time::timeout(HEARD_WITHIN, app.hub().heard(&session)).await;
     Ok(Answer(encode::message_with_parts(&message)))
 }
 
@@ -299,14 +305,15 @@ async fn begin(
     id: &str,
     headers: &HeaderMap,
     request: wire::Prompt,
-) -> Result<Prompted, Problem> {
+) -> Result<(Arc<Session>, Prompted), Problem> {
     let session = find(app, principal, id).await?;
     let prompt = decode::prompt(app.hub(), request, headers)?;
     if let Some(client) = &prompt.client {
         principal.must_be_client(client)?;
     }
     principal.must_be_allowed(&app.sessions().setup().agents, prompt.agent.as_deref(), Some(&session))?;
-    Ok(app.sessions().prompt(&session, prompt).await?)
+    let prompted = app.sessions().prompt(&session, prompt).await?;
+    Ok((session, prompted))
 }
 
 /// List the messages of a session

@@ -53,7 +53,15 @@ const ALL: Shown = Shown { images: true, kept: true };
 /// The turns, each as its texts; images in angle brackets.
 fn told(messages: &[Arc<Message>]) -> Vec<Vec<String>> {
     let session = SessionId::parse("ses_1").unwrap();
-    let request = ModelRequest { model: "m", session: &session, system: None, messages, tools: &[], most_output: 1000 };
+    let request = ModelRequest {
+        model: "m",
+        session: &session,
+        system: None,
+        earlier: &[],
+        messages,
+        tools: &[],
+        most_output: 1000,
+    };
     let piece = |piece: Piece<'_>| match piece {
         Piece::Text(text) => text.into_owned(),
         Piece::Image(image) => format!("<{}>", image.file().filename.as_deref().unwrap()),

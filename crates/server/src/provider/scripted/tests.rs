@@ -168,6 +168,7 @@ fn events_of(model: &str, messages: &[Arc<Message>], tools: &[Offered]) -> Vec<R
         model,
         session: &SessionId::parse("session").unwrap(),
         system: None,
+        earlier: &[],
         messages,
         tools: &tools,
         most_output: 100_000,

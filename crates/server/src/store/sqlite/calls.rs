@@ -14,11 +14,14 @@ use super::Bounds;
 use super::database::{Database, Fault, integer, json, name};
 use super::forms::{Ending, EndingRef, HeadForm};
 
-/// An id may be used anew once the call table has forgotten it: then the new call takes the place of the old one.
+/// An id may be used anew once the call table has forgotten it: then the new call takes the place of the old one. The
+/// beginning of a call that is over already comes too late, and changes nothing.
 const BEGIN: &str = "
     INSERT INTO call (request, size, session, client, head, input) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT (request) DO UPDATE SET ended = NULL, size = excluded.size, session = excluded.session,
-        client = excluded.client, head = excluded.head, input = excluded.input, ending = NULL";
+        client = excluded.client, head = excluded.head, input = excluded.input, ending = NULL
+    WHERE ended IS NULL OR client <> excluded.client OR session <> excluded.session
+        OR head -> '$.created' <> excluded.head -> '$.created'";
 
 const FINISH: &str = "
     UPDATE call SET ended = ?2, size = size + ?3, ending = ?4 WHERE request = ?1 AND ended IS NULL";
@@ -39,7 +42,9 @@ const LIST_OF_CLIENT: &str = select!(" AND ended < ?2 AND client = ?3 ORDER BY e
 const LIST_OF_SESSION: &str = select!(" AND ended < ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
 const LIST_OF_BOTH: &str = select!(" AND ended < ?2 AND client = ?3 AND session = ?4 ORDER BY ended DESC LIMIT ?1");
 
-const SIZES: &str = "SELECT ended, size FROM call WHERE ended IS NOT NULL ORDER BY ended DESC";
+const TOTAL: &str = "SELECT count(*), coalesce(sum(size), 0) FROM call WHERE ended IS NOT NULL";
+
+const OLDEST: &str = "SELECT ended, size FROM call WHERE ended IS NOT NULL ORDER BY ended";
 
 const DELETE_UP_TO: &str = "DELETE FROM call WHERE ended <= ?1";
 
@@ -88,12 +93,12 @@ fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> 
     Ok(statement.execute(params![request.as_str(), database.last_ended, integer(ending.len()), ending])? > 0)
 }
 
-pub(super) fn finished(database: &mut Database, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
-    Ok(query(database, FINISHED, [request.as_str()], Most::items(1))?.items.pop().map(|(_, call)| call))
+pub(super) fn finished(connection: &Connection, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
+    Ok(query(connection, FINISHED, [request.as_str()], Most::items(1))?.items.pop().map(|(_, call)| call))
 }
 
 pub(super) fn list(
-    database: &mut Database,
+    connection: &Connection,
     filter: &CallFilter,
     before: Option<u64>,
     most: Most,
@@ -101,22 +106,22 @@ pub(super) fn list(
     let rows = integer(most.items.saturating_add(1));
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     match (&filter.client, &filter.session) {
-        (None, None) => query(database, LIST, params![rows, before], most),
-        (Some(client), None) => query(database, LIST_OF_CLIENT, params![rows, before, client.as_str()], most),
-        (None, Some(session)) => query(database, LIST_OF_SESSION, params![rows, before, session.as_str()], most),
+        (None, None) => query(connection, LIST, params![rows, before], most),
+        (Some(client), None) => query(connection, LIST_OF_CLIENT, params![rows, before, client.as_str()], most),
+        (None, Some(session)) => query(connection, LIST_OF_SESSION, params![rows, before, session.as_str()], most),
         (Some(client), Some(session)) => {
-            query(database, LIST_OF_BOTH, params![rows, before, client.as_str(), session.as_str()], most)
+            query(connection, LIST_OF_BOTH, params![rows, before, client.as_str(), session.as_str()], most)
         }
     }
 }
 
 fn query(
-    database: &Database,
+    connection: &Connection,
     sql: &str,
     values: impl Params,
     most: Most,
 ) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
-    let mut statement = database.connection.prepare_cached(sql)?;
+    let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(values, |row| {
         let unreadable = |cause| Fault::Row { table: "call", id: row.get(0).unwrap_or_default(), cause };
         let call = read(row).map_err(unreadable)?;
@@ -132,18 +137,20 @@ pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) ->
 
 /// Forgets the oldest of the finished calls, if there are more or larger ones than allowed.
 pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
-    let (mut calls, mut bytes) = (0usize, 0u64);
-    let mut sizes = database.connection.prepare_cached(SIZES)?;
-    let mut rows = sizes.query([])?;
-    while let Some(row) = rows.next()? {
-        calls += 1;
-        bytes += row.get::<_, i64>(1)?.cast_unsigned();
-        if calls > bounds.calls || bytes > bounds.call_bytes {
-            let ended: i64 = row.get(0)?;
-            drop(rows);
-            database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
-            return Ok(());
-        }
+    let mut total = database.connection.prepare_cached(TOTAL)?;
+    let (mut calls, mut bytes): (i64, i64) = total.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (most_calls, most_bytes) = (integer(bounds.calls), i64::try_from(bounds.call_bytes).unwrap_or(i64::MAX));
+    let mut forgotten = None;
+    let mut oldest = database.connection.prepare_cached(OLDEST)?;
+    let mut rows = oldest.query([])?;
+    while (calls > most_calls || bytes > most_bytes)
+        && let Some(row) = rows.next()?
+    {
+        (calls, bytes, forgotten) = (calls - 1, bytes - row.get::<_, i64>(1)?, Some(row.get::<_, i64>(0)?));
+    }
+    drop(rows);
+    if let Some(ended) = forgotten {
+        database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
     }
     Ok(())
 }

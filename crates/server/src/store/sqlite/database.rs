@@ -1,15 +1,18 @@
-//! The open file, as the thread that owns it sees it.
+//! The open file, as the thread that writes sees it.
 
 use std::fs::File;
 
 use handback_core::id::{InvalidId, RunId};
+use handback_core::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Error, Row};
+use rusqlite::{Connection, Error, ErrorCode, Row};
 use serde::de::DeserializeOwned;
 
+use super::calls;
 use super::guard::Guard;
-use super::messages::SavedParts;
+use super::messages::SavedMessages;
+use super::usage::Counter;
 
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,8 @@ pub(super) enum Fault {
     Json(#[from] serde_json::Error),
     #[error("event {first} of the run {run} cannot be kept: only {told} are kept before it")]
     Gap { run: RunId, first: usize, told: i64 },
+    #[error("the message has too many parts")]
+    TooManyParts,
     #[error("SQLite keeps no write-ahead log there; its journal mode is {0}")]
     NoLog(String),
     #[error("SQLite gave up the transaction")]
@@ -37,15 +42,17 @@ pub(super) struct Database {
     pub(super) connection: Connection,
     /// The greatest number in `call.ended` that was ever given.
     pub(super) last_ended: i64,
-    pub(super) saved: SavedParts,
+    pub(super) saved: SavedMessages,
+    pub(super) counter: Counter,
     pub(super) guard: Guard,
     /// No other server opens the file while these are held; let go of after the connection.
     _locks: Vec<File>,
 }
 
 impl Database {
-    pub(super) fn new(connection: Connection, last_ended: i64, guard: Guard, locks: Vec<File>) -> Self {
-        Self { connection, last_ended, saved: SavedParts::default(), guard, _locks: locks }
+    pub(super) fn new(connection: Connection, guard: Guard, locks: Vec<File>) -> Result<Self, Fault> {
+        let (last_ended, counter) = (calls::last_ended(&connection)?, Counter::new(&connection)?);
+        Ok(Self { connection, last_ended, saved: SavedMessages::default(), counter, guard, _locks: locks })
     }
 
     pub(super) fn begin(&self) -> Result<(), Fault> {
@@ -54,9 +61,24 @@ impl Database {
         Ok(())
     }
 
-    pub(super) fn commit(&self) -> Result<(), Fault> {
+    pub(super) fn commit(&mut self) -> Result<(), Fault> {
+        self.counter.count(&self.connection)?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.counter.commit();
         Ok(())
+    }
+
+    /// Writes what was put off until there is time.
+    pub(super) fn settle(&mut self) -> Result<(), Fault> {
+        if !self.counter.has_unwritten() || self.guard.is_lost() {
+            return Ok(());
+        }
+        self.begin()?;
+        let settled = self.counter.write(&self.connection).and_then(|()| self.commit());
+        if settled.is_err() {
+            self.roll_back();
+        }
+        settled
     }
 
     /// Writes something, and changes nothing.
@@ -68,6 +90,7 @@ impl Database {
     /// Undoes what was not committed.
     pub(super) fn roll_back(&mut self) {
         self.saved.forget();
+        self.counter.forget();
         // Some errors make SQLite roll back by itself.
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
@@ -90,6 +113,25 @@ impl Database {
     }
 }
 
+/// What whoever asked is told of a fault.
+pub(super) fn store_error(file: &str, fault: &Fault) -> StoreError {
+    let cause = format!("{file}: {fault}");
+    let Fault::Sqlite(error) = fault else {
+        return if matches!(fault, Fault::Lost) { StoreError::Unavailable(cause) } else { StoreError::Failed(cause) };
+    };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(cause),
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::ReadOnly
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen,
+        ) => StoreError::Unavailable(cause),
+        _ => StoreError::Failed(cause),
+    }
+}
+
 /// Reads a column of JSON.
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Error> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
@@ -98,6 +140,11 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<
 /// Reads a column with a name of something.
 pub(super) fn name<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Result<T, InvalidId>) -> Result<T, Error> {
     parse(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
+}
+
+/// How many bytes more there are than before.
+pub(super) fn growth(before: i64, now: usize) -> i64 {
+    integer(now) - before
 }
 
 /// A count or a size, as SQLite has it.

@@ -1,94 +1,203 @@
 //! Messages and their parts in the file.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use handback_core::clock::Time;
 use handback_core::id::{MessageId, PartId, SessionId};
 use handback_core::message::{Message, Part, Role};
 use handback_core::store::{Most, Page};
-use rusqlite::{Error, OptionalExtension, Params, Row, Statement, params};
+use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 
-use super::database::{Database, Fault, integer, json, name};
-use super::sessions;
+use super::database::{Database, Fault, growth, integer, json, name};
+use super::sessions::{self, of_session};
 
-/// Gives the row's number; none if there is no such session. A user's message is unanswered until an answer names it
-/// as its parent, whichever of the two is saved first.
-const SAVE: &str = "
-    INSERT INTO message (session, id, parent, created, unanswered, role)
-    SELECT ?1, ?2, ?3, ?4,
-        ?5 AND (?3 IS NOT NULL OR NOT EXISTS (SELECT 1 FROM message WHERE session = ?1 AND parent = ?2)), ?6
-    WHERE EXISTS (SELECT 1 FROM session WHERE id = ?1)
-    ON CONFLICT (session, id) DO UPDATE SET parent = excluded.parent, created = excluded.created,
-        unanswered = excluded.unanswered, role = excluded.role
-    RETURNING number";
+/// Does nothing if it is there already, or there is no such session.
+const INSERT: &str = "
+    INSERT OR IGNORE INTO message (session, id, parent, created, unanswered, role)
+    VALUES ((SELECT number FROM session WHERE id = ?1), ?2, ?3, ?4, ?5, ?6)";
 
-const ANSWER: &str = "
-    UPDATE message SET unanswered = 0 WHERE session = ?1 AND id = ?2 AND parent IS NULL AND unanswered";
+const UPDATE: &str = "UPDATE message SET created = ?2, role = ?4, unanswered = ?3 WHERE number = ?1";
+
+const KNOWN: &str = concat!("SELECT number, octet_length(role) FROM message WHERE ", of_session!(), " AND id = ?2");
+
+const KNOWN_PARTS: &str = "SELECT octet_length(body) FROM part WHERE number >= ?1 AND number < ?2 ORDER BY number";
+
+const ANSWER: &str = concat!(
+    "UPDATE message SET unanswered = 0 WHERE ",
+    of_session!(),
+    " AND id = ?2 AND parent IS NULL AND unanswered"
+);
 
 /// Writes nothing where nothing changes.
 const SAVE_PART: &str = "
-    INSERT INTO part (message, place, id, body) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (message, place) DO UPDATE SET id = excluded.id, body = excluded.body
+    INSERT INTO part (number, id, body) VALUES (?1, ?2, ?3)
+    ON CONFLICT (number) DO UPDATE SET id = excluded.id, body = excluded.body
     WHERE id <> excluded.id OR body <> excluded.body";
 
-const DELETE_PARTS_FROM: &str = "DELETE FROM part WHERE message = ?1 AND place >= ?2";
+const DELETE_PARTS: &str = "DELETE FROM part WHERE number >= ?1 AND number < ?2";
 
-const LIST: &str = "SELECT number, session, id, created, role FROM message WHERE session = ?1 ORDER BY number";
+/// Whether a part is one of a message.
+macro_rules! of_message {
+    () => {
+        "part.number >= message.number << 24 AND part.number < (message.number + 1) << 24"
+    };
+}
+pub(super) use of_message;
 
-/// Each with about how many bytes it takes, which can be said without reading them.
-const LIST_AFTER: &str = "
-    SELECT number, session, id, created, role,
-        octet_length(role) + (SELECT coalesce(sum(octet_length(body)), 0) FROM part WHERE message = number)
-    FROM message WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+macro_rules! heads {
+    ($rest:literal) => {
+        concat!("SELECT message.number, session.id, message.id, message.created, message.role", $rest)
+    };
+}
 
-const NEWEST_BEFORE: &str = "
-    SELECT id FROM message WHERE session = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+macro_rules! parts {
+    ($condition:literal) => {
+        concat!(
+            "SELECT message.number, part.id, part.body
+            FROM session CROSS JOIN message ON message.session = session.number CROSS JOIN part ON ",
+            of_message!(),
+            " WHERE ",
+            $condition,
+            " ORDER BY message.number, part.number"
+        )
+    };
+}
 
-const NUMBER: &str = "SELECT number FROM message WHERE session = ?1 AND id = ?2";
+/// How many bytes a message takes, which can be said without reading it.
+macro_rules! bytes {
+    () => {
+        concat!(
+            "octet_length(role) + (SELECT coalesce(sum(octet_length(body)), 0) FROM part WHERE ",
+            of_message!(),
+            ")"
+        )
+    };
+}
+
+const LIST: &str = heads!(
+    " FROM session CROSS JOIN message ON message.session = session.number WHERE session.id = ?1 ORDER BY message.number"
+);
+const PARTS: &str = parts!("session.id = ?1");
+
+/// Each with about how many bytes it takes.
+const LIST_AFTER: &str = concat!(
+    heads!(", "),
+    bytes!(),
+    " FROM session CROSS JOIN message ON message.session = session.number
+    WHERE session.id = ?1 AND message.number > ?2 ORDER BY message.number LIMIT ?3"
+);
+const PARTS_BETWEEN: &str = parts!("session.id = ?1 AND message.number > ?2 AND message.number <= ?3");
+
+const NEWEST_BEFORE: &str =
+    concat!("SELECT id FROM message WHERE ", of_session!(), " AND number < ?2 ORDER BY number DESC LIMIT ?3");
+
+const NUMBER: &str = concat!("SELECT number FROM message WHERE ", of_session!(), " AND id = ?2");
+
+const BYTES_FROM: &str =
+    concat!("SELECT coalesce(sum(", bytes!(), "), 0) FROM message WHERE ", of_session!(), " AND number >= ?2");
 
 /// The parts go with their messages.
-const DELETE_FROM: &str = "
-    DELETE FROM message WHERE session = ?1
-        AND number >= (SELECT number FROM message WHERE session = ?1 AND id = ?2)";
+const DELETE_FROM: &str = concat!("DELETE FROM message WHERE ", of_session!(), " AND number >= ?2");
 
 /// Users' messages whose answers have gone want one again.
-const UNANSWER: &str = "
-    UPDATE message SET unanswered = 1
-    WHERE session = ?1 AND parent IS NULL AND NOT unanswered AND role ->> '$.User.wants_reply'
-        AND NOT EXISTS (SELECT 1 FROM message AS answer WHERE answer.session = ?1 AND answer.parent = message.id)";
+const UNANSWER: &str = concat!(
+    "UPDATE message SET unanswered = 1 WHERE ",
+    of_session!(),
+    " AND parent IS NULL AND NOT unanswered AND role ->> '$.User.wants_reply'
+        AND id NOT IN (SELECT parent FROM message WHERE parent IS NOT NULL AND ",
+    of_session!(),
+    ")"
+);
 
-const UNANSWERED: &str = "SELECT number, session, id, created, role FROM message WHERE unanswered";
+// All of them are 1: so they are in the order of their numbers, and of their index. A user's message may have been saved
+// after its answer.
+macro_rules! unanswered {
+    () => {
+        "message.unanswered AND (message.parent IS NOT NULL OR NOT EXISTS
+            (SELECT 1 FROM message AS answer WHERE answer.session = message.session AND answer.parent = message.id))"
+    };
+}
 
-const PARTS: &str = "SELECT id, body FROM part WHERE message = ?1 ORDER BY place";
+const UNANSWERED: &str = concat!(
+    heads!(" FROM message CROSS JOIN session ON session.number = message.session WHERE "),
+    unanswered!(),
+    " ORDER BY message.unanswered, message.number"
+);
+const PARTS_UNANSWERED: &str = concat!(
+    "SELECT message.number, part.id, part.body FROM message CROSS JOIN part ON ",
+    of_message!(),
+    " WHERE ",
+    unanswered!(),
+    " ORDER BY message.unanswered, message.number, part.number"
+);
+
+/// How many bits of a part's number are its place in its message.
+const PLACE_BITS: u32 = 24;
+
+/// The number of the part of a message that is at a place.
+fn part_number(message: i64, place: usize) -> i64 {
+    (message << PLACE_BITS) + integer(place)
+}
 
 /// How many parts are remembered as saved; then all are forgotten, and compared with the file again.
 const REMEMBERED_PARTS: usize = 65_536;
 
-/// The parts that the last messages were saved with, by the message's number: a message that is being written is saved
-/// over and over, and most of its parts are what they were. A weak pointer keeps the part's address from being used
-/// again, so that the same address is the same part.
+/// The answers that are being written, as they were saved last: they are saved over and over, and most of what they
+/// consist of is what it was. So a save costs what it changes.
 #[derive(Debug, Default)]
-pub(super) struct SavedParts {
-    messages: HashMap<i64, Vec<Weak<Part>>>,
+pub(super) struct SavedMessages {
+    messages: HashMap<SessionId, HashMap<MessageId, SavedMessage>>,
+    /// How many parts they have, and as many for themselves.
     parts: usize,
 }
 
-impl SavedParts {
-    /// What a message was saved with, if that is remembered.
-    fn take(&mut self, number: i64) -> Option<Vec<Weak<Part>>> {
-        let parts = self.messages.remove(&number)?;
-        self.parts -= parts.len();
-        Some(parts)
+/// What is known of a message in the file.
+#[derive(Debug)]
+struct SavedMessage {
+    number: i64,
+    /// Of the role's text.
+    role_bytes: i64,
+    /// Of what is in the row, if that is known.
+    hash: Option<u64>,
+    parts: Vec<SavedPart>,
+}
+
+/// A part in the file. A weak pointer keeps its address from being used again, so that the same address is the same part;
+/// one that points nowhere is none of them.
+#[derive(Debug)]
+struct SavedPart {
+    part: Weak<Part>,
+    bytes: i64,
+}
+
+impl SavedMessages {
+    /// What is known of a message, if it is remembered.
+    fn take(&mut self, message: &Message) -> Option<SavedMessage> {
+        let messages = self.messages.get_mut(&message.session)?;
+        let saved = messages.remove(&message.id)?;
+        if messages.is_empty() {
+            self.messages.remove(&message.session);
+        }
+        self.parts -= 1 + saved.parts.len();
+        Some(saved)
     }
 
-    fn remember(&mut self, number: i64, parts: &[Arc<Part>]) {
-        // A message without parts takes room as well.
-        if self.parts + parts.len() > REMEMBERED_PARTS || self.messages.len() >= REMEMBERED_PARTS {
+    fn remember(&mut self, message: &Message, saved: SavedMessage) {
+        let parts = 1 + saved.parts.len();
+        if self.parts + parts > REMEMBERED_PARTS {
             self.forget();
         }
-        self.parts += parts.len();
-        self.messages.insert(number, parts.iter().map(Arc::downgrade).collect());
+        self.parts += parts;
+        self.messages.entry(message.session.clone()).or_default().insert(message.id.clone(), saved);
+    }
+
+    /// Forgets what was said in a session.
+    pub(super) fn forget_session(&mut self, session: &SessionId) {
+        for (_, saved) in self.messages.remove(session).into_iter().flatten() {
+            self.parts -= 1 + saved.parts.len();
+        }
     }
 
     /// Forgets all of it.
@@ -98,89 +207,137 @@ impl SavedParts {
 }
 
 pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fault> {
-    let (parent, unanswered) = match &message.role {
+    let (parent, is_unanswered) = match &message.role {
         Role::User(user) => (None, user.wants_reply),
         Role::Assistant(assistant) => (Some(assistant.parent.as_str()), assistant.completed.is_none()),
     };
     let (session, id, created) = (message.session.as_str(), message.id.as_str(), message.created.0.cast_signed());
     let role = serde_json::to_string(&message.role)?;
-    let values = params![session, id, parent, created, unanswered, role];
-    let number = database.connection.prepare_cached(SAVE)?.query_row(values, |row| row.get(0)).optional()?;
-    let Some(number) = number else { return Ok(()) };
-    if let Some(parent) = parent {
-        database.connection.prepare_cached(ANSWER)?.execute([session, parent])?;
-    }
-    save_parts(database, number, &message.parts)
-}
-
-fn save_parts(database: &mut Database, number: i64, parts: &[Arc<Part>]) -> Result<(), Fault> {
-    let before = database.saved.take(number);
-    let is_saved = |place: usize, part: &Arc<Part>| {
-        before.as_ref().and_then(|before| before.get(place)).is_some_and(|known| known.as_ptr() == Arc::as_ptr(part))
+    let hash = Some(hash_of((created, &role)));
+    let known = match database.saved.take(message) {
+        None => {
+            let values = params![session, id, parent, created, is_unanswered, role];
+            let mut statement = database.connection.prepare_cached(INSERT)?;
+            if statement.execute(values)? > 0 {
+                let number = database.connection.last_insert_rowid();
+                if let Some(parent) = parent {
+                    database.connection.prepare_cached(ANSWER)?.execute([session, parent])?;
+                }
+                database.counter.add(&message.session, integer(role.len()));
+                Some(SavedMessage { number, role_bytes: integer(role.len()), hash, parts: Vec::new() })
+            } else {
+                known(&database.connection, session, id)?
+            }
+        }
+        known => known,
     };
-    let mut statement = database.connection.prepare_cached(SAVE_PART)?;
-    for (place, part) in parts.iter().enumerate().filter(|(place, part)| !is_saved(*place, part)) {
-        statement.execute(params![number, integer(place), part.id.as_str(), serde_json::to_string(&part.body)?])?;
+    let Some(mut known) = known else { return Ok(()) };
+    if known.hash != hash {
+        let values = params![known.number, created, is_unanswered, role];
+        database.connection.prepare_cached(UPDATE)?.execute(values)?;
+        database.counter.add(&message.session, growth(known.role_bytes, role.len()));
+        (known.role_bytes, known.hash) = (integer(role.len()), hash);
     }
-    if before.is_none_or(|before| before.len() > parts.len()) {
-        let mut statement = database.connection.prepare_cached(DELETE_PARTS_FROM)?;
-        statement.execute(params![number, integer(parts.len())])?;
+    save_parts(database, message, &mut known)?;
+    // What is complete is seldom saved again.
+    if parent.is_some() && is_unanswered {
+        database.saved.remember(message, known);
     }
-    database.saved.remember(number, parts);
     Ok(())
 }
 
-pub(super) fn list(database: &mut Database, session: &SessionId) -> Result<Vec<Arc<Message>>, Fault> {
-    query(database, LIST, [session.as_str()])
+/// What the file knows of a message.
+fn known(connection: &Connection, session: &str, id: &str) -> Result<Option<SavedMessage>, Fault> {
+    let mut statement = connection.prepare_cached(KNOWN)?;
+    let head = statement.query_row([session, id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((number, role_bytes)) = head else { return Ok(None) };
+    let mut statement = connection.prepare_cached(KNOWN_PARTS)?;
+    let places = [part_number(number, 0), part_number(number + 1, 0)];
+    let parts = statement.query_map(places, |row| Ok(SavedPart { part: Weak::new(), bytes: row.get(0)? }))?;
+    Ok(Some(SavedMessage { number, role_bytes, hash: None, parts: parts.collect::<Result<_, _>>()? }))
+}
+
+fn save_parts(database: &mut Database, message: &Message, known: &mut SavedMessage) -> Result<(), Fault> {
+    if message.parts.len() >= 1 << PLACE_BITS {
+        return Err(Fault::TooManyParts);
+    }
+    let mut growth_of_all = 0;
+    let mut statement = database.connection.prepare_cached(SAVE_PART)?;
+    for (place, part) in message.parts.iter().enumerate() {
+        let before = known.parts.get(place);
+        if before.is_some_and(|before| before.part.as_ptr() == Arc::as_ptr(part)) {
+            continue;
+        }
+        let body = serde_json::to_string(&part.body)?;
+        statement.execute(params![part_number(known.number, place), part.id.as_str(), body])?;
+        growth_of_all += growth(before.map_or(0, |before| before.bytes), body.len());
+        let saved = SavedPart { part: Arc::downgrade(part), bytes: integer(body.len()) };
+        match known.parts.get_mut(place) {
+            Some(before) => *before = saved,
+            None => known.parts.push(saved),
+        }
+    }
+    if known.parts.len() > message.parts.len() {
+        let places = [part_number(known.number, message.parts.len()), part_number(known.number + 1, 0)];
+        database.connection.prepare_cached(DELETE_PARTS)?.execute(places)?;
+        growth_of_all -= known.parts.drain(message.parts.len()..).map(|part| part.bytes).sum::<i64>();
+    }
+    database.counter.add(&message.session, growth_of_all);
+    Ok(())
+}
+
+fn hash_of(head: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    head.hash(&mut hasher);
+    hasher.finish()
+}
+
+pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<Arc<Message>>, Fault> {
+    let heads = query(connection, LIST, [session.as_str()])?;
+    with_parts(connection, heads, PARTS, [session.as_str()])
 }
 
 /// A message's number, if it is there.
-fn number(database: &Database, session: &SessionId, message: &MessageId) -> Result<Option<i64>, Fault> {
-    let mut statement = database.connection.prepare_cached(NUMBER)?;
+fn number(connection: &Connection, session: &SessionId, message: &MessageId) -> Result<Option<i64>, Fault> {
+    let mut statement = connection.prepare_cached(NUMBER)?;
     Ok(statement.query_row([session.as_str(), message.as_str()], |row| row.get(0)).optional()?)
 }
 
-pub(super) fn exists(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<bool, Fault> {
-    Ok(number(database, session, message)?.is_some())
-}
-
 pub(super) fn list_after(
-    database: &mut Database,
+    connection: &Connection,
     session: &SessionId,
     after: Option<&MessageId>,
     most: Most,
 ) -> Result<Option<Page<Arc<Message>>>, Fault> {
     let start = match after {
-        Some(after) => number(database, session, after)?,
-        None => sessions::find(database, session)?.map(|_| 0),
+        Some(after) => number(connection, session, after)?,
+        None => sessions::find(connection, session)?.map(|_| 0),
     };
     let Some(start) = start else { return Ok(None) };
-    let mut statement = database.connection.prepare_cached(LIST_AFTER)?;
+    let mut statement = connection.prepare_cached(LIST_AFTER)?;
     let rows = integer(most.items.saturating_add(1));
     let heads = statement.query_and_then(params![session.as_str(), start, rows], |row| {
-        let message = read(row).map_err(|cause| unreadable("message", row, 2, cause))?;
         let bytes = usize::try_from(row.get::<_, i64>(5)?).unwrap_or(usize::MAX);
-        Ok::<_, Fault>((bytes, (row.get::<_, i64>(0)?, message)))
+        Ok::<_, Fault>((bytes, read(row)?))
     })?;
     let Page { items, has_more } = Page::fill(heads, most)?;
-    let mut parts = database.connection.prepare_cached(PARTS)?;
-    let whole =
-        |(number, head): (i64, Message)| Ok(Arc::new(Message { parts: read_parts(&mut parts, number)?, ..head }));
-    Ok(Some(Page { items: items.into_iter().map(whole).collect::<Result<_, Fault>>()?, has_more }))
+    let end = items.last().map_or(start, |(number, _)| *number);
+    let items = with_parts(connection, items, PARTS_BETWEEN, params![session.as_str(), start, end])?;
+    Ok(Some(Page { items, has_more }))
 }
 
 pub(super) fn newest_before(
-    database: &mut Database,
+    connection: &Connection,
     session: &SessionId,
     before: Option<&MessageId>,
     most: usize,
 ) -> Result<Option<Vec<MessageId>>, Fault> {
     let end = match before {
-        Some(before) => number(database, session, before)?,
+        Some(before) => number(connection, session, before)?,
         None => Some(i64::MAX),
     };
     let Some(end) = end else { return Ok(None) };
-    let mut statement = database.connection.prepare_cached(NEWEST_BEFORE)?;
+    let mut statement = connection.prepare_cached(NEWEST_BEFORE)?;
     let ids = statement.query_and_then(params![session.as_str(), end, integer(most)], |row| {
         name(row, 0, MessageId::parse).map_err(|cause| unreadable("message", row, 0, cause))
     })?;
@@ -188,47 +345,66 @@ pub(super) fn newest_before(
 }
 
 pub(super) fn delete_from(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<(), Fault> {
-    database.connection.prepare_cached(DELETE_FROM)?.execute([session.as_str(), message.as_str()])?;
+    let Some(number) = number(&database.connection, session, message)? else { return Ok(()) };
+    let values = params![session.as_str(), number];
+    let bytes: i64 = database.connection.prepare_cached(BYTES_FROM)?.query_row(values, |row| row.get(0))?;
+    database.connection.prepare_cached(DELETE_FROM)?.execute(values)?;
     database.connection.prepare_cached(UNANSWER)?.execute([session.as_str()])?;
-    // Numbers may be given anew.
-    database.saved.forget();
+    database.counter.add(session, -bytes);
+    database.saved.forget_session(session);
     Ok(())
 }
 
-pub(super) fn unanswered(database: &mut Database) -> Result<Vec<Arc<Message>>, Fault> {
-    query(database, UNANSWERED, [])
+pub(super) fn unanswered(connection: &Connection) -> Result<Vec<Arc<Message>>, Fault> {
+    let heads = query(connection, UNANSWERED, [])?;
+    with_parts(connection, heads, PARTS_UNANSWERED, [])
 }
 
-fn query(database: &Database, sql: &str, values: impl Params) -> Result<Vec<Arc<Message>>, Fault> {
-    let mut messages = database.connection.prepare_cached(sql)?;
-    let mut parts = database.connection.prepare_cached(PARTS)?;
-    let rows = messages.query_and_then(values, |row| {
-        let mut message = read(row).map_err(|cause| unreadable("message", row, 2, cause))?;
-        message.parts = read_parts(&mut parts, row.get(0)?)?;
-        Ok(Arc::new(message))
-    })?;
+/// Messages without their parts, each with its number.
+fn query(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<(i64, Message)>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_and_then(values, read)?;
     rows.collect()
 }
 
-/// A message, but for its parts.
-fn read(row: &Row<'_>) -> Result<Message, Error> {
-    Ok(Message {
-        session: name(row, 1, SessionId::parse)?,
-        id: name(row, 2, MessageId::parse)?,
-        created: Time(row.get::<_, i64>(3)?.cast_unsigned()),
-        role: json(row, 4)?,
-        parts: Vec::new(),
-    })
+/// Reads the parts of messages, all in one go. Both are in the order of the messages' numbers.
+fn with_parts(
+    connection: &Connection,
+    mut heads: Vec<(i64, Message)>,
+    sql: &str,
+    values: impl Params,
+) -> Result<Vec<Arc<Message>>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    let mut place = 0;
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        while heads.get(place).is_some_and(|(head, _)| *head < number) {
+            place += 1;
+        }
+        if let Some((_, message)) = heads.get_mut(place).filter(|(head, _)| *head == number) {
+            message.parts.push(read_part(row).map_err(|cause| unreadable("part", row, 1, cause))?);
+        }
+    }
+    Ok(heads.into_iter().map(|(_, message)| Arc::new(message)).collect())
 }
 
-fn read_parts(parts: &mut Statement<'_>, message: i64) -> Result<Vec<Arc<Part>>, Fault> {
-    let rows =
-        parts.query_and_then([message], |row| read_part(row).map_err(|cause| unreadable("part", row, 0, cause)))?;
-    rows.collect()
+/// A message without its parts, and its number.
+fn read(row: &Row<'_>) -> Result<(i64, Message), Fault> {
+    let read = || {
+        Ok(Message {
+            session: name(row, 1, SessionId::parse)?,
+            id: name(row, 2, MessageId::parse)?,
+            created: Time(row.get::<_, i64>(3)?.cast_unsigned()),
+            role: json(row, 4)?,
+            parts: Vec::new(),
+        })
+    };
+    Ok((row.get(0)?, read().map_err(|cause| unreadable("message", row, 2, cause))?))
 }
 
 fn read_part(row: &Row<'_>) -> Result<Arc<Part>, Error> {
-    Ok(Arc::new(Part { id: name(row, 0, PartId::parse)?, body: json(row, 1)? }))
+    Ok(Arc::new(Part { id: name(row, 1, PartId::parse)?, body: json(row, 2)? }))
 }
 
 fn unreadable(table: &'static str, row: &Row<'_>, id: usize, cause: Error) -> Fault {
@@ -236,4 +412,4 @@ fn unreadable(table: &'static str, row: &Row<'_>, id: usize, cause: Error) -> Fa
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

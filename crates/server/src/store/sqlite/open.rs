@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::database::{Database, Fault};
@@ -84,7 +85,6 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
         Found::Foreign => return Err(OpenError::Foreign { path }),
         Found::Newer(found) => return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() }),
     }
-    let last_ended = calls::last_ended(&connection).map_err(unusable)?;
     let unreachable = |cause| OpenError::Unreachable { path: path.clone(), cause };
     let guard = Guard::new(&path).map_err(unreachable)?;
     if let Some(held) = locks.get(1)
@@ -92,7 +92,7 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
     {
         return Err(unusable(Fault::Lost));
     }
-    let mut database = Database::new(connection, last_ended, guard, locks);
+    let mut database = Database::new(connection, guard, locks).map_err(unusable)?;
     calls::end_left_over(&mut database).and_then(|()| calls::prune(&mut database, bounds)).map_err(unusable)?;
     Ok((database, path))
 }
@@ -154,16 +154,41 @@ fn lock_itself(_: &Path) -> Result<Option<File>, OpenError> {
 
 /// Opens a file that is there and looks at what it is; nothing in it is changed.
 fn connect(path: &Path) -> Result<(Connection, Found), Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
+    let connection = connect_to(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let found = schema::look(&connection, MIGRATIONS.len())?;
     Ok((connection, found))
 }
 
+/// Opens a file that a server has open already, for checkpoints.
+pub(super) fn connect_beside(path: &Path) -> Result<Connection, Fault> {
+    connect_to(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+/// Opens a file that a server has open already, only to read it.
+pub(super) fn connect_reader(path: &Path) -> Result<Connection, Fault> {
+    let connection = connect_to(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    set_up(&connection)?;
+    connection.execute_batch("PRAGMA cache_size = -4096")?;
+    Ok(connection)
+}
+
+fn connect_to(path: &Path, access: OpenFlags) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+/// What holds for whoever writes and whoever reads.
+fn set_up(connection: &Connection) -> Result<(), Fault> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A statement is prepared once, whatever its values are.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY")?)
+}
+
 /// Sets the file up, and brings it to this version.
 fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Result<(), Fault> {
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    set_up(connection)?;
     // A commit is one write to the log, without waiting for the disk; see `Sqlite` for what that means.
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
@@ -172,10 +197,7 @@ fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Resu
     connection.execute_batch(
         "PRAGMA synchronous = NORMAL;
          PRAGMA foreign_keys = ON;
-         PRAGMA trusted_schema = OFF;
-         PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -16384;
-         PRAGMA wal_autocheckpoint = 4096;
+         PRAGMA cache_size = -8192;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;

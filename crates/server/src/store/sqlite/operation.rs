@@ -1,8 +1,9 @@
-//! One operation on the file: it is asked for by anyone, and run by the thread that owns the file.
+//! One operation on the file: it is asked for by anyone, and run by a thread that has the file open.
 
 use std::fmt;
 
 use handback_core::store::StoreError;
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::{Database, Fault};
@@ -14,7 +15,7 @@ pub(super) enum Kind {
     Write,
 }
 
-/// What the thread does with an operation: run it, perhaps more than once, and answer it once.
+/// What the writer does with an operation: run it, perhaps more than once, and answer it once.
 pub(super) trait Operation: fmt::Debug + Send {
     fn kind(&self) -> Kind;
     /// Whether it still has to be done: it has no answer yet, and is no read that nobody waits for any more.
@@ -27,47 +28,89 @@ pub(super) trait Operation: fmt::Debug + Send {
     fn fail(&mut self, error: StoreError);
 }
 
+/// An operation that changes nothing, and that anybody can run who has the file open.
+pub(super) trait Read: Operation {
+    /// Does it; what comes of it is kept for the answer.
+    fn read(&mut self, connection: &Connection) -> Result<(), Fault>;
+}
+
 /// What an operation is answered with.
 pub(super) type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
-/// An operation, and where its answer will come.
-pub(super) fn operation<T, F>(kind: Kind, work: F) -> (Box<dyn Operation>, Answer<T>)
+/// A write, and where its answer will come.
+pub(super) fn write<T, F>(work: F) -> (Box<dyn Operation>, Answer<T>)
 where
     T: Send + 'static,
     F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
 {
-    let (answer, answered) = oneshot::channel();
-    (Box::new(Asked { kind, work, value: None, answer: Some(answer) }), answered)
+    let (asked, answer) = ask(Writing(work));
+    (Box::new(asked), answer)
 }
 
-struct Asked<T, F> {
-    kind: Kind,
-    work: F,
+/// A read, and where its answer will come.
+pub(super) fn read<T, F>(work: F) -> (Box<dyn Read>, Answer<T>)
+where
+    T: Send + 'static,
+    F: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
+{
+    let (asked, answer) = ask(Reading(work));
+    (Box::new(asked), answer)
+}
+
+fn ask<T, W>(work: W) -> (Asked<T, W>, Answer<T>) {
+    let (answer, answered) = oneshot::channel();
+    (Asked { work, value: None, answer: Some(answer) }, answered)
+}
+
+/// What is to be done.
+trait Work<T>: Send {
+    const KIND: Kind;
+    fn run(&self, database: &mut Database) -> Result<T, Fault>;
+}
+
+struct Writing<F>(F);
+
+impl<T, F: Fn(&mut Database) -> Result<T, Fault> + Send> Work<T> for Writing<F> {
+    const KIND: Kind = Kind::Write;
+
+    fn run(&self, database: &mut Database) -> Result<T, Fault> {
+        self.0(database)
+    }
+}
+
+struct Reading<F>(F);
+
+impl<T, F: Fn(&Connection) -> Result<T, Fault> + Send> Work<T> for Reading<F> {
+    const KIND: Kind = Kind::Read;
+
+    fn run(&self, database: &mut Database) -> Result<T, Fault> {
+        self.0(&database.connection)
+    }
+}
+
+struct Asked<T, W> {
+    work: W,
     value: Option<T>,
     answer: Option<oneshot::Sender<Result<T, StoreError>>>,
 }
 
-impl<T, F> fmt::Debug for Asked<T, F> {
+impl<T, W: Work<T>> fmt::Debug for Asked<T, W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Asked").field("kind", &self.kind).finish_non_exhaustive()
+        formatter.debug_struct("Asked").field("kind", &W::KIND).finish_non_exhaustive()
     }
 }
 
-impl<T, F> Operation for Asked<T, F>
-where
-    T: Send,
-    F: Fn(&mut Database) -> Result<T, Fault> + Send,
-{
+impl<T: Send, W: Work<T>> Operation for Asked<T, W> {
     fn kind(&self) -> Kind {
-        self.kind
+        W::KIND
     }
 
     fn is_open(&self) -> bool {
-        self.answer.as_ref().is_some_and(|answer| self.kind == Kind::Write || !answer.is_closed())
+        self.answer.as_ref().is_some_and(|answer| W::KIND == Kind::Write || !answer.is_closed())
     }
 
     fn run(&mut self, database: &mut Database) -> Result<(), Fault> {
-        self.value = Some((self.work)(database)?);
+        self.value = Some(self.work.run(database)?);
         Ok(())
     }
 
@@ -80,9 +123,16 @@ where
 
     fn fail(&mut self, error: StoreError) {
         if let Some(Err(Err(error))) = self.answer.take().map(|answer| answer.send(Err(error)))
-            && self.kind == Kind::Write
+            && W::KIND == Kind::Write
         {
             tracing::error!(%error, "a write that nobody waits for failed");
         }
+    }
+}
+
+impl<T: Send, F: Fn(&Connection) -> Result<T, Fault> + Send> Read for Asked<T, Reading<F>> {
+    fn read(&mut self, connection: &Connection) -> Result<(), Fault> {
+        self.value = Some(self.work.0(connection)?);
+        Ok(())
     }
 }

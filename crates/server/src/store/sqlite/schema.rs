@@ -7,8 +7,13 @@ const APPLICATION: i32 = 0x686e_6462;
 
 /// What makes each version out of the one before it; the first makes it out of nothing. A script that was released is
 /// never changed again.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
+    include_str!("migrations/5.sql"),
+];
 
 /// What a file turned out to be.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,18 +5,29 @@ use std::sync::Arc;
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, SessionId};
 use handback_core::message::Session;
-use handback_core::store::{Most, Page, SessionFilter, SessionPlace, Usage, weight};
+use handback_core::store::{Most, Page, SessionFilter, SessionPlace, weight};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Params, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::calls;
-use super::database::{Database, Fault, integer, json};
+use super::database::{Database, Fault, growth, integer, json};
+use super::usage::{Change, Missing, client_of};
 
-/// Never `REPLACE`, which would delete the row first, and the messages and runs with it.
-const SAVE: &str = "
-    INSERT INTO session (id, client, agent, updated, content) VALUES (?1, ?2, ?3, ?4, ?5)
-    ON CONFLICT (id) DO UPDATE SET client = excluded.client, agent = excluded.agent, updated = excluded.updated,
-        content = excluded.content";
+/// Of the session whose id is the first value.
+macro_rules! of_session {
+    () => {
+        "session = (SELECT session.number FROM session WHERE session.id = ?1)"
+    };
+}
+pub(super) use of_session;
+
+const KNOWN: &str = "SELECT client, octet_length(content), bytes FROM session WHERE id = ?1";
+
+const INSERT: &str = "
+    INSERT INTO session (id, client, agent, parent, updated, content, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+const UPDATE: &str = "
+    UPDATE session SET client = ?2, agent = ?3, parent = ?4, updated = ?5, content = ?6, bytes = bytes + ?7 WHERE id = ?1";
 
 const FIND: &str = "SELECT id, content FROM session WHERE id = ?1";
 
@@ -35,28 +46,55 @@ const LIST: &str = list!("");
 const LIST_OF_CLIENT: &str = list!(" AND client = ?4");
 const LIST_OF_AGENT: &str = list!(" AND agent = ?4");
 const LIST_OF_BOTH: &str = list!(" AND client = ?4 AND agent = ?5");
-
-/// One row for the client, and one for everything.
-const USAGE: &str = "SELECT client, sessions, bytes FROM usage WHERE client IN ('', ?1)";
+// One has few that came from it.
+const LIST_OF_PARENT: &str = list!(" AND parent = ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR agent = ?6)");
 
 /// Messages and parts, runs and events go with their session.
 const DELETE: &str = "DELETE FROM session WHERE id = ?1";
 
+/// What the file knows of a session.
+struct Known {
+    client: Option<ClientId>,
+    content_bytes: i64,
+    bytes: i64,
+}
+
+fn known(connection: &Connection, session: &SessionId) -> Result<Option<Known>, Fault> {
+    let mut statement = connection.prepare_cached(KNOWN)?;
+    let read = |row: &Row<'_>| Ok(Known { client: client_of(row)?, content_bytes: row.get(1)?, bytes: row.get(2)? });
+    Ok(statement.query_row([session.as_str()], read).optional()?)
+}
+
 pub(super) fn save(database: &mut Database, session: &Session) -> Result<(), Fault> {
-    let client = session.client.as_ref().map(ClientId::as_str);
-    let updated = when(session.updated);
     let content = serde_json::to_string(session)?;
-    let mut statement = database.connection.prepare_cached(SAVE)?;
-    statement.execute(params![session.id.as_str(), client, session.agent_name(), updated, content])?;
+    let known = known(&database.connection, &session.id)?;
+    let before = known.as_ref().map_or(0, |known| known.content_bytes);
+    let Missing { counted, added } = database.counter.take(&session.id);
+    let (sql, added) = (if known.is_some() { UPDATE } else { INSERT }, growth(before, content.len()) + added);
+    let (client, parent) =
+        (session.client.as_ref().map(ClientId::as_str), session.parent.as_ref().map(SessionId::as_str));
+    let (id, agent, updated) = (session.id.as_str(), session.agent_name(), when(session.updated));
+    let values = params![id, client, agent, parent, updated, content, counted + added];
+    database.connection.prepare_cached(sql)?.execute(values)?;
+    match known {
+        None => database.counter.note(Change { client: session.client.clone(), sessions: 1, bytes: added }),
+        // One that changes hands is taken from the one and given to the other.
+        Some(known) if known.client != session.client => {
+            let bytes = known.bytes + counted;
+            database.counter.note(Change { client: known.client, sessions: -1, bytes: -bytes });
+            database.counter.note(Change { client: session.client.clone(), sessions: 1, bytes: bytes + added });
+        }
+        Some(known) => database.counter.note(Change { client: known.client, sessions: 0, bytes: added }),
+    }
     Ok(())
 }
 
-pub(super) fn find(database: &mut Database, session: &SessionId) -> Result<Option<Arc<Session>>, Fault> {
-    Ok(query(database, FIND, [session.as_str()], Most::items(1))?.items.pop())
+pub(super) fn find(connection: &Connection, session: &SessionId) -> Result<Option<Arc<Session>>, Fault> {
+    Ok(query(connection, FIND, [session.as_str()], Most::items(1))?.items.pop())
 }
 
 pub(super) fn list(
-    database: &mut Database,
+    connection: &Connection,
     filter: &SessionFilter,
     after: Option<&SessionPlace>,
     most: Most,
@@ -66,18 +104,20 @@ pub(super) fn list(
     // Bytes come after every text.
     let id = after.map_or(ValueRef::Blob(&[]), |after| ValueRef::from(after.id.as_str()));
     let id = ToSqlOutput::Borrowed(id);
-    match (&filter.client, filter.agent.as_deref()) {
-        (None, None) => query(database, LIST, params![rows, updated, id], most),
-        (Some(client), None) => query(database, LIST_OF_CLIENT, params![rows, updated, id, client.as_str()], most),
-        (None, Some(agent)) => query(database, LIST_OF_AGENT, params![rows, updated, id, agent], most),
-        (Some(client), Some(agent)) => {
-            query(database, LIST_OF_BOTH, params![rows, updated, id, client.as_str(), agent], most)
-        }
+    let (client, agent) = (filter.client.as_ref().map(ClientId::as_str), filter.agent.as_deref());
+    if let Some(parent) = &filter.parent {
+        return query(connection, LIST_OF_PARENT, params![rows, updated, id, parent.as_str(), client, agent], most);
+    }
+    match (client, agent) {
+        (None, None) => query(connection, LIST, params![rows, updated, id], most),
+        (Some(client), None) => query(connection, LIST_OF_CLIENT, params![rows, updated, id, client], most),
+        (None, Some(agent)) => query(connection, LIST_OF_AGENT, params![rows, updated, id, agent], most),
+        (Some(client), Some(agent)) => query(connection, LIST_OF_BOTH, params![rows, updated, id, client, agent], most),
     }
 }
 
-fn query(database: &Database, sql: &str, values: impl Params, most: Most) -> Result<Page<Arc<Session>>, Fault> {
-    let mut statement = database.connection.prepare_cached(sql)?;
+fn query(connection: &Connection, sql: &str, values: impl Params, most: Most) -> Result<Page<Arc<Session>>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(values, |row| {
         let unreadable = |cause| Fault::Row { table: "session", id: row.get(0).unwrap_or_default(), cause };
         let session: Session = json(row, 1).map_err(unreadable)?;
@@ -91,28 +131,17 @@ fn when(time: Time) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
-pub(super) fn usage(database: &mut Database, client: Option<&ClientId>) -> Result<Usage, Fault> {
-    let mut statement = database.connection.prepare_cached(USAGE)?;
-    let mut rows = statement.query([client.map(ClientId::as_str)])?;
-    let mut usage = Usage::default();
-    while let Some(row) = rows.next()? {
-        let (sessions, bytes) = (row.get::<_, i64>(1)?.cast_unsigned(), row.get::<_, i64>(2)?.cast_unsigned());
-        match row.get::<_, String>(0)?.is_empty() {
-            true => usage.bytes = bytes,
-            false => (usage.client_sessions, usage.client_bytes) = (sessions, bytes),
-        }
-    }
-    Ok(usage)
-}
-
 pub(super) fn delete(database: &mut Database, session: &SessionId) -> Result<bool, Fault> {
-    let deleted = database.connection.prepare_cached(DELETE)?.execute([session.as_str()])? > 0;
-    if deleted {
-        // Rows that are gone leave their numbers to others.
-        database.saved.forget();
+    let known = known(&database.connection, session)?;
+    let is_known = known.is_some();
+    let Missing { counted, .. } = database.counter.take(session);
+    if let Some(Known { client, bytes, .. }) = known {
+        database.connection.prepare_cached(DELETE)?.execute([session.as_str()])?;
+        database.counter.note(Change { client, sessions: -1, bytes: -(bytes + counted) });
     }
+    database.saved.forget_session(session);
     calls::delete_of_session(database, session)?;
-    Ok(deleted)
+    Ok(is_known)
 }
 
 #[cfg(test)]

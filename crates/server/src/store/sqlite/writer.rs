@@ -1,17 +1,17 @@
-//! The thread that owns the file: it takes what waits, runs it in one transaction, commits, and answers.
+//! The thread that writes: it takes what waits, runs it in one transaction, commits, and answers.
 
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use handback_core::store::StoreError;
-use rusqlite::ErrorCode;
 use tokio::time::Instant;
 
-use super::database::{Database, Fault};
+use super::checkpoint::Checkpoints;
+use super::database::{Database, Fault, store_error};
 use super::operation::{Kind, Operation};
-use super::queue::Queue;
+use super::queue::{Batch, Queue};
 
 /// How often the thread looks whether the file is still there.
 const LOOK_AROUND: Duration = Duration::from_secs(5);
@@ -25,16 +25,22 @@ pub(super) struct Writer {
     pub(super) file: Arc<str>,
     /// How many transactions were committed.
     pub(super) commits: Arc<AtomicU64>,
+    pub(super) checkpoints: Arc<Checkpoints>,
+    /// The other threads that have the file open; they are done before it is closed.
+    pub(super) others: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
     /// Runs operations until the queue is closed and empty; then closes the file.
     pub(super) fn run(mut self) -> Result<(), String> {
         // However this ends, by a panic too: who waits is told, and who comes later is refused.
-        let _abandoned = Abandon(self.queue.clone());
+        let _abandoned = Abandon(self.queue.clone(), self.checkpoints.clone());
         let mut looked = Instant::now();
-        while let Some(mut batch) = self.queue.take(LOOK_AROUND) {
-            self.run_batch(&mut batch);
+        while let Some(batch) = self.queue.take(LOOK_AROUND) {
+            if batch.operations.is_empty() {
+                self.settle();
+            }
+            self.run_batch(batch);
             // Writes look for themselves; there may be none for long.
             if looked.elapsed() >= LOOK_AROUND {
                 looked = Instant::now();
@@ -42,26 +48,40 @@ impl Writer {
                 _ = self.database.guard.check();
             }
         }
+        self.settle();
+        self.queue.end_reads();
+        self.checkpoints.end();
+        // One that panicked has said so, and has left nothing open.
+        self.others.into_iter().for_each(|other| _ = other.join());
         let file = self.file;
         self.database.close().map_err(|fault| format!("{file}: {fault}"))
     }
 
-    /// Runs all of them in one transaction. If one fails it must not take the others with it: each is run for itself.
-    fn run_batch(&mut self, batch: &mut [Box<dyn Operation>]) {
-        if self.run_together(batch).is_ok() {
-            return;
-        }
-        self.database.roll_back();
-        for operation in batch {
-            if let Err(fault) = self.run_together(slice::from_mut(operation)) {
-                self.database.roll_back();
-                operation.fail(store_error(&self.file, &fault));
-            }
+    /// There is time for what was put off. Nobody waits for it, and it is tried again.
+    fn settle(&mut self) {
+        if let Err(fault) = self.database.settle() {
+            tracing::warn!(file = %self.file, %fault, "what sessions take could not be written");
         }
     }
 
-    /// Runs operations in one transaction and answers them: a read when it is done, the writes after the commit. After
-    /// an error no write has taken place, and none has an answer.
+    /// Runs all of them in one transaction. If one fails it must not take the others with it: each is run for itself.
+    fn run_batch(&mut self, mut batch: Batch) {
+        if self.run_together(&mut batch.operations).is_err() {
+            self.database.roll_back();
+            for operation in &mut batch.operations {
+                if let Err(fault) = self.run_together(slice::from_mut(operation)) {
+                    self.database.roll_back();
+                    operation.fail(store_error(&self.file, &fault));
+                }
+            }
+        }
+        // First: whoever has an answer may read at once.
+        self.queue.written(&batch);
+        batch.operations.iter_mut().for_each(|operation| operation.succeed());
+    }
+
+    /// Runs operations in one transaction. A read is answered when it is done, the writes are to be answered afterwards.
+    /// After an error no write has taken place.
     fn run_together(&mut self, batch: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
         let begun = self.begin_for(batch);
         for operation in batch.iter_mut().filter(|operation| operation.is_open()) {
@@ -80,7 +100,6 @@ impl Writer {
             // Only what is in a file that can be found again is acknowledged.
             self.database.guard.check()?;
         }
-        batch.iter_mut().for_each(|operation| operation.succeed());
         Ok(())
     }
 
@@ -99,30 +118,13 @@ impl Writer {
     }
 }
 
-/// Ends the queue with the thread.
-struct Abandon(Arc<Queue>);
+/// Ends the queue and the other threads with this one.
+struct Abandon(Arc<Queue>, Arc<Checkpoints>);
 
 impl Drop for Abandon {
     fn drop(&mut self) {
         self.0.abandon();
-    }
-}
-
-fn store_error(file: &str, fault: &Fault) -> StoreError {
-    let cause = format!("{file}: {fault}");
-    let Fault::Sqlite(error) = fault else {
-        return if matches!(fault, Fault::Lost) { StoreError::Unavailable(cause) } else { StoreError::Failed(cause) };
-    };
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full(cause),
-        Some(
-            ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::ReadOnly
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::CannotOpen,
-        ) => StoreError::Unavailable(cause),
-        _ => StoreError::Failed(cause),
+        self.1.end();
     }
 }
 

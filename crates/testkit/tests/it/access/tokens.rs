@@ -1,6 +1,5 @@
 //! Client tokens: how they are made, which are refused, and what ends with them.
 
-use aws_lc_rs::hmac::{HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use handback_testkit::keys::{
     self, Issuer, TOKEN_SECRET, hmac_signature, seconds_from_now, seconds_until, signing_input, token, with_signature,
 };
@@ -8,6 +7,7 @@ use handback_testkit::server::until;
 use handback_testkit::stream::End;
 use handback_testkit::{Answer, TestServer, TestSocket, TestStream};
 use reqwest::Method;
+use ring::hmac::{HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use serde_json::{Value, json};
 
 /// The status that a request with this token gets.

@@ -296,7 +296,7 @@ async fn hostile_schemas_and_inputs_leave_the_server_to_others() {
         let run = json!({ "threadId": "t", "runId": "r", "messages": [said], "tools": [tool], "state": {}, "context": [],
             "forwardedProps": {} });
         for (path, body) in [("/api/chat", chat), ("/agui/default", run)] {
-            let asked = reqwest::Client::new().post(format!("{}{path}", server.url)).json(&body).send();
+            let asked = server.http.post(format!("{}{path}", server.url)).json(&body).send();
             let answer = tokio::time::timeout(SOON, asked).await.expect("an answer begins").unwrap();
             assert!([200, 400].contains(&answer.status().as_u16()), "{path}: {answer:?}");
             others_are_served().await;

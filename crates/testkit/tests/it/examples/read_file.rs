@@ -103,9 +103,10 @@ async fn a_link_that_is_put_there_meanwhile_does_not_lead_out() {
         let mut swaps = 0_u32;
         while !stopped.is_cancelled() {
             fs::rename(&link, &swapped).unwrap();
-            symlink("../secret.txt", &link).unwrap();
             fs::copy(&file, file.with_extension("copy")).unwrap();
             fs::rename(file.with_extension("copy"), &swapped).unwrap();
+            // Made now: so it is a file for about as long as it is a link.
+            symlink("../secret.txt", &link).unwrap();
             swaps += 1;
         }
         swaps

@@ -1,11 +1,13 @@
 //! What `/event` tells of sessions: the whole list, in its order, with all fields.
 
+use std::io::{ErrorKind, Read};
+
 use handback_core::message::StopReason;
 use handback_core::model::ModelEvent;
 use handback_core::policy::Permission;
 use handback_testkit::session::{events_until, permit, tool_part};
 use handback_testkit::tidy::Tidier;
-use handback_testkit::{Answer, TestStream};
+use handback_testkit::{Answer, RawSocket, TestServer, TestStream};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -510,4 +512,23 @@ async fn events_are_one_line_each_and_without_files_whatever_others_wrote() {
     // Whoever asks for it gets it whole.
     let history = world.server.messages(session).await;
     assert_eq!(history.iter().map(|message| message.to_string().matches("base64").count()).sum::<usize>(), 5);
+}
+
+#[tokio::test]
+async fn the_events_of_a_turn_are_there_when_its_answer_is_there() {
+    let server = TestServer::apart().await;
+    let session = server.session(json!({})).await;
+    let mut socket = RawSocket::open(server.address).await;
+    socket.get("/event").await;
+    let mut socket = socket.socket.into_std().unwrap();
+    for turn in 0..100 {
+        let answer = server.say(&session, &format!("turn {turn}")).await;
+        let mut events = Vec::new();
+        let read = socket.read_to_end(&mut events).unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::WouldBlock);
+        let events = String::from_utf8(events).unwrap();
+        let id = answer["info"]["id"].as_str().unwrap();
+        let is_end = |line: &str| line.contains("message.updated") && line.contains(id) && line.contains("completed");
+        assert!(events.lines().any(is_end), "turn {turn}: {events}");
+    }
 }

@@ -332,3 +332,47 @@ async fn a_session_that_is_deleted_is_told_to_its_client_and_to_no_other() {
     world.server.register("other", &["marker"]).await;
     assert_eq!(other.next().await.data["type"], "client-tool.registered");
 }
+
+#[tokio::test]
+async fn a_client_token_listens_to_its_own_sessions_alone() {
+    let world = Protected::start().await;
+    let own = token(&json!({ "clientID": "tab", "exp": seconds_from_now(60) }));
+    let limited = token(&json!({ "clientID": "tab", "sessionID": world.own, "exp": seconds_from_now(60) }));
+    let cases = [
+        (&own, format!("/session/{}/event", world.own), 200),
+        (&own, format!("/session/{}/event", world.second), 200),
+        (&own, format!("/session/{}/event", world.foreign), 403),
+        (&own, format!("/session/{}/event", world.free), 403),
+        (&own, "/session/nowhere/event".to_owned(), 404),
+        (&own, format!("/event?sessionID={}", world.own), 200),
+        (&own, format!("/event?sessionID={}", world.foreign), 403),
+        (&own, "/event?sessionID=elsewhere".to_owned(), 200),
+        (&own, "/event?clientID=tab".to_owned(), 200),
+        (&own, "/event?clientID=other".to_owned(), 403),
+        (&own, format!("/event?clientID=other&sessionID={}", world.own), 403),
+        (&own, "/event?clientID=%20".to_owned(), 400),
+        (&limited, format!("/session/{}/event", world.own), 200),
+        (&limited, format!("/session/{}/event", world.second), 403),
+        (&limited, format!("/event?sessionID={}", world.own), 200),
+        (&limited, format!("/event?sessionID={}", world.second), 403),
+        (&limited, "/event?sessionID=elsewhere".to_owned(), 403),
+    ];
+    for (shown, path, expected) in cases {
+        // As EventSource has to say it.
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let by_query = format!("{path}{separator}access_token={shown}");
+        for request in [
+            world.server.request_without_key(Method::GET, &path).bearer_auth(shown),
+            world.server.request_without_key(Method::GET, &by_query),
+        ] {
+            let answer = request.send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), expected, "{path}");
+        }
+    }
+    // Nowhere else is a token taken from the query.
+    let elsewhere = [format!("/session/{}", world.own), "/session/event".to_owned()];
+    for path in elsewhere {
+        let request = world.server.request_without_key(Method::GET, &format!("{path}?access_token={own}"));
+        assert_eq!(request.send().await.unwrap().status().as_u16(), 401, "{path}");
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Most, SessionFilter, Store, StoreError};
+use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore, StoreError};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
@@ -108,7 +108,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     assert!(store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.is_err());
     assert!(store.session(&two).await.unwrap().is_some());
 
-    damage("UPDATE part SET body = '{\"Text\":{}}' WHERE message = 1");
+    damage("UPDATE part SET body = '{\"Text\":{}}' WHERE number >> 24 = 1");
     let error = cause(&store.messages(&one).await.unwrap_err(), &path);
     assert!(error.starts_with("the part prt_1 cannot be read: "), "{error}");
     damage("UPDATE message SET role = '' WHERE number = 1");
@@ -123,7 +123,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     let filter = CallFilter { session: Some(two.clone()), ..CallFilter::default() };
     assert_eq!(store.list_finished(&filter, None, Most::items(10)).await.unwrap().items.len(), 1);
 
-    damage("UPDATE run SET content = '{}' WHERE session = 'ses_1'");
+    damage("UPDATE run SET content = '{}' WHERE session = 1");
     let error = cause(&store.runs(&one).await.unwrap_err(), &path);
     assert!(error.starts_with("the run run of ses_1 cannot be read: "), "{error}");
     damage("UPDATE run_event SET event = CAST(x'ff' AS TEXT) WHERE run = 1");

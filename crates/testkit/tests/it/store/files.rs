@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use handback_core::store::Store;
+use handback_core::store::{CallStore, SessionStore};
 use handback_server::store::{Bounds, OpenError, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{head, session, session_id};
@@ -90,7 +90,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let expected = format!(
-        "{} has version 99, which is newer than version 3 that this server knows",
+        "{} has version 99, which is newer than version 5 that this server knows",
         path.canonicalize().unwrap().display()
     );
     assert_eq!(refusal(&path), expected);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Most, SessionFilter, Store};
+use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore};
 use handback_core::thread_run::ThreadRun;
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
@@ -60,7 +60,7 @@ async fn all_of_it_is_there_after_a_restart() {
         );
         assert_eq!(seen_messages(&store.messages(&kept.id).await.unwrap()), seen_messages(&messages));
         assert_eq!(store.unanswered().await.unwrap().len(), 2);
-        let of_agent = SessionFilter { agent: kept.agent.clone(), client: None };
+        let of_agent = SessionFilter { agent: kept.agent.clone(), client: None, parent: None };
         assert_eq!(
             seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
             [seen_session(&kept)]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handback_core::store::{Store, StoreError};
+use handback_core::store::{SessionStore, StoreError};
 use handback_server::store::OpenError;
 use handback_testkit::server::{until, until_within};
 use handback_testkit::store_contract::samples::{session, session_id};

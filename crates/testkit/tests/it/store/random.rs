@@ -7,7 +7,9 @@ use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases}
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::message::{Message, Part, Role, Session};
-use handback_core::store::{Bounds, CallFilter, MemoryStore, Most, SessionFilter, SessionPlace, Store};
+use handback_core::store::{
+    Bounds, CallFilter, CallStore, MemoryStore, Most, SessionFilter, SessionPlace, SessionStore, Store,
+};
 use handback_core::thread_run::ThreadRun;
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
@@ -222,16 +224,21 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
 /// Clients, their sessions and bytes; '' for all.
 const COUNT_AGAIN: &str = "
     WITH text (session, bytes) AS (
-        SELECT id, octet_length(content) FROM session
+        SELECT number, octet_length(content) FROM session
         UNION ALL SELECT session, octet_length(role) FROM message
-        UNION ALL SELECT session, octet_length(body) FROM message JOIN part ON part.message = message.number
+        UNION ALL SELECT session, octet_length(body) FROM message JOIN part ON part.number >> 24 = message.number
         UNION ALL SELECT session, octet_length(content) FROM run
         UNION ALL SELECT session, octet_length(event) FROM run JOIN run_event ON run_event.run = run.number)
-    SELECT '', (SELECT count(*) FROM session), (SELECT coalesce(sum(bytes), 0) FROM text)
+    SELECT '', (SELECT count(*) FROM session), (SELECT coalesce(sum(text.bytes), 0) FROM text)
     UNION ALL
-    SELECT client, count(DISTINCT id), sum(bytes) FROM session JOIN text ON text.session = session.id
+    SELECT client, count(DISTINCT id), sum(text.bytes) FROM session JOIN text ON text.session = session.number
     WHERE client IS NOT NULL GROUP BY client
     ORDER BY 1";
+
+/// What is counted in the file.
+const KEPT: &str = "
+    SELECT '', count(*), coalesce(sum(bytes), 0) FROM session
+    UNION ALL SELECT client, count(*), sum(bytes) FROM session WHERE client IS NOT NULL GROUP BY client ORDER BY 1";
 
 /// The two stores, and what the steps so far have made of them.
 struct World {
@@ -300,7 +307,7 @@ impl World {
             }
             Step::SaveSession { session: id, client, agent, updated } => {
                 let blank = session(session_of(*id).as_str());
-                let SessionFilter { client, agent } = filter_of(*client, *agent);
+                let SessionFilter { client, agent, .. } = filter_of(*client, *agent);
                 Question::SaveSession(Arc::new(Session { client, agent, updated: Time(*updated), ..blank }))
             }
             Step::Session { session } => Question::Session(session_of(*session)),
@@ -348,16 +355,27 @@ impl World {
     }
 
     /// What was counted all along is what counting it again gives.
-    async fn check_counts(&self) -> Result<(), TestCaseError> {
+    async fn check_counts(&mut self) -> Result<(), TestCaseError> {
         self.sqlite.flush().await.unwrap();
         let file = Connection::open(self.scratch.join("handback.db")).unwrap();
-        let rows = |sql: &str| -> Vec<(Option<String>, i64, i64)> {
+        let rows = |sql: &str| -> Vec<(String, i64, i64)> {
             let mut statement = file.prepare(sql).unwrap();
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
             rows.collect::<Result<_, _>>().unwrap()
         };
-        let counted = rows("SELECT client, sessions, bytes FROM usage ORDER BY client");
-        prop_assert_eq!(counted, rows(COUNT_AGAIN));
+        let again = rows(COUNT_AGAIN);
+        for (client, sessions, bytes) in &again {
+            let usage = self.sqlite.usage(ClientId::parse(client).ok().as_ref()).await.unwrap();
+            let counted = match client.is_empty() {
+                true => (*sessions, usage.bytes.cast_signed()),
+                false => (usage.client_sessions.cast_signed(), usage.client_bytes.cast_signed()),
+            };
+            prop_assert_eq!(counted, (*sessions, *bytes), "{}", client);
+        }
+        // The same after a restart, when it is added up anew.
+        self.restart().await?;
+        let kept = rows(KEPT);
+        prop_assert_eq!(kept, again);
         Ok(())
     }
 
@@ -390,7 +408,11 @@ fn run_of(number: usize) -> RunId {
 }
 
 fn filter_of(client: Option<usize>, agent: Option<usize>) -> SessionFilter {
-    SessionFilter { client: client.map(client_of), agent: agent.map(|number| format!("agent-{number}").into()) }
+    SessionFilter {
+        client: client.map(client_of),
+        agent: agent.map(|number| format!("agent-{number}").into()),
+        parent: None,
+    }
 }
 
 /// Even messages are a user's, odd ones answer the one before; in no order of saving.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::message::{Message, Role, Session, Usage};
-use handback_core::store::{CallFilter, Most, SessionFilter, Store};
+use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
     assistant, calls_of, client_id, ended, events, head, model, outcomes, parts, raw, run, seen_calls, seen_messages,
@@ -82,7 +82,7 @@ async fn a_file_of_version_1_is_read() {
     );
     // One of them names no agent.
     for (agent, expected) in [("default", &sessions[..]), ("other", &[])] {
-        let of_agent = SessionFilter { client: None, agent: Some(agent.into()) };
+        let of_agent = SessionFilter { client: None, agent: Some(agent.into()), parent: None };
         assert_eq!(
             seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
             seen_sessions(expected)

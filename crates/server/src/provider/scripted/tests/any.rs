@@ -304,7 +304,7 @@ fn hostile_texts(size: usize) -> impl Iterator<Item = String> {
 fn only_so_much_of_a_text_is_looked_at() {
     for text in hostile_texts(128 * 1024) {
         let message = user_with(vec![said(&text), said(&text)]);
-        let looked_at = super::super::Turn::of(&[message]).beginning(pick::MOST_TEXT);
+        let looked_at = super::super::Turn::of(0, &[message]).beginning(pick::MOST_TEXT);
         assert!(looked_at.len() <= pick::MOST_TEXT + 1, "{}", looked_at.len());
         assert!(Text::read(&looked_at).pieces.len() <= 512);
         // To its end, and with an answer that is no larger than what was asked.
@@ -313,7 +313,7 @@ fn only_so_much_of_a_text_is_looked_at() {
         assert!(size <= text.len() + 1_000, "{size}");
     }
     let many = user_with(vec![said("x"); 100_000]);
-    assert_eq!(super::super::Turn::of(&[many]).beginning(pick::MOST_TEXT).len(), pick::MOST_TEXT);
+    assert_eq!(super::super::Turn::of(0, &[many]).beginning(pick::MOST_TEXT).len(), pick::MOST_TEXT);
 }
 
 /// Schemas that are made to keep a reader busy, each of about 64 KiB.

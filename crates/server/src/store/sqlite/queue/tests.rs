@@ -1,8 +1,16 @@
-use super::super::operation::{Kind, operation};
+use super::super::operation;
 use super::*;
 
-fn read() -> Box<dyn Operation> {
-    operation(Kind::Read, |_| Ok(())).0
+fn write() -> Box<dyn Operation> {
+    operation::write(|_| Ok(())).0
+}
+
+fn read() -> Box<dyn Read> {
+    operation::read(|_| Ok(())).0
+}
+
+fn session(id: &str) -> SessionId {
+    SessionId::parse(id).unwrap()
 }
 
 fn queue(queued: usize, queued_bytes: usize) -> Queue {
@@ -10,14 +18,14 @@ fn queue(queued: usize, queued_bytes: usize) -> Queue {
 }
 
 fn taken(queue: &Queue) -> usize {
-    queue.take(Duration::ZERO).map_or(0, |batch| batch.len())
+    queue.take(Duration::ZERO).map_or(0, |batch| batch.operations.len())
 }
 
 #[test]
 fn what_waits_is_taken_so_many_at_a_time() {
     let queue = queue(2_000, 1_000);
     for _ in 0..1_100 {
-        queue.push(0, read()).unwrap();
+        queue.write(None, 0, write()).unwrap();
     }
     queue.close();
     let taken: Vec<usize> = (0..4).map(|_| taken(&queue)).collect();
@@ -28,7 +36,7 @@ fn what_waits_is_taken_so_many_at_a_time() {
 fn large_operations_are_taken_fewer_at_a_time() {
     let queue = queue(100, usize::MAX);
     for _ in 0..7 {
-        queue.push(BATCH_BYTES / 3 + 1, read()).unwrap();
+        queue.write(None, BATCH_BYTES / 3 + 1, write()).unwrap();
     }
     queue.close();
     let taken: Vec<usize> = (0..4).map(|_| taken(&queue)).collect();
@@ -38,30 +46,30 @@ fn large_operations_are_taken_fewer_at_a_time() {
 #[test]
 fn beyond_the_bounds_nothing_is_taken() {
     let by_count = queue(2, 1_000);
-    assert_eq!([0; 3].map(|bytes| by_count.push(bytes, read())), [Ok(()), Ok(()), Err(Refused::Full)]);
+    assert_eq!([0; 3].map(|bytes| by_count.write(None, bytes, write())), [Ok(()), Ok(()), Err(Refused::Full)]);
     assert_eq!(taken(&by_count), 2);
-    assert_eq!(by_count.push(0, read()), Ok(()));
+    assert_eq!(by_count.write(None, 0, write()), Ok(()));
 
     // However large it is, an operation is taken when nothing else is there.
     let by_bytes = queue(100, 1_000);
-    assert_eq!([5_000, 1].map(|bytes| by_bytes.push(bytes, read())), [Ok(()), Err(Refused::Full)]);
+    assert_eq!([5_000, 1].map(|bytes| by_bytes.write(None, bytes, write())), [Ok(()), Err(Refused::Full)]);
     assert_eq!(taken(&by_bytes), 1);
-    assert_eq!([999, 1, 1].map(|bytes| by_bytes.push(bytes, read())), [Ok(()), Ok(()), Err(Refused::Full)]);
+    assert_eq!([999, 1, 1].map(|bytes| by_bytes.write(None, bytes, write())), [Ok(()), Ok(()), Err(Refused::Full)]);
 }
 
 #[test]
 fn a_queue_that_is_closed_is_emptied_and_takes_nothing() {
     let queue = queue(10, 10);
-    queue.push(0, read()).unwrap();
+    queue.write(None, 0, write()).unwrap();
     queue.close();
-    assert_eq!(queue.push(0, read()), Err(Refused::Closed));
+    assert_eq!(queue.write(None, 0, write()), Err(Refused::Closed));
     assert_eq!([taken(&queue), taken(&queue)], [1, 0]);
 }
 
 #[test]
 fn whoever_waits_for_nothing_goes_on() {
     let queue = queue(10, 10);
-    assert!(queue.take(Duration::from_millis(1)).is_some_and(|batch| batch.is_empty()));
+    assert!(queue.take(Duration::from_millis(1)).is_some_and(|batch| batch.operations.is_empty()));
     queue.close();
     assert!(queue.take(Duration::from_secs(60)).is_none());
 }
@@ -69,9 +77,58 @@ fn whoever_waits_for_nothing_goes_on() {
 #[tokio::test]
 async fn whoever_waits_for_what_is_abandoned_is_told() {
     let queue = queue(10, 10);
-    let (operation, answer) = operation(Kind::Write, |_| Ok(()));
-    queue.push(0, operation).unwrap();
+    let (operation, written) = operation::write(|_| Ok(()));
+    queue.write(None, 0, operation).unwrap();
+    let (read, looked) = operation::read(|_| Ok(()));
+    queue.read(Some(&session("idle")), read).unwrap();
     queue.abandon();
-    assert!(answer.await.is_err());
-    assert_eq!((queue.len(), queue.push(0, read())), (0, Err(Refused::Closed)));
+    assert!(written.await.is_err() && looked.await.is_err());
+    assert!(queue.take_read().is_none());
+    assert_eq!((queue.len(), queue.write(None, 0, write())), (0, Err(Refused::Closed)));
+}
+
+#[test]
+fn a_read_waits_for_the_writer_only_if_something_of_its_session_is_not_written_yet() {
+    let queue = queue(100, 100);
+    let (busy, idle) = (session("busy"), session("idle"));
+    // Where reads of the busy session, of the idle one and of everything go: how many wait for the writer.
+    let waiting = |queue: &Queue| {
+        [Some(&busy), Some(&idle), None].map(|session| {
+            let before = queue.lock().operations.len();
+            queue.read(session, read()).unwrap();
+            queue.lock().operations.len() - before
+        })
+    };
+    assert_eq!(waiting(&queue), [0, 0, 0]);
+    for _ in 0..2 {
+        queue.write(Some(busy.clone()), 0, write()).unwrap();
+        assert_eq!(waiting(&queue), [1, 0, 1]);
+    }
+    let batch = queue.take(Duration::ZERO).unwrap();
+    assert_eq!(batch.operations.len(), 2 + 4);
+    assert_eq!(waiting(&queue), [1, 0, 1], "what was taken is not written yet");
+    queue.write(Some(busy.clone()), 0, write()).unwrap();
+    queue.written(&batch);
+    assert_eq!(waiting(&queue), [1, 0, 1], "another one came");
+    let batch = queue.take(Duration::ZERO).unwrap();
+    queue.written(&batch);
+    assert_eq!(waiting(&queue), [0, 0, 0]);
+    // A write to no session keeps those waiting who look at everything.
+    queue.write(None, 0, write()).unwrap();
+    assert_eq!(waiting(&queue), [0, 0, 1]);
+    let batch = queue.take(Duration::ZERO).unwrap();
+    queue.written(&batch);
+    let waiting = queue.lock();
+    assert_eq!((waiting.unwritten, waiting.of_sessions.len()), (0, 0));
+}
+
+#[test]
+fn readers_do_what_waits_before_they_go() {
+    let queue = queue(100, 100);
+    queue.read(None, read()).unwrap();
+    queue.close();
+    assert_eq!(queue.read(None, read()), Err(Refused::Closed));
+    queue.end_reads();
+    assert!(queue.take_read().is_some());
+    assert!(queue.take_read().is_none());
 }

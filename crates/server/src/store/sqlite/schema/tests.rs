@@ -105,7 +105,7 @@ fn version_3_has_counted_what_was_there_and_goes_on_counting() {
                 .unwrap();
             of_a += 3 + 3;
         }
-        migrate(&mut connection, from, MIGRATIONS).unwrap();
+        migrate(&mut connection, from, &MIGRATIONS[..3]).unwrap();
         let expected = [("", 4, of_a + 4), ("desk", 2, of_a + 2), ("phone", 1, 0)];
         assert_eq!(usage(&connection), expected.map(|(client, sessions, bytes)| (client.to_owned(), sessions, bytes)));
         connection
@@ -123,7 +123,85 @@ fn an_empty_file_of_an_older_version_has_counted_nothing() {
     for from in 0..3 {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
-        migrate(&mut connection, from, MIGRATIONS).unwrap();
+        migrate(&mut connection, from, &MIGRATIONS[..3]).unwrap();
         assert_eq!(usage(&connection), [(String::new(), 0, 0)], "version {from}");
+    }
+}
+
+#[test]
+fn version_4_knows_what_each_session_takes_and_where_it_came_from() {
+    for from in 1..4 {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
+        connection
+            .execute_batch(
+                r#"INSERT INTO session (id, client, updated, content) VALUES
+                    ('a', 'desk', 1, '{"parent":null}'), ('b', NULL, 1, '{"parent":"a"}'), ('c', 'desk', 1, 'žluť');
+                INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
+                INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')"#,
+            )
+            .unwrap();
+        let mut of_a = 15 + 4 + 8 + 4;
+        if from >= 2 {
+            connection
+                .execute_batch(
+                    "INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 0, '123');
+                    INSERT INTO run_event VALUES (1, 0, '1'), (1, 1, '12')",
+                )
+                .unwrap();
+            of_a += 3 + 3;
+        }
+        migrate(&mut connection, from, &MIGRATIONS[..4]).unwrap();
+        let mut statement = connection.prepare("SELECT id, parent, bytes FROM session ORDER BY id").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let sessions: Vec<(String, Option<String>, i64)> = rows.collect::<Result<_, _>>().unwrap();
+        let expected = [("a", None, of_a), ("b", Some("a"), 14), ("c", None, 6)];
+        assert_eq!(sessions, expected.map(|(id, parent, bytes)| (id.to_owned(), parent.map(str::to_owned), bytes)));
+        drop(statement);
+        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(count("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' OR name IN ('kept', 'usage')"), 0);
+    }
+}
+
+#[test]
+fn version_5_names_sessions_by_numbers_and_loses_nothing() {
+    for from in 2..5 {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO session (id, client, agent, updated, content) VALUES
+                    ('b', 'desk', 'chef', 7, '{}'), ('a', NULL, 'default', 8, '{}');
+                INSERT INTO message (number, session, id, parent, created, unanswered, role) VALUES
+                    (3, 'a', 'm', NULL, 1, 0, 'user'), (5, 'b', 'm', NULL, 2, 1, 'user'), (9, 'a', 'n', 'm', 3, 1, 'says');
+                INSERT INTO part VALUES (9, 1, 'q', 'second'), (9, 0, 'p', 'first'), (5, 0, 'p', 'other');
+                INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 1, 'run');
+                INSERT INTO run_event VALUES (1, 0, 'one'), (1, 1, 'two')",
+            )
+            .unwrap();
+        migrate(&mut connection, from, MIGRATIONS).unwrap();
+        let texts = |sql: &str| -> Vec<String> {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        let sessions = "SELECT id || coalesce(client, '-') || agent || updated || content FROM session ORDER BY number";
+        assert_eq!(texts(sessions), ["bdeskchef7{}", "a-default8{}"]);
+        let messages = "SELECT message.number || session.id || message.id || coalesce(message.parent, '-') || created
+                || unanswered || role
+            FROM message JOIN session ON session.number = message.session ORDER BY message.number";
+        assert_eq!(texts(messages), ["3am-10user", "5bm-21user", "9anm31says"]);
+        let parts = "SELECT (number >> 24) || '.' || (number & 0xffffff) || id || body FROM part ORDER BY number";
+        assert_eq!(texts(parts), ["5.0pother", "9.0pfirst", "9.1qsecond"]);
+        let runs = "SELECT session.id || run.id || unfinished || run.content
+            FROM run JOIN session ON session.number = run.session";
+        assert_eq!(texts(runs), ["ar1run"]);
+        assert_eq!(texts("SELECT run || '.' || number || event FROM run_event ORDER BY number"), ["1.0one", "1.1two"]);
+        connection.execute_batch("DELETE FROM session WHERE id = 'a'").unwrap();
+        assert_eq!(texts(parts), ["5.0pother"]);
+        assert_eq!(texts("SELECT id FROM run UNION ALL SELECT event FROM run_event"), [""; 0]);
+        assert_eq!(texts("SELECT name FROM sqlite_schema WHERE name LIKE 'old%'"), [""; 0]);
+        assert_eq!(texts("PRAGMA integrity_check"), ["ok"]);
     }
 }

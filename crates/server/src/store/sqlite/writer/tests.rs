@@ -5,7 +5,7 @@ use handback_core::id::SessionId;
 use rusqlite::Connection;
 
 use super::super::Bounds;
-use super::super::operation::{Answer, operation};
+use super::super::operation::{self, Answer, Read};
 use super::super::sessions;
 use super::super::tests::{Place, session};
 use super::*;
@@ -16,22 +16,24 @@ fn writer(place: &Place) -> Writer {
         queue: Arc::new(Queue::new(&Bounds::default())),
         file: "the file".into(),
         commits: Arc::default(),
+        checkpoints: Arc::default(),
+        others: Vec::new(),
     }
 }
 
 fn save(id: &str) -> (Box<dyn Operation>, Answer<()>) {
     let session = session(id);
-    operation(Kind::Write, move |database| sessions::save(database, &session))
+    operation::write(move |database| sessions::save(database, &session))
 }
 
-fn find(id: &str) -> (Box<dyn Operation>, Answer<bool>) {
+fn find(id: &str) -> (Box<dyn Read>, Answer<bool>) {
     let id = SessionId::parse(id).unwrap();
-    operation(Kind::Read, move |database| Ok(sessions::find(database, &id)?.is_some()))
+    operation::read(move |connection| Ok(sessions::find(connection, &id)?.is_some()))
 }
 
 /// Does half of its work, then fails.
 fn failing() -> (Box<dyn Operation>, Answer<()>) {
-    operation(Kind::Write, |database| {
+    operation::write(|database| {
         sessions::save(database, &session("half"))?;
         Err(Fault::TransactionLost)
     })
@@ -52,7 +54,7 @@ fn an_operation_that_fails_fails_alone() {
     let (half, failed) = failing();
     let (two, two_saved) = save("two");
     let (after, half_found) = find("half");
-    writer.run_batch(&mut [one, between, half, two, after]);
+    writer.run_batch(Batch::of(vec![one, between, half, two, after]));
     assert_eq!((now(one_saved), now(two_saved)), (Ok(()), Ok(())));
     assert_eq!(now(failed), Err("the file: SQLite gave up the transaction".to_owned()));
     assert_eq!((now(found), now(half_found)), (Ok(true), Ok(false)));
@@ -66,12 +68,12 @@ fn a_read_that_fails_spoils_nothing() {
     let place = Place::new();
     let mut writer = writer(&place);
     let (one, one_saved) = save("one");
-    let (read, failed) = operation::<(), _>(Kind::Read, |database| {
-        database.connection.prepare("SELECT * FROM missing")?;
+    let (read, failed) = operation::read(|connection| {
+        connection.prepare("SELECT * FROM missing")?;
         Ok(())
     });
     let (two, two_saved) = save("two");
-    writer.run_batch(&mut [one, read, two]);
+    writer.run_batch(Batch::of(vec![one, read, two]));
     assert_eq!((now(one_saved), now(two_saved)), (Ok(()), Ok(())));
     assert_eq!(now(failed), Err("the file: no such table: missing".to_owned()));
     assert_eq!(writer.commits.load(Ordering::Relaxed), 1);
@@ -83,10 +85,10 @@ fn when_sqlite_gives_up_a_transaction_nothing_is_lost() {
     let mut writer = writer(&place);
     let (one, one_saved) = save("one");
     // As a full disk may do it.
-    let (lost, rolled_back) = operation(Kind::Read, |database| Ok(database.connection.execute_batch("ROLLBACK")?));
+    let (lost, rolled_back) = operation::read(|connection| Ok(connection.execute_batch("ROLLBACK")?));
     let (two, two_saved) = save("two");
     let (after, found) = find("one");
-    writer.run_batch(&mut [one, lost, two, after]);
+    writer.run_batch(Batch::of(vec![one, lost, two, after]));
     assert_eq!((now(one_saved), now(rolled_back), now(two_saved)), (Ok(()), Ok(()), Ok(())));
     assert_eq!(now(found), Ok(true));
 }
@@ -97,7 +99,7 @@ fn while_another_program_writes_only_reads_are_done() {
     let mut writer = writer(&place);
     writer.database.connection.busy_timeout(Duration::ZERO).unwrap();
     let (before, saved) = save("before");
-    writer.run_batch(&mut [before]);
+    writer.run_batch(Batch::of(vec![before]));
     assert_eq!(now(saved), Ok(()));
 
     let other = Connection::open(&place.0).unwrap();
@@ -105,13 +107,13 @@ fn while_another_program_writes_only_reads_are_done() {
     let (one, one_failed) = save("one");
     let (read, found) = find("before");
     let (two, two_failed) = save("two");
-    writer.run_batch(&mut [one, read, two]);
+    writer.run_batch(Batch::of(vec![one, read, two]));
     let locked = || Err("the file: database is locked".to_owned());
     assert_eq!((now(one_failed), now(found), now(two_failed)), (locked(), Ok(true), locked()));
 
     other.execute_batch("COMMIT").unwrap();
     let (again, saved) = save("one");
-    writer.run_batch(&mut [again]);
+    writer.run_batch(Batch::of(vec![again]));
     assert_eq!(now(saved), Ok(()));
 }
 
@@ -120,11 +122,11 @@ fn what_nobody_waits_for_is_written_but_not_read() {
     let place = Place::new();
     let mut writer = writer(&place);
     let (write, saved) = save("one");
-    let (read, looked) = operation(Kind::Read, |_| -> Result<(), Fault> { panic!("nobody wants to know") });
+    let (read, looked) = operation::read(|_| -> Result<(), Fault> { panic!("nobody wants to know") });
     drop((saved, looked));
-    writer.run_batch(&mut [write, read]);
+    writer.run_batch(Batch::of(vec![write, read]));
     let (read, found) = find("one");
-    writer.run_batch(&mut [read]);
+    writer.run_batch(Batch::of(vec![read]));
     assert_eq!(now(found), Ok(true));
 }
 
@@ -136,10 +138,10 @@ fn writes_are_answered_after_the_commit_and_reads_before() {
     let (read, found) = find("one");
     let answers = Mutex::new((saved, found));
     // The last of the batch looks at what was answered before it.
-    let (last, looked) = operation(Kind::Write, move |_| {
+    let (last, looked) = operation::write(move |_| {
         let (saved, found) = &mut *answers.lock().unwrap();
         Ok((saved.try_recv().is_ok(), found.try_recv().is_ok()))
     });
-    writer.run_batch(&mut [write, read, last]);
+    writer.run_batch(Batch::of(vec![write, read, last]));
     assert_eq!(now(looked), Ok((false, true)));
 }

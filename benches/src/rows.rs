@@ -1,0 +1,255 @@
+//! The rows of the comparison: which figures are shown, and the goals that they have.
+
+use std::fmt;
+
+use anyhow::Context;
+
+use crate::figures::{Comparison, Stores};
+use crate::page::thousands;
+use crate::process::{Growing, Load, Peer, Sample, Store, Stretch};
+use crate::scenario::{Readers, SIZES, Scenario, TURN_SIZES, Threads, USUAL, crowd_of};
+
+/// A turn may cost the CPU of so many bare calls.
+const TURN_LIMIT: f64 = 3.0;
+
+/// One line of the comparison, ready to be shown.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Row {
+    pub(crate) what: String,
+    pub(crate) memory: String,
+    pub(crate) sqlite: String,
+    pub(crate) floor: String,
+    /// Of the memory store to the floor.
+    pub(crate) ratio: String,
+    pub(crate) goal: String,
+    /// Whether the goal is met, where there is one.
+    pub(crate) met: Option<bool>,
+}
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Goal {
+    fn is_met_by(self, figure: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => figure >= least,
+            Self::AtMost(most) => figure <= most,
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, bound) = match self {
+            Self::AtLeast(bound) => ("≥", bound),
+            Self::AtMost(bound) => ("≤", bound),
+        };
+        if *bound < 10.0 { write!(f, "{sign} {bound:.2}") } else { write!(f, "{sign} {bound:.0}") }
+    }
+}
+
+impl Row {
+    /// A figure that the floor does not have.
+    fn own(what: impl Into<String>, figures: Stores, show: fn(f64) -> String) -> Self {
+        Self {
+            what: what.into(),
+            memory: show(figures.memory),
+            sqlite: show(figures.sqlite),
+            floor: "–".to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// A figure beside the floor's.
+    fn compared(what: String, figures: Stores, floor: f64, show: fn(f64) -> String) -> Self {
+        let ratio = parts(figures.memory / floor);
+        Self { floor: show(floor), ratio, ..Self::own(what, figures, show) }
+    }
+
+    /// A figure of the hub, which has no other store.
+    fn of_hub(what: String, figure: String) -> Self {
+        let (sqlite, floor) = ("–".to_owned(), "–".to_owned());
+        Self { what, memory: figure, sqlite, floor, ..Self::default() }
+    }
+
+    /// What SQLite reaches of a figure in memory.
+    fn kept(figures: Stores, goal: Goal) -> Self {
+        let kept = figures.sqlite / figures.memory;
+        Self { what: "the same, of memory".to_owned(), sqlite: parts(kept), ..Self::default() }.judged(
+            goal,
+            kept,
+            " × memory",
+        )
+    }
+
+    fn judged(self, goal: Goal, figure: f64, of: &str) -> Self {
+        Self { goal: format!("{goal}{of}"), met: Some(goal.is_met_by(figure)), ..self }
+    }
+}
+
+fn parts(figure: f64) -> String {
+    format!("{figure:.2}")
+}
+
+fn tenths(figure: f64) -> String {
+    format!("{figure:.1}")
+}
+
+/// A figure of calls or turns.
+fn of_load(figure: fn(&Load) -> f64) -> impl Fn(&Sample) -> Option<f64> {
+    move |sample| sample.load.as_ref().map(figure)
+}
+
+fn rate(sample: &Sample) -> Option<f64> {
+    of_load(|load| load.per_second)(sample)
+}
+
+fn cpu(sample: &Sample) -> Option<f64> {
+    of_load(|load| load.server_cpu)(sample)
+}
+
+impl Comparison {
+    /// The figures that have goals, and those that explain them.
+    pub(crate) fn rows(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = self.rate_rows()?;
+        for scenario in SIZES.map(Scenario::Busy) {
+            let (p99, floor) = self.beside_floor(scenario, of_load(|load| load.latency_ms.p99))?;
+            let row = Row::compared(format!("p99 ms, {scenario}"), p99, floor, parts);
+            rows.push(row.judged(Goal::AtMost(1.3), p99.memory / floor, " × floor"));
+        }
+        for scenario in SIZES.map(Scenario::Busy) {
+            let (cpu, floor) = self.beside_floor(scenario, cpu)?;
+            rows.push(Row::compared(format!("CPU µs/call, {scenario}"), cpu, floor, tenths));
+        }
+        rows.extend(self.thread_rows()?);
+        rows.extend(self.memory_rows()?);
+        rows.extend(self.turn_rows()?);
+        rows.extend(self.reader_rows()?);
+        rows.extend(self.growing_rows()?);
+        let waiting = |sample: &Sample| sample.waiting.as_ref().map(|waiting| waiting.memory.per_session / 1e3);
+        let waiting = self.stores(Scenario::Waiting, waiting)?;
+        rows.push(Row::own("kB per waiting session", waiting, tenths).judged(Goal::AtMost(32.0), waiting.memory, ""));
+        Ok(rows)
+    }
+
+    /// Calls a second, and what the idle clients around it cost the one that is called.
+    fn rate_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for clients in SIZES {
+            let scenario = Scenario::Busy(clients);
+            let (rate, floor) = self.beside_floor(scenario, rate)?;
+            let row = Row::compared(format!("calls/s, {scenario}"), rate, floor, thousands);
+            rows.push(row.judged(Goal::AtLeast(0.85), rate.memory / floor, " × floor"));
+            if TURN_SIZES.contains(&clients) {
+                rows.push(Row::kept(rate, Goal::AtLeast(0.5)));
+            }
+        }
+        let (alone, floor_alone) = self.beside_floor(Scenario::Busy(1), rate)?;
+        let (crowded, floor_crowded) = self.beside_floor(Scenario::OneOfMany, rate)?;
+        let kept = crowded.of(alone);
+        let row = Row::own("the same, of the rate with 1 client", kept, parts);
+        rows.extend([
+            Row::compared(format!("calls/s, {}", Scenario::OneOfMany), crowded, floor_crowded, thousands),
+            Row { floor: parts(floor_crowded / floor_alone), ..row }.judged(Goal::AtLeast(0.9), kept.memory, ""),
+        ]);
+        Ok(rows)
+    }
+
+    /// What a second thread costs the server, and what it gives the hub.
+    fn thread_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let [one, two] = [self.stores(Scenario::Workers(1), cpu)?, self.stores(Scenario::Workers(2), cpu)?];
+        let [hub, shared, apart] = [Threads::One, Threads::Two, Threads::Apart].map(|threads| {
+            let rate = |sample: &Sample| sample.hub.as_ref().map(|hub| hub.calls_per_second);
+            self.median(Peer::Handback(Store::Memory), Scenario::Hub(threads), rate)
+        });
+        let (hub, shared, apart) = (hub?, shared?, apart?);
+        let hub_row = |threads, rate| Row::of_hub(format!("calls/s, {}", Scenario::Hub(threads)), thousands(rate));
+        let hub_part = |rate: f64| Row::of_hub("the same, of 1 thread".to_owned(), parts(rate / hub));
+        Ok(vec![
+            Row::own(format!("CPU µs/call, {}", Scenario::Workers(1)), one, tenths),
+            Row::own(format!("CPU µs/call, {}", Scenario::Workers(2)), two, tenths),
+            Row::own("the same, of 1 worker", two.of(one), parts).judged(Goal::AtMost(1.15), two.of(one).memory, ""),
+            hub_row(Threads::One, hub),
+            hub_row(Threads::Two, shared),
+            hub_part(shared).judged(Goal::AtLeast(1.7), shared / hub, ""),
+            hub_row(Threads::Apart, apart),
+            hub_part(apart),
+        ])
+    }
+
+    fn memory_rows(&self) -> anyhow::Result<[Row; 2]> {
+        let memory = |sample: &Sample| sample.memory.as_ref().map(|memory| memory.per_client / 1e3);
+        let (sse, floor) = self.beside_floor(Scenario::OneOfMany, memory)?;
+        let socket = self.stores(Scenario::IdleSockets, memory)?;
+        let row = Row::compared("kB per idle client, SSE".to_owned(), sse, floor, tenths);
+        Ok([
+            row.judged(Goal::AtMost(21.0), sse.memory, ""),
+            Row::own("kB per idle client, WebSocket", socket, tenths).judged(Goal::AtMost(10.0), socket.memory, ""),
+        ])
+    }
+
+    /// What turns cost; the floor has no sessions, and what they are measured by is Handback's own calls.
+    fn turn_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for clients in TURN_SIZES {
+            let rate = self.stores(Scenario::Turns(clients), rate)?;
+            rows.push(Row::own(format!("turns/s, {}", crowd_of(clients)), rate, thousands));
+            rows.push(Row::kept(rate, Goal::AtLeast(0.4)));
+        }
+        for clients in TURN_SIZES {
+            let turn = self.stores(Scenario::Turns(clients), cpu)?;
+            let calls = turn.of(self.stores(Scenario::Busy(clients), cpu)?);
+            let row = Row::own("the same, of the CPU of a call", calls, parts);
+            rows.push(Row::own(format!("CPU µs/turn, {}", crowd_of(clients)), turn, tenths));
+            rows.push(row.judged(Goal::AtMost(TURN_LIMIT), calls.memory, ""));
+        }
+        Ok(rows)
+    }
+
+    /// What readers of events cost the turns that they do not, or do, read of.
+    fn reader_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let alone = self.stores(Scenario::Turns(USUAL), cpu)?;
+        let mut rows = Vec::new();
+        for (readers, goal) in [(Readers::Others, 1.2), (Readers::Everything, 25.0)] {
+            let read = self.stores(Scenario::Read(readers), cpu)?;
+            let row = Row::own("the same, of a turn without readers", read.of(alone), parts);
+            rows.push(Row::own(format!("CPU µs/turn, {readers}"), read, tenths));
+            rows.push(row.judged(Goal::AtMost(goal), read.of(alone).memory, ""));
+        }
+        Ok(rows)
+    }
+
+    /// What the turns before it cost a turn.
+    fn growing_rows(&self) -> anyhow::Result<Vec<Row>> {
+        let growing = |sample: &Sample| sample.growing.clone();
+        let cpu = |stretch: fn(Growing) -> Stretch| {
+            self.stores(Scenario::Growing, move |sample| growing(sample).map(|growing| stretch(growing).server_cpu))
+        };
+        let (early, late) = (cpu(|growing| growing.early)?, cpu(|growing| growing.late)?);
+        let measured = self.of(Peer::Handback(Store::Memory), Scenario::Growing)?.iter().find_map(growing);
+        let Growing { early: at_first, late: at_last } = measured.context("no sessions have grown")?;
+        let what = |Stretch { turns: (first, last), .. }| {
+            let [first, last] = [first, last].map(|turn| thousands(f64::from(turn)));
+            format!("CPU µs/turn, turns {first} to {last} of a session")
+        };
+        let row = Row::own("the same, of the early ones", late.of(early), parts);
+        Ok(vec![
+            Row::own(what(at_first), early, tenths),
+            Row::own(what(at_last), late, tenths),
+            row.judged(Goal::AtMost(1.3), late.of(early).sqlite, " with SQLite"),
+        ])
+    }
+
+    /// A median of Handback with either store, and of the floor.
+    fn beside_floor(
+        &self,
+        scenario: Scenario,
+        figure: impl Fn(&Sample) -> Option<f64>,
+    ) -> anyhow::Result<(Stores, f64)> {
+        Ok((self.stores(scenario, &figure)?, self.median(Peer::Floor, scenario, &figure)?))
+    }
+}

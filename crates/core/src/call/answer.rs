@@ -1,0 +1,124 @@
+//! Whether two answers are the same: a hash of what an answer means. It may be kept, and so never changes.
+
+use std::hash::Hasher;
+
+use serde_json::Value;
+use siphasher::sip::SipHasher13;
+
+use super::Outcome;
+
+/// Bytes of JSON in an answer that is compared by what it means. What is longer is compared as it is written.
+const COMPARED: usize = 64 << 10;
+
+/// The hash of a client's answer; `None` if it was no client's.
+pub(super) fn hash(outcome: &Outcome) -> Option<u64> {
+    let mut hash = AnswerHash(SipHasher13::new());
+    match outcome {
+        Outcome::Success(success) => {
+            hash.tag(0);
+            hash.text(&success.title);
+            hash.text(&success.output);
+            let attachments = success.attachments.as_deref().unwrap_or_default();
+            hash.count(attachments.len());
+            for attachment in attachments {
+                [Some(&attachment.mime), Some(&attachment.url), attachment.filename.as_ref()]
+                    .into_iter()
+                    .for_each(|text| hash.optional(text));
+            }
+            if let Some(metadata) = &success.metadata {
+                hash.json(metadata.get());
+            }
+        }
+        Outcome::Error(error) => {
+            hash.tag(1);
+            hash.text(error);
+        }
+        Outcome::Acknowledged(ack) => {
+            hash.tag(2);
+            hash.json(ack.payload().get());
+        }
+        _ => return None,
+    }
+    Some(hash.0.finish())
+}
+
+/// Takes bytes whose order and width are the same everywhere.
+struct AnswerHash(SipHasher13);
+
+impl AnswerHash {
+    fn tag(&mut self, tag: u8) {
+        self.0.write(&[tag]);
+    }
+
+    fn count(&mut self, count: usize) {
+        self.0.write(&(count as u64).to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.count(text.len());
+        self.0.write(text.as_bytes());
+    }
+
+    fn optional(&mut self, text: Option<&String>) {
+        self.tag(u8::from(text.is_some()));
+        self.text(text.map_or("", String::as_str));
+    }
+
+    /// JSON by what it means, unless that takes long: the bytes themselves still tell one answer from another.
+    fn json(&mut self, json: &str) {
+        // It may also be deeper than serde reads.
+        match (json.len() <= COMPARED).then(|| serde_json::from_str(json)) {
+            Some(Ok(value)) => self.value(&value),
+            _ => self.text(json),
+        }
+    }
+
+    /// JSON by what it means: objects by key whatever their order, numbers by value.
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.tag(0),
+            Value::Bool(value) => {
+                self.tag(1);
+                self.tag(u8::from(*value));
+            }
+            Value::Number(number) => match number.as_i64() {
+                Some(number) => self.whole(number),
+                None => {
+                    let number = number.as_f64().unwrap_or(f64::NAN);
+                    match number as i64 {
+                        whole if whole as f64 == number => self.whole(whole),
+                        _ => {
+                            self.tag(3);
+                            self.0.write(&number.to_bits().to_le_bytes());
+                        }
+                    }
+                }
+            },
+            Value::String(text) => {
+                self.tag(4);
+                self.text(text);
+            }
+            Value::Array(items) => {
+                self.tag(5);
+                self.count(items.len());
+                items.iter().for_each(|item| self.value(item));
+            }
+            Value::Object(fields) => {
+                // serde_json keeps fields sorted by key.
+                self.tag(6);
+                self.count(fields.len());
+                for (key, value) in fields {
+                    self.text(key);
+                    self.value(value);
+                }
+            }
+        }
+    }
+
+    /// A whole number; one that no float can say is told from those that are near it.
+    fn whole(&mut self, number: i64) {
+        self.tag(2);
+        self.tag(u8::from(number as f64 as i64 == number));
+        self.0.write(&number.to_le_bytes());
+    }
+}

@@ -1,0 +1,161 @@
+use std::sync::atomic::AtomicBool;
+
+use futures_util::FutureExt;
+
+use super::super::history::tests::{id, user};
+use super::*;
+use crate::event;
+use crate::id::ClientId;
+use crate::store::{MemoryStore, Most, Page, SessionFilter, SessionPlace, Usage};
+
+/// Reads take a moment, and show what was there before it; writes fail when they are told to.
+#[derive(Default)]
+struct Slow {
+    kept: MemoryStore,
+    reads: AtomicUsize,
+    fails: AtomicBool,
+}
+
+impl SessionStore for Slow {
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let reading = self.kept.messages(session);
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            reading.await
+        })
+    }
+
+    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+        self.kept.save_session(session)
+    }
+
+    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        match self.fails.load(Ordering::Relaxed) {
+            true => Box::pin(async { Err(StoreError::Failed("as the test wants it".to_owned())) }),
+            false => self.kept.save_message(message),
+        }
+    }
+
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        self.kept.delete_messages_from(session, message)
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        self.kept.delete_session(session)
+    }
+
+    fn session(&self, _: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        unreachable!()
+    }
+
+    fn list_sessions(&self, _: &SessionFilter, _: Option<&SessionPlace>, _: Most) -> StoreFuture<Page<Arc<Session>>> {
+        unreachable!()
+    }
+
+    fn messages_after(&self, _: &SessionId, _: Option<&MessageId>, _: Most) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        unreachable!()
+    }
+
+    fn newest_messages(&self, _: &SessionId, _: Option<&MessageId>, _: usize) -> StoreFuture<Option<Vec<MessageId>>> {
+        unreachable!()
+    }
+
+    fn usage(&self, _: Option<&ClientId>) -> StoreFuture<Usage> {
+        unreachable!()
+    }
+
+    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        unreachable!()
+    }
+}
+
+fn session(id: &str) -> Arc<Session> {
+    event::tests::session(id, None)
+}
+
+/// A store with the session `ses`, of which so much may be held.
+async fn held(most: usize) -> (Arc<HeldSessions>, Arc<Slow>, SessionId) {
+    let store = Arc::new(Slow::default());
+    let ses = session("ses");
+    store.save_session(&ses).await.unwrap();
+    (Arc::new(HeldSessions::new(store.clone(), most)), store, ses.id.clone())
+}
+
+fn ids(held: &HeldSession) -> Vec<String> {
+    held.history(|history| history.all().map(|message| message.id.to_string()).collect())
+}
+
+#[tokio::test]
+async fn a_history_is_read_once_and_follows_what_is_saved() {
+    let (sessions, store, ses) = held(usize::MAX).await;
+    sessions.save_message(&user("a", "one")).await.unwrap();
+    assert_eq!(store.reads.load(Ordering::Relaxed), 0, "nobody wants to know");
+    assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
+    for name in ["b", "c"] {
+        sessions.save_message(&user(name, "more")).await.unwrap();
+    }
+    sessions.save_message(&user("a", "changed")).await.unwrap();
+    let held = sessions.hold(&ses).await.unwrap();
+    assert_eq!(ids(&held), ["a", "b", "c"]);
+    sessions.delete_messages_from(&ses, &id("c")).await.unwrap();
+    assert_eq!((ids(&held), store.reads.load(Ordering::Relaxed)), (vec!["a".to_owned(), "b".to_owned()], 1));
+    // What is held is what is kept.
+    sessions.forget(&ses);
+    let again = sessions.hold(&ses).await.unwrap();
+    assert_eq!((ids(&again), store.reads.load(Ordering::Relaxed)), (ids(&held), 2));
+    let texts = |held: &HeldSession| held.history(|history| format!("{:?}", history.get(&id("a"))));
+    assert_eq!(texts(&again), texts(&held));
+    sessions.delete_session(&ses).await.unwrap();
+    assert!(ids(&sessions.hold(&ses).await.unwrap()).is_empty());
+}
+
+#[tokio::test]
+async fn what_changes_while_it_is_read_is_there() {
+    let (sessions, store, ses) = held(usize::MAX).await;
+    for name in ["a", "b", "c"] {
+        sessions.save_message(&user(name, "before")).await.unwrap();
+    }
+    let mut reading = Box::pin(sessions.hold(&ses));
+    let mut other = Box::pin(sessions.hold(&ses));
+    assert!((&mut reading).now_or_never().is_none() && (&mut other).now_or_never().is_none());
+    sessions.delete_messages_from(&ses, &id("b")).await.unwrap();
+    sessions.save_message(&user("d", "meanwhile")).await.unwrap();
+    let mut changed = Session::clone(&session("ses"));
+    changed.title = "meanwhile".to_owned();
+    sessions.save_session(&Arc::new(changed)).await.unwrap();
+    let (held, same) = (reading.await.unwrap(), other.await.unwrap());
+    assert_eq!(ids(&held), ["a", "d"]);
+    assert_eq!(held.session().map(|session| session.title.clone()).as_deref(), Some("meanwhile"));
+    assert!(Arc::ptr_eq(&held, &same) && store.reads.load(Ordering::Relaxed) == 1);
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_not_held() {
+    let (sessions, store, ses) = held(usize::MAX).await;
+    sessions.save_message(&user("a", "kept")).await.unwrap();
+    sessions.hold(&ses).await.unwrap();
+    store.fails.store(true, Ordering::Relaxed);
+    sessions.save_message(&user("b", "lost")).await.unwrap_err();
+    assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
+}
+
+#[tokio::test]
+async fn when_there_is_too_much_what_was_used_longest_ago_goes_but_nothing_that_is_in_use() {
+    let (sessions, store, ses) = held(1).await;
+    let in_use = sessions.hold(&ses).await.unwrap();
+    for number in 0..100 {
+        let other = session(&format!("other-{number}"));
+        store.save_session(&other).await.unwrap();
+        sessions.hold(&other.id).await.unwrap();
+    }
+    assert_eq!(store.reads.load(Ordering::Relaxed), 101);
+    let held = || (0..sessions.held.parts()).map(|part| sessions.held.part(part).len()).sum::<usize>();
+    // The one in use, and the last one.
+    assert!(held() <= 2, "{}", held());
+    assert!(Arc::ptr_eq(&in_use, &sessions.hold(&ses).await.unwrap()));
+    assert_eq!(store.reads.load(Ordering::Relaxed), 101);
+    drop(in_use);
+    sessions.forget(&ses);
+    assert!(sessions.room.bytes.load(Ordering::Relaxed) <= 2 * ENTRY);
+}

@@ -1,0 +1,238 @@
+use std::collections::HashMap as StdHashMap;
+
+use serde_json::value::to_raw_value;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::call::Outcome;
+use crate::clock::Clock;
+use crate::delegate::{Callee, Caller, NewCall, NotTaken, OpenCall, Origin, Refusal, Taken};
+use crate::event::Topic;
+use crate::hub::{Counts, Hub, Placement};
+use crate::id::{CallId, MessageId, SessionId, ToolId, ToolName};
+use crate::policy::Permission;
+use crate::schema::Schema;
+use crate::store::MemoryStore;
+use crate::tool::{Effect, ToolSpec};
+
+fn client(name: &str) -> ClientId {
+    ClientId::parse(name).unwrap()
+}
+
+fn hub(limits: Limits) -> Hub {
+    Hub::new(limits, Clock::system(), Arc::new(MemoryStore::default()), TaskTracker::new())
+}
+
+/// Names of clients in different shards.
+fn apart() -> (ClientId, ClientId) {
+    let one = client("c0");
+    let other = (1..).map(|number| client(&format!("c{number}"))).find(|other| shard_of(other) != shard_of(&one));
+    (one, other.unwrap())
+}
+
+fn register(hub: &Hub, owner: &ClientId) {
+    let spec = ToolSpec {
+        name: ToolName::parse("t").unwrap(),
+        description: String::new(),
+        schema: Arc::new(Schema::any_object()),
+        timeout: None,
+        effect: Effect::Write,
+        version: None,
+    };
+    hub.register(owner, &Placement::Everywhere, vec![spec]).unwrap();
+}
+
+async fn open(hub: &Hub, owner: &ClientId, request: Option<&str>) -> Result<OpenCall, Refusal> {
+    let tool = ToolId::new(owner, &ToolName::parse("t").unwrap()).to_string();
+    hub.open(NewCall {
+        callee: Callee::Registered { tool, client: None },
+        request: request.map(|request| RequestId::parse(request).unwrap()),
+        session: SessionId::parse("").unwrap(),
+        message: MessageId::parse("").unwrap(),
+        call: CallId::parse("").unwrap(),
+        input: to_raw_value(&serde_json::json!({})).unwrap(),
+        timeout: None,
+        origin: Origin::Application,
+        permission: Permission::Allow,
+        connection: None,
+    })
+    .await
+}
+
+async fn complete(hub: &Hub, request: &str) -> Result<Taken, NotTaken> {
+    let outcome = Outcome::Error("no".into());
+    hub.complete(&RequestId::parse(request).unwrap(), &Caller::Trusted, outcome).await
+}
+
+fn count_elsewhere(hub: &Hub) -> usize {
+    hub.0.shards.elsewhere.count()
+}
+
+/// An id that does not name the shard of any of these.
+fn foreign(clients: &[&ClientId]) -> String {
+    let of_none = |id: &String| clients.iter().all(|of| named_by(&RequestId::parse(id).unwrap()) != Some(shard_of(of)));
+    ["a", "é!", "r!"].into_iter().map(str::to_owned).find(of_none).unwrap()
+}
+
+#[tokio::test]
+async fn our_own_ids_say_where_a_call_is() {
+    let hub = hub(Limits::default());
+    for number in 0..100 {
+        let owner = client(&format!("c{number}"));
+        register(&hub, &owner);
+        let call = open(&hub, &owner, None).await.unwrap();
+        assert_eq!(named_by(&call.head().request), Some(shard_of(&owner)));
+        assert_eq!(complete(&hub, call.head().request.as_str()).await.unwrap(), Taken::First);
+        call.outcome().await;
+    }
+    assert_eq!(count_elsewhere(&hub), 0);
+    assert_eq!(hub.counts().clients, 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_of_somebody_else_names_one_call_wherever_it_is() {
+    let limits = Limits::default();
+    let remembered = limits.remembered_for;
+    let hub = hub(limits);
+    let (one, other) = apart();
+    register(&hub, &one);
+    register(&hub, &other);
+    let own = open(&hub, &other, None).await.unwrap();
+    let named = own.head().request.as_str();
+    assert!(matches!(open(&hub, &one, Some(named)).await, Err(Refusal::DuplicateRequest(_))), "it is another's");
+    for id in [foreign(&[&one, &other]), "it names nothing".to_owned()] {
+        let first = open(&hub, &one, Some(&id)).await.unwrap();
+        for owner in [&one, &other] {
+            assert!(matches!(open(&hub, owner, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
+        }
+        assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
+        assert_eq!(complete(&hub, &id).await.unwrap(), Taken::Again);
+        first.outcome().await;
+        assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
+        tokio::time::advance(remembered).await;
+        register(&hub, &one);
+        register(&hub, &other);
+        let anew = open(&hub, &other, Some(&id)).await.unwrap();
+        assert_eq!(anew.head().client(), &other);
+        assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
+        anew.outcome().await;
+    }
+    // Nothing is kept of what is forgotten.
+    tokio::time::advance(remembered).await;
+    hub.everywhere(|table| table.expire_due(tokio::time::Instant::now())).for_each(drop);
+    assert_eq!(count_elsewhere(&hub), 0);
+    assert!(matches!(complete(&hub, "it names nothing").await, Err(NotTaken::Unknown)));
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_no_id_behind() {
+    let hub = hub(Limits { calls_per_client: 1, ..Limits::default() });
+    let (one, other) = apart();
+    register(&hub, &one);
+    let id = foreign(&[&one, &other]);
+    let _first = open(&hub, &one, None).await.unwrap();
+    assert!(matches!(open(&hub, &one, Some(&id)).await, Err(Refusal::Overloaded)));
+    assert_eq!(count_elsewhere(&hub), 0);
+    register(&hub, &other);
+    open(&hub, &other, Some(&id)).await.unwrap();
+}
+
+#[tokio::test]
+async fn so_many_finished_calls_are_remembered_in_all_shards_together() {
+    let hub = hub(Limits { remembered_calls: 100, ..Limits::default() });
+    let owners: Vec<ClientId> = (0..50).map(|number| client(&format!("c{number}"))).collect();
+    owners.iter().for_each(|owner| register(&hub, owner));
+    let mut last = Vec::new();
+    for round in 0..10 {
+        for owner in &owners {
+            let id = format!("{round} of {owner}");
+            let call = open(&hub, owner, Some(&id)).await.unwrap();
+            complete(&hub, &id).await.unwrap();
+            call.outcome().await;
+            last.push(id);
+        }
+    }
+    let remembered = hub.0.shards.common().remembered.load(Ordering::Relaxed);
+    assert!((100..=100 + usize::from(SHARDS)).contains(&remembered), "{remembered}");
+    assert!(count_elsewhere(&hub) <= remembered);
+    assert_eq!(complete(&hub, last.last().unwrap()).await.unwrap(), Taken::Again);
+    assert!(matches!(complete(&hub, &last[0]).await, Err(NotTaken::Unknown)));
+    // One busy client has them all if nobody else has any.
+    let alone = self::hub(Limits { remembered_calls: 100, ..Limits::default() });
+    register(&alone, &owners[0]);
+    for number in 0..150 {
+        let call = open(&alone, &owners[0], Some(&format!("{number}"))).await.unwrap();
+        complete(&alone, &format!("{number}")).await.unwrap();
+        call.outcome().await;
+    }
+    assert_eq!(complete(&alone, "50").await.unwrap(), Taken::Again);
+    assert!(matches!(complete(&alone, "49").await, Err(NotTaken::Unknown)));
+}
+
+/// Calls are answered by other threads than those that make them: whoever listens is told of each in order all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_one_id_one_call_is_made_and_its_events_come_in_order() {
+    let hub = hub(Limits::default());
+    let mut listener = hub.subscribe(Topic::Everything);
+    let owners: Vec<ClientId> = (0..8).map(|number| client(&format!("c{number}"))).collect();
+    owners.iter().for_each(|owner| register(&hub, owner));
+    let tasks = TaskTracker::new();
+    for round in 0..200 {
+        let mut racing = Vec::new();
+        for owner in &owners {
+            let (making, owner) = (hub.clone(), owner.clone());
+            racing.push(tasks.spawn(async move { open(&making, &owner, Some(&format!("round {round}"))).await.ok() }));
+            let hub = hub.clone();
+            tasks.spawn(async move {
+                let id = format!("round {round}");
+                while let Err(NotTaken::Unknown | NotTaken::NotAllowedYet) = complete(&hub, &id).await {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        let mut made = 0;
+        for racing in racing {
+            if let Some(call) = racing.await.unwrap() {
+                made += 1;
+                assert!(matches!(call.outcome().await.outcome, Outcome::Error(_)), "round {round}");
+            }
+        }
+        assert_eq!(made, 1, "round {round}");
+    }
+    let mut told: StdHashMap<RequestId, Vec<&str>> = StdHashMap::new();
+    for _ in 0..owners.len() + 3 * 200 {
+        let emitted = listener.next().await.unwrap();
+        let (head, name) = match &emitted.event {
+            Event::Requested(head) => (head, "requested"),
+            Event::Executing(head) => (head, "executing"),
+            Event::Finished(call) => (&call.head, "finished"),
+            _ => continue,
+        };
+        told.entry(head.request.clone()).or_default().push(name);
+    }
+    assert_eq!(told.len(), 200);
+    assert!(told.values().all(|names| *names == ["requested", "executing", "finished"]), "{told:?}");
+}
+
+/// Many threads make calls of one client: when all are over and the client is gone, nothing of it is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_of_one_client_that_are_made_at_once_leave_nothing_behind() {
+    let hub = hub(Limits::default());
+    let owner = client("busy");
+    register(&hub, &owner);
+    let tasks = TaskTracker::new();
+    for number in 0..2_000 {
+        let (hub, owner) = (hub.clone(), owner.clone());
+        tasks.spawn(async move {
+            let id = format!("call {number}");
+            let call = open(&hub, &owner, Some(&id)).await.unwrap();
+            complete(&hub, &id).await.unwrap();
+            call.outcome().await;
+        });
+    }
+    tasks.close();
+    tasks.wait().await;
+    hub.unregister(&owner, None, None);
+    assert_eq!(hub.counts(), Counts::default());
+    assert_eq!(hub.0.shards.common().clients.load(Ordering::Relaxed), 0);
+}
