@@ -46,11 +46,18 @@ impl Default for Bounds {
 
 #[derive(Debug, Default)]
 struct Calls {
-    calls: HashMap<RequestId, Arc<FinishedCall>>,
+    calls: HashMap<RequestId, KeptCall>,
     /// The oldest first, each with its number.
     order: VecDeque<(u64, RequestId)>,
     /// The last number that was given.
     last: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct KeptCall {
+    call: Arc<FinishedCall>,
+    /// Known without looking at the call, which nobody may have touched for long.
     bytes: usize,
 }
 
@@ -181,13 +188,14 @@ impl CallStore for MemoryStore {
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+        let new = KeptCall { call: call.clone(), bytes: weight::of_call(call) };
         let mut kept = self.lock();
-        if let Some(earlier) = kept.calls.insert(call.head.request.clone(), call.clone()) {
+        kept.bytes += new.bytes;
+        if let Some(earlier) = kept.calls.insert(call.head.request.clone(), new) {
             // Rare: an id is free again once the call table has forgotten it.
-            kept.bytes -= weight::of_call(&earlier);
+            kept.bytes -= earlier.bytes;
             kept.order.retain(|(_, request)| *request != call.head.request);
         }
-        kept.bytes += weight::of_call(call);
         kept.last += 1;
         let number = kept.last;
         kept.order.push_back((number, call.head.request.clone()));
@@ -195,7 +203,7 @@ impl CallStore for MemoryStore {
         while kept.calls.len() > self.bounds.calls || kept.bytes > self.bounds.call_bytes {
             let Some((_, oldest)) = kept.order.pop_front() else { break };
             if let Some(oldest) = kept.calls.remove(&oldest) {
-                kept.bytes -= weight::of_call(&oldest);
+                kept.bytes -= oldest.bytes;
                 forgotten.push(oldest);
             }
         }
@@ -206,7 +214,7 @@ impl CallStore for MemoryStore {
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
-        ready(self.lock().calls.get(request).cloned())
+        ready(self.lock().calls.get(request).map(|kept| kept.call.clone()))
     }
 
     fn list_finished(
@@ -219,8 +227,8 @@ impl CallStore for MemoryStore {
         let end = before.map_or(kept.order.len(), |before| kept.order.partition_point(|(number, _)| *number < before));
         let newest = kept.order.range(..end).rev();
         let calls = newest.filter_map(|(number, request)| Some((*number, kept.calls.get(request)?)));
-        let wanted = calls.filter(|(_, call)| filter.takes(&call.head));
-        done(Page::fill(wanted.map(|(number, call)| Ok((weight::of_call(call), (number, call.clone())))), most))
+        let wanted = calls.filter(|(_, kept)| filter.takes(&kept.call.head));
+        done(Page::fill(wanted.map(|(number, kept)| Ok((kept.bytes, (number, kept.call.clone())))), most))
     }
 
     fn flush(&self) -> StoreFuture<()> {
@@ -276,9 +284,9 @@ impl SessionStore for MemoryStore {
         let mut kept = self.lock();
         let before = kept.calls.len();
         let Calls { calls, order, bytes, .. } = &mut *kept;
-        calls.retain(|_, call| {
-            let stays = call.head.session != *session;
-            *bytes -= if stays { 0 } else { weight::of_call(call) };
+        calls.retain(|_, kept| {
+            let stays = kept.call.head.session != *session;
+            *bytes -= if stays { 0 } else { kept.bytes };
             stays
         });
         if calls.len() < before {

@@ -161,9 +161,8 @@ async fn a_reader_that_is_slow_but_reads_is_not_disconnected() {
 async fn a_socket_that_was_too_slow_finds_4008_when_it_reads_again() {
     let server = impatient(1000).await;
     let mut reader = unread_socket(&server).await;
-    for request in ["a", "b"] {
-        server.begin_call(large(request)).await;
-    }
+    // The second one may come too late, when the client is gone: the first one is enough.
+    let _calls = ["a", "b"].map(|request| server.execute(large(request)));
     server.until("the connection has lost its calls", |counts| counts.connections == 0).await;
     // What was begun is still written while the server says goodbye.
     let mut last = reader.next().await;
