@@ -569,4 +569,4 @@ impl Drop for Ended {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

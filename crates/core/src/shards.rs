@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,26 +36,13 @@ pub(crate) struct Common {
     pub(crate) topics: Arc<Topics>,
     /// Which client has which tool.
     pub(crate) owners: Owners,
+    /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
+    counter: AtomicU64,
     /// How many clients are known.
     pub(crate) clients: AtomicUsize,
-    lifecycle: AtomicU8,
-    /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
-    counter: Apart<AtomicU64>,
     /// How many finished calls are remembered.
-    pub(crate) remembered: Apart<AtomicUsize>,
-}
-
-/// What is written with every call, in a cache line of its own: others that are only read stay in every core's cache.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Apart<T>(T);
-
-impl<T> Deref for Apart<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
+    pub(crate) remembered: AtomicUsize,
+    lifecycle: AtomicU8,
 }
 
 impl Common {
@@ -65,10 +51,10 @@ impl Common {
             limits,
             topics,
             owners: Owners::default(),
+            counter: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
+            remembered: AtomicUsize::new(0),
             lifecycle: AtomicU8::new(Lifecycle::Serving as u8),
-            counter: Apart::default(),
-            remembered: Apart::default(),
         }
     }
 
@@ -104,9 +90,8 @@ struct Elsewhere {
 }
 
 #[derive(Debug)]
-#[repr(align(128))]
 struct Shard {
-    // In cache lines of its own. std's mutexes: sections are short and nothing is awaited inside.
+    // std's mutexes: sections are short and nothing is awaited inside.
     table: Mutex<Table>,
     outgoing: Mutex<Outgoing>,
 }

@@ -33,7 +33,8 @@ fn tab() -> ClientId {
     ClientId::parse("tab").unwrap()
 }
 
-fn spec() -> ToolSpec {
+/// A tool `t` that takes any object.
+pub(crate) fn spec() -> ToolSpec {
     ToolSpec {
         name: ToolName::parse("t").unwrap(),
         description: String::new(),
@@ -52,7 +53,8 @@ fn session(name: &str) -> SessionId {
     SessionId::parse(name).unwrap()
 }
 
-fn call() -> NewCall {
+/// A call of the tool `t` of the client `tab`.
+pub(crate) fn call() -> NewCall {
     NewCall {
         callee: Callee::Registered { tool: "client_tab_t".into(), client: None },
         request: None,

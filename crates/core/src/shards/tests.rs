@@ -1,19 +1,16 @@
 use std::collections::HashMap as StdHashMap;
 
-use serde_json::value::to_raw_value;
 use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::call::Outcome;
 use crate::clock::Clock;
-use crate::delegate::{Callee, Caller, NewCall, NotTaken, OpenCall, Origin, Refusal, Taken};
+use crate::delegate::tests::{call, spec};
+use crate::delegate::{Callee, Caller, NewCall, NotTaken, OpenCall, Refusal, Taken};
 use crate::event::Topic;
 use crate::hub::{Counts, Hub, Placement};
-use crate::id::{CallId, MessageId, SessionId, ToolId, ToolName};
-use crate::policy::Permission;
-use crate::schema::Schema;
+use crate::id::{ToolId, ToolName};
 use crate::store::MemoryStore;
-use crate::tool::{Effect, ToolSpec};
 
 fn client(name: &str) -> ClientId {
     ClientId::parse(name).unwrap()
@@ -31,15 +28,7 @@ fn apart() -> (ClientId, ClientId) {
 }
 
 fn register(hub: &Hub, owner: &ClientId) {
-    let spec = ToolSpec {
-        name: ToolName::parse("t").unwrap(),
-        description: String::new(),
-        schema: Arc::new(Schema::any_object()),
-        timeout: None,
-        effect: Effect::Write,
-        version: None,
-    };
-    hub.register(owner, &Placement::Everywhere, vec![spec]).unwrap();
+    hub.register(owner, &Placement::Everywhere, vec![spec()]).unwrap();
 }
 
 async fn open(hub: &Hub, owner: &ClientId, request: Option<&str>) -> Result<OpenCall, Refusal> {
@@ -47,14 +36,7 @@ async fn open(hub: &Hub, owner: &ClientId, request: Option<&str>) -> Result<Open
     hub.open(NewCall {
         callee: Callee::Registered { tool, client: None },
         request: request.map(|request| RequestId::parse(request).unwrap()),
-        session: SessionId::parse("").unwrap(),
-        message: MessageId::parse("").unwrap(),
-        call: CallId::parse("").unwrap(),
-        input: to_raw_value(&serde_json::json!({})).unwrap(),
-        timeout: None,
-        origin: Origin::Application,
-        permission: Permission::Allow,
-        connection: None,
+        ..call()
     })
     .await
 }

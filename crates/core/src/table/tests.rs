@@ -10,16 +10,16 @@ use super::*;
 use crate::call::{Ack, AckStatus, CallState, OutcomeKind, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
+use crate::delegate::tests::spec;
 use crate::delegate::{Callee, Caller, NewCall, NotTaken, Origin, Taken};
 use crate::frontend::Claim;
 use crate::hub::{Counts, Hub};
-use crate::id::{CallId, EventId, MessageId, ToolName};
+use crate::id::{CallId, EventId, MessageId};
 use crate::limits::Limits;
 use crate::permission::{Answer, Reply};
 use crate::policy::Permission;
-use crate::schema::Schema;
 use crate::store::{MemoryStore, Most};
-use crate::tool::{Effect, Tool};
+use crate::tool::Tool;
 
 impl Table {
     /// The invariants that the module's documentation names.
@@ -209,17 +209,6 @@ fn client(number: usize) -> ClientId {
 
 fn session(number: usize) -> SessionId {
     SessionId::parse(&format!("s{number}")).unwrap()
-}
-
-fn spec() -> ToolSpec {
-    ToolSpec {
-        name: ToolName::parse("t").unwrap(),
-        description: String::new(),
-        schema: Arc::new(Schema::any_object()),
-        timeout: None,
-        effect: Effect::Write,
-        version: None,
-    }
 }
 
 impl World {

@@ -81,30 +81,31 @@ fn usage(connection: &Connection) -> Vec<(String, i64, i64)> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
+/// A file of an older version with these rows; from version 2 on its session `a` has a run of six bytes, too. Returns
+/// them besides.
+fn older(from: usize, rows: &str) -> (Connection, i64) {
+    let mut connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+    migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
+    connection.execute_batch(rows).unwrap();
+    if from < 2 {
+        return (connection, 0);
+    }
+    let run = "INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 0, '123');
+        INSERT INTO run_event VALUES (1, 0, '1'), (1, 1, '12')";
+    connection.execute_batch(run).unwrap();
+    (connection, 3 + 3)
+}
+
 #[test]
 fn version_3_has_counted_what_was_there_and_goes_on_counting() {
     for from in 1..3 {
-        let mut connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
-        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
-        connection
-            .execute_batch(
-                "INSERT INTO session (id, client, updated, content) VALUES
-                    ('a', 'desk', 1, 'žluť'), ('b', NULL, 1, '{}'), ('c', 'desk', 1, '{}'), ('d', 'phone', 1, '');
-                INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
-                INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')",
-            )
-            .unwrap();
-        let mut of_a = 6 + 4 + 8 + 4;
-        if from >= 2 {
-            connection
-                .execute_batch(
-                    "INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 0, '123');
-                    INSERT INTO run_event VALUES (1, 0, '1'), (1, 1, '12')",
-                )
-                .unwrap();
-            of_a += 3 + 3;
-        }
+        let rows = "INSERT INTO session (id, client, updated, content) VALUES
+                ('a', 'desk', 1, 'žluť'), ('b', NULL, 1, '{}'), ('c', 'desk', 1, '{}'), ('d', 'phone', 1, '');
+            INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
+            INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')";
+        let (mut connection, of_run) = older(from, rows);
+        let of_a = 6 + 4 + 8 + 4 + of_run;
         migrate(&mut connection, from, &MIGRATIONS[..3]).unwrap();
         let expected = [("", 4, of_a + 4), ("desk", 2, of_a + 2), ("phone", 1, 0)];
         assert_eq!(usage(&connection), expected.map(|(client, sessions, bytes)| (client.to_owned(), sessions, bytes)));
@@ -131,27 +132,12 @@ fn an_empty_file_of_an_older_version_has_counted_nothing() {
 #[test]
 fn version_4_knows_what_each_session_takes_and_where_it_came_from() {
     for from in 1..4 {
-        let mut connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
-        migrate(&mut connection, 0, &MIGRATIONS[..from]).unwrap();
-        connection
-            .execute_batch(
-                r#"INSERT INTO session (id, client, updated, content) VALUES
-                    ('a', 'desk', 1, '{"parent":null}'), ('b', NULL, 1, '{"parent":"a"}'), ('c', 'desk', 1, 'žluť');
-                INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
-                INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')"#,
-            )
-            .unwrap();
-        let mut of_a = 15 + 4 + 8 + 4;
-        if from >= 2 {
-            connection
-                .execute_batch(
-                    "INSERT INTO run (session, id, unfinished, content) VALUES ('a', 'r', 0, '123');
-                    INSERT INTO run_event VALUES (1, 0, '1'), (1, 1, '12')",
-                )
-                .unwrap();
-            of_a += 3 + 3;
-        }
+        let rows = r#"INSERT INTO session (id, client, updated, content) VALUES
+                ('a', 'desk', 1, '{"parent":null}'), ('b', NULL, 1, '{"parent":"a"}'), ('c', 'desk', 1, 'žluť');
+            INSERT INTO message (session, id, created, unanswered, role) VALUES ('a', 'm', 1, 0, 'role');
+            INSERT INTO part VALUES (1, 0, 'p', '12345678'), (1, 1, 'p', '🦀')"#;
+        let (mut connection, of_run) = older(from, rows);
+        let of_a = 15 + 4 + 8 + 4 + of_run;
         migrate(&mut connection, from, &MIGRATIONS[..4]).unwrap();
         let mut statement = connection.prepare("SELECT id, parent, bytes FROM session ORDER BY id").unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
