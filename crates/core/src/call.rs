@@ -339,6 +339,8 @@ pub(crate) struct Call {
     pub(crate) ask: Option<Box<OpenAsk>>,
     /// The one of several frontends that has claimed it.
     pub(crate) claimant: Option<Box<str>>,
+    /// When it ends unless somebody ends it before; the entry in the table's `deadlines`.
+    pub(crate) due: Option<Instant>,
     phases: Phases,
     since: Instant,
 }
@@ -361,6 +363,7 @@ impl Call {
             waiters: Waiters { first: Some(waiter), others: Vec::new() },
             ask: None,
             claimant: None,
+            due: None,
             phases: Phases::default(),
             since: now,
         }

@@ -1,5 +1,6 @@
 //! Wall time and new ids, as a value that is passed in. Monotonic time is tokio's.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -64,13 +65,13 @@ impl Clock {
         self.now().into()
     }
 
-    /// A new call id; nobody can guess it. One of its letters says in which shard the call is.
-    pub(crate) fn request_id(&self, shard: u8) -> RequestId {
+    /// A new call id; nobody can guess it. Two of its letters say in which shard the call is.
+    pub(crate) fn request_id(&self, shard: u16) -> RequestId {
         // With the letter in front no shell takes it for an option.
         let mut text = [b'r'; 23];
         let random = self.random();
-        text[SHARD_LETTER] = shard;
-        spell(random as u64, &mut text[2..12]);
+        spell(shard.into(), &mut text[SHARD_LETTERS]);
+        spell(random as u64, &mut text[3..12]);
         spell((random >> 64) as u64, &mut text[12..]);
         RequestId::made(text)
     }
@@ -131,26 +132,27 @@ impl Clock {
     }
 }
 
-/// Which letter of a call id says in which shard the call is.
-pub(crate) const SHARD_LETTER: usize = 1;
+/// Which letters of a call id say in which shard the call is.
+const SHARD_LETTERS: Range<usize> = 1..3;
+
+/// The shard that a call id names, if it is one of ours or looks like it.
+pub(crate) fn shard_in(request: &RequestId) -> Option<u16> {
+    let letters = request.as_str().as_bytes().get(SHARD_LETTERS)?;
+    letters.iter().try_fold(0, |bits, letter| Some(bits << 6 | digit(*letter)?))
+}
 
 /// Letters of six bits each, which sort as their bits do.
 const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 
-/// The letter of six bits.
-pub(crate) fn letter(bits: u8) -> u8 {
-    ALPHABET[usize::from(bits & 63)]
-}
-
 /// The six bits of a letter.
-pub(crate) fn digit(letter: u8) -> Option<u8> {
-    ALPHABET.binary_search(&letter).ok().and_then(|place| u8::try_from(place).ok())
+fn digit(letter: u8) -> Option<u16> {
+    ALPHABET.binary_search(&letter).ok().and_then(|place| u16::try_from(place).ok())
 }
 
 /// Writes bits with six a letter, the highest first.
 fn spell(mut bits: u64, places: &mut [u8]) {
     for place in places.iter_mut().rev() {
-        *place = letter((bits & 63) as u8);
+        *place = ALPHABET[(bits & 63) as usize];
         bits >>= 6;
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::call::{CallHead, LinkId};
-use crate::delegate::Ended;
 use crate::hub::Hub;
 use crate::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use crate::outbox::Signal;
@@ -67,6 +66,8 @@ pub struct Connection {
     client: ClientId,
     link: LinkId,
     signal: Arc<Signal>,
+    /// A copy of its own, which other connections do not count uses of.
+    epoch: Arc<str>,
 }
 
 impl Hub {
@@ -83,7 +84,7 @@ impl Hub {
         let wall = self.0.clock.now();
         let attached = self.of_client(&client, |table| table.attach(attach, Instant::now(), wall));
         let (link, signal) = attached.ok_or(TooManyConnections)?;
-        Ok(Connection { hub: self.clone(), client, link, signal })
+        Ok(Connection { hub: self.clone(), client, link, signal, epoch: (*self.0.epoch).into() })
     }
 
     /// Closes the connection of this name and limit, which will not return: no grace is kept for it. If it was the last
@@ -91,10 +92,7 @@ impl Hub {
     /// disconnected.
     pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, limit: Option<&SessionId>) {
         let endings = self.of_client(client, |table| table.say_goodbye(client, name, limit, Instant::now()));
-        for ending in endings {
-            Ended::new(self, ending).settle_later();
-        }
-        self.changed();
+        endings.into_iter().for_each(|ending| self.settle_later(ending));
     }
 }
 
@@ -106,8 +104,7 @@ impl Connection {
 
     /// What to write next. What this gives counts as given to the client.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Delivery> {
-        let epoch = &self.hub.0.epoch;
-        let id = |number| EventId { epoch: epoch.clone(), number };
+        let id = |number| EventId { epoch: self.epoch.clone(), number };
         while self.signal.lower(context.waker()) {
             let next = self.hub.of_client(&self.client, |table| table.next(&self.client, self.link, Instant::now()));
             return Poll::Ready(match next {
@@ -131,10 +128,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let endings = self.hub.of_client(&self.client, |table| table.detach(&self.client, self.link, Instant::now()));
-        for ending in endings {
-            Ended::new(&self.hub, ending).settle_later();
-        }
-        // The client's grace has begun.
-        self.hub.changed();
+        endings.into_iter().for_each(|ending| self.hub.settle_later(ending));
     }
 }

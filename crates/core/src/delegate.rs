@@ -7,11 +7,12 @@
 //!           4 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
 //! complete  1 may this caller answer this call?
 //!           2 the table: first writer wins   3 journal   4 wake the waiter
-//! resume    timeout_at(deadline, waiter) gives the outcome
+//! resume    the waiter gives the outcome; housekeeping ends what is out of time
 //! ```
 //!
 //! Result, timeout, cancel and disconnect all end the same entry of the table; exactly one finds it there.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::permission::{Approved, Ask, OpenAsk};
 use crate::policy::Permission;
 use crate::schema::{InputError, one_line};
 use crate::shards::Lifecycle;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreFuture};
 use crate::table::{Ending, Table};
 use crate::tool::{Executor, Tool};
 
@@ -172,11 +173,15 @@ pub enum NotTaken {
 impl Hub {
     /// Makes a call and waits for its outcome. Dropping the future cancels the call.
     pub async fn delegate(&self, new: NewCall) -> Result<Arc<FinishedCall>, Refusal> {
-        Ok(self.open(new).await?.outcome().await)
+        Ok(self.open_for(self, new).await?.outcome().await)
     }
 
     /// Makes a call: when this returns, it is in the table and on its way.
     pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
+        self.open_for(self.clone(), new).await
+    }
+
+    async fn open_for<H: Borrow<Self>>(&self, hub: H, new: NewCall) -> Result<OpenCall<H>, Refusal> {
         let tool = match new.callee {
             Callee::Frontend(tool) => tool,
             Callee::Registered { tool: id, client } => {
@@ -205,7 +210,7 @@ impl Hub {
         let (ask, asked) = self.question(new.permission, &head);
         let ended = self.enter(&head, new.origin, new.connection, now)?;
         let open = OpenCall {
-            hub: self.clone(),
+            hub,
             asked,
             is_allowed: new.permission == Permission::Allow,
             ended,
@@ -221,9 +226,9 @@ impl Hub {
         let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
         self.of_client(open.head.client(), permit);
         if new.permission == Permission::Deny
-            && let Some(ended) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
+            && let Some(ending) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
         {
-            ended.settle().await;
+            self.settle(ending).await;
         }
         Ok(open)
     }
@@ -271,7 +276,6 @@ impl Hub {
         match entered {
             Ok(number) => {
                 shards.entered(request, client, number);
-                self.metrics().started();
                 Ok(ended)
             }
             Err(refusal) => {
@@ -288,7 +292,7 @@ impl Hub {
         }
         let ask = Ask { id: self.0.clock.permission_id(), call: head.clone(), created: self.0.clock.time() };
         let (ask, (tell, approved)) = (Arc::new(ask), oneshot::channel());
-        let asked = Asked { ask: ask.clone(), approved, until: Instant::now() + self.limits().approval_timeout };
+        let asked = Asked { ask: ask.clone(), approved };
         (Some(OpenAsk { ask, tell }), Some(asked))
     }
 
@@ -302,8 +306,8 @@ impl Hub {
     pub(crate) async fn keep_answer(&self, request: &RequestId, decided: Decided) -> Result<Taken, NotTaken> {
         match decided {
             // Journaled first: a result that was answered with yes is never lost.
-            Decided::Ended(ended) => {
-                ended.journal().await?;
+            Decided::Ended(ending) => {
+                self.journal(ending).await?;
                 Ok(Taken::First)
             }
             Decided::Before(None) => {
@@ -313,7 +317,7 @@ impl Hub {
             }
             Decided::Before(Some(unjournaled)) => {
                 self.0.store.finish(&unjournaled).await?;
-                self.of_call(request, |table| table.finished.journaled(request));
+                self.of_call(request, |table| table.finished.settle(&unjournaled, true));
                 Ok(Taken::Again)
             }
         }
@@ -323,7 +327,7 @@ impl Hub {
     pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
         match self.decide(request, caller, Answerer::Anybody, outcome) {
-            Ok(Decided::Ended(ended)) => Ok(ended.journal().await?),
+            Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
             // It is listed for longer than its answer is remembered.
             Err(NotTaken::Unknown) => match self.finished(request).await? {
@@ -360,7 +364,7 @@ impl Hub {
                     return Err(NotTaken::Claimed);
                 }
                 let ending = table.finish(request, outcome, answer, now).ok_or(NotTaken::Unknown)?;
-                return Ok(Decided::Ended(Ended::new(self, ending)));
+                return Ok(Decided::Ended(ending));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
             if !caller.may_touch(&over.client, &over.session) {
@@ -412,7 +416,7 @@ impl Answerer<'_> {
 /// What came of somebody's wish to end a call.
 pub(crate) enum Decided {
     /// It ended the call.
-    Ended(Ended),
+    Ended(Ending),
     /// The same result had ended it before; here it is if it could not be journaled then.
     Before(Option<Arc<FinishedCall>>),
 }
@@ -424,21 +428,20 @@ pub(crate) const NOT_ALLOWED: &str = "This tool is not allowed here";
 fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Option<OpenAsk>, now: Instant) {
     match (permission, ask) {
         (Permission::Allow, _) => table.admit(&head.request, now),
-        (Permission::Ask, Some(ask)) => table.ask(ask),
+        (Permission::Ask, Some(ask)) => table.ask(ask, now),
         _ => {}
     }
 }
 
-/// An ask from the side of the call: the answer, and how long it may take.
+/// An ask from the side of the call, and where the answer comes out.
 struct Asked {
     ask: Arc<Ask>,
     approved: Approved,
-    until: Instant,
 }
 
 /// A call under way, and the right to its outcome. Dropping it cancels the call and tells the client.
-pub struct OpenCall {
-    hub: Hub,
+pub struct OpenCall<H: Borrow<Hub> = Hub> {
+    hub: H,
     head: Arc<CallHead>,
     asked: Option<Asked>,
     is_allowed: bool,
@@ -448,7 +451,7 @@ pub struct OpenCall {
     stopped: Cancellation,
 }
 
-impl OpenCall {
+impl<H: Borrow<Hub>> OpenCall<H> {
     /// What was asked.
     pub fn head(&self) -> &Arc<CallHead> {
         &self.head
@@ -463,16 +466,8 @@ impl OpenCall {
     /// its head is what whoever allowed it made of it.
     pub async fn allowed(&mut self) -> bool {
         if let Some(asked) = &mut self.asked {
-            let answer = match tokio::time::timeout_at(asked.until, &mut asked.approved).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    if let Some(ended) = self.hub.deny(&asked.ask, "Denied: the approval expired".to_owned()) {
-                        ended.settle().await;
-                    }
-                    // Denied just now, or answered at the last moment: there is no third.
-                    (&mut asked.approved).await
-                }
-            };
+            // When the call ends unanswered, the other side of this goes with it.
+            let answer = (&mut asked.approved).await;
             self.asked = None;
             if let Ok(head) = answer {
                 self.head = head;
@@ -482,20 +477,9 @@ impl OpenCall {
         self.is_allowed
     }
 
-    /// Waits until the call is over: first until it is allowed, then until its deadline.
+    /// Waits until the call is over, at its deadline if nobody ends it before.
     pub async fn outcome(mut self) -> Arc<FinishedCall> {
-        self.allowed().await;
-        let finished = match tokio::time::timeout_at(self.head.expires, &mut self.ended).await {
-            Ok(finished) => finished,
-            Err(_) => {
-                if let Some(ended) = self.hub.end(&self.head, Outcome::Timeout(self.head.timeout)) {
-                    ended.settle().await;
-                }
-                // Settling has answered our own waiter; or somebody else was first, and is about to.
-                (&mut self.ended).await
-            }
-        };
-        match finished {
+        match (&mut self.ended).await {
             Ok(finished) => {
                 self.over = true;
                 finished
@@ -506,65 +490,70 @@ impl OpenCall {
     }
 }
 
-impl Drop for OpenCall {
+impl<H: Borrow<Hub>> Drop for OpenCall<H> {
     fn drop(&mut self) {
         if !self.over
-            && let Some(ended) = self.hub.end(&self.head, Outcome::Cancelled(self.stopped.clone()))
+            && let Some(ending) = self.hub.borrow().end(&self.head, Outcome::Cancelled(self.stopped.clone()))
         {
-            ended.settle_later();
+            self.hub.borrow().settle_later(ending);
         }
+    }
+}
+
+impl Hub {
+    /// Journals the end of a call, then answers its waiters. Ends are written in the order in which this is called,
+    /// whenever the future is polled.
+    pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let writing = self.0.store.finish(&ending.call);
+        journaled(Ended { hub: self, ending, is_journaled: None }, writing)
+    }
+
+    /// Journals the end of a call where nobody can be told that the journal failed.
+    pub(crate) async fn settle(&self, ending: Ending) {
+        let request = ending.call.head.request.clone();
+        log_failure(&request, self.journal(ending).await);
+    }
+
+    /// The same, from where nothing can be awaited.
+    pub(crate) fn settle_later(&self, ending: Ending) {
+        let (request, writing) = (ending.call.head.request.clone(), self.0.store.finish(&ending.call));
+        let journaling = journaled(Ended { hub: self.clone(), ending, is_journaled: None }, writing);
+        self.0.tasks.spawn_on(async move { log_failure(&request, journaling.await) }, &self.0.runtime);
     }
 }
 
 /// A call that has just ended and is being journaled. Its waiters are answered when that is done, or when this is
 /// dropped: nobody waits for ever because somebody else's connection broke.
-pub(crate) struct Ended {
-    hub: Hub,
+struct Ended<H: Borrow<Hub>> {
+    hub: H,
     ending: Ending,
+    /// Whether the journal has taken it; `None` as long as that is not known.
+    is_journaled: Option<bool>,
 }
 
-impl Ended {
-    pub(crate) fn new(hub: &Hub, ending: Ending) -> Self {
-        Self { hub: hub.clone(), ending }
-    }
+async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>, writing: StoreFuture<()>) -> Result<(), StoreError> {
+    let written = writing.await;
+    ended.is_journaled = Some(written.is_ok());
+    written
+}
 
-    /// Journals the end, then answers the waiters. It is written in the order in which this is called, whenever the
-    /// future is polled.
-    pub(crate) fn journal(self) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
-        let writing = self.hub.0.store.finish(&self.ending.call);
-        async move {
-            let written = writing.await;
-            if written.is_err() {
-                let client = self.ending.call.head.client();
-                self.hub.of_client(client, |table| table.finished.not_journaled(&self.ending.call));
-            }
-            written
-        }
-    }
-
-    /// Journals the end where nobody can be told that the journal failed.
-    pub(crate) fn settle(self) -> impl Future<Output = ()> + Send + 'static {
-        let request = self.ending.call.head.request.clone();
-        let journaling = self.journal();
-        async move {
-            if let Err(error) = journaling.await {
-                tracing::error!(%request, %error, "the end of a call was not journaled");
-            }
-        }
-    }
-
-    /// The same, from where nothing can be awaited.
-    pub(crate) fn settle_later(self) {
-        let hub = self.hub.clone();
-        hub.0.tasks.spawn_on(self.settle(), &hub.0.runtime);
+fn log_failure(request: &RequestId, journaled: Result<(), StoreError>) {
+    if let Err(error) = journaled {
+        tracing::error!(%request, %error, "the end of a call was not journaled");
     }
 }
 
-impl Drop for Ended {
+impl<H: Borrow<Hub>> Drop for Ended<H> {
     fn drop(&mut self) {
-        self.hub.metrics().finished(&self.ending.call);
-        self.ending.waiters.tell(&self.ending.call);
-        self.hub.changed_if_draining();
+        let (hub, call) = (self.hub.borrow(), &self.ending.call);
+        hub.of_client(call.head.client(), |table| {
+            table.metrics.finished(call);
+            if let Some(is_journaled) = self.is_journaled {
+                table.finished.settle(call, is_journaled);
+            }
+        });
+        self.ending.waiters.tell(call);
+        hub.changed_if_draining();
     }
 }
 

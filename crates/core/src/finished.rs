@@ -10,7 +10,8 @@ use crate::call::FinishedCall;
 use crate::id::{ClientId, RequestId, SessionId};
 use crate::shards::Common;
 use crate::tool::Executor;
-use ahash::HashMap;
+use ahash::RandomState;
+use hashbrown::HashTable;
 
 /// How a remembered call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +24,12 @@ pub(crate) enum End {
 
 #[derive(Debug)]
 pub(crate) struct Remembered {
+    request: RequestId,
     pub(crate) client: ClientId,
     pub(crate) session: SessionId,
     pub(crate) executor: Executor,
     pub(crate) end: End,
-    /// The call itself, while somebody has it: at least until the journal has it.
+    /// The call itself, until the journal has it, or while it is being written if nobody waits for that any more.
     pub(crate) call: Weak<FinishedCall>,
     /// The call, if the journal failed to take its end.
     pub(crate) unjournaled: Option<Arc<FinishedCall>>,
@@ -37,17 +39,40 @@ pub(crate) struct Remembered {
 
 /// The last finished calls of a shard, for at most so long, and at most so many in all shards: then the oldest are
 /// forgotten where another one comes.
+///
+/// There are very many of them, and most are never looked at again. So they lie in the order in which they came, and
+/// what is looked through for an id is small.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    calls: HashMap<RequestId, Remembered>,
     /// The oldest first.
-    order: VecDeque<(Instant, RequestId)>,
+    calls: VecDeque<Remembered>,
+    /// How many there were before the oldest.
+    gone: u64,
+    /// Where each is, counted from the first that ever was.
+    places: HashTable<u64>,
+    hasher: RandomState,
     common: Arc<Common>,
 }
 
 impl Finished {
     pub(crate) fn new(common: Arc<Common>) -> Self {
-        Self { calls: HashMap::default(), order: VecDeque::new(), common }
+        let (calls, places, hasher) = (VecDeque::new(), HashTable::new(), RandomState::new());
+        Self { calls, gone: 0, places, hasher, common }
+    }
+
+    fn place(&self, request: &RequestId) -> Option<usize> {
+        let is_it = |place: &u64| self.at(*place).is_some_and(|call| call.request == *request);
+        let place = self.places.find(self.hasher.hash_one(request), is_it)?;
+        usize::try_from(place - self.gone).ok()
+    }
+
+    fn at(&self, place: u64) -> Option<&Remembered> {
+        self.calls.get(usize::try_from(place - self.gone).ok()?)
+    }
+
+    fn get_mut(&mut self, request: &RequestId) -> Option<&mut Remembered> {
+        let place = self.place(request)?;
+        self.calls.get_mut(place)
     }
 
     /// Remembers a call of that number. Gives those that are forgotten for it.
@@ -60,54 +85,82 @@ impl Finished {
         now: Instant,
     ) -> Vec<(RequestId, u64)> {
         let head = &call.head;
-        let mut forgotten = self.forget_old(now);
-        let (client, session) = (head.client().clone(), head.session.clone());
-        let executor = head.tool.executor;
-        let call = Arc::downgrade(call);
-        let entry = Remembered { client, session, executor, end, call, unjournaled: None, number, at: now };
-        self.calls.insert(head.request.clone(), entry);
-        self.order.push_back((now, head.request.clone()));
-        let mut in_all = self.common.remembered.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut forgotten = self.take_old(now);
+        let (place, hash) = (self.gone + self.calls.len() as u64, self.hasher.hash_one(&head.request));
+        self.calls.push_back(Remembered {
+            request: head.request.clone(),
+            client: head.client().clone(),
+            session: head.session.clone(),
+            executor: head.tool.executor,
+            end,
+            call: Arc::downgrade(call),
+            unjournaled: None,
+            number,
+            at: now,
+        });
+        let Self { calls, gone, places, hasher, .. } = self;
+        let rehash = |place: &u64| {
+            let known = usize::try_from(place - *gone).ok().and_then(|place| calls.get(place));
+            known.map_or(0, |known| hasher.hash_one(&known.request))
+        };
+        places.insert_unique(hash, place, rehash);
+        let in_all = self.common.remembered.load(Ordering::Relaxed) + 1;
         // The last one stays, however many the others are.
-        while in_all > self.common.limits.remembered_calls && self.order.len() > 1 {
-            forgotten.extend(self.forget_oldest());
-            in_all -= 1;
+        while in_all > self.common.limits.remembered_calls + forgotten.len() && self.calls.len() > 1 {
+            forgotten.extend(self.take_oldest());
+        }
+        // Most often one goes for the one that comes, and all shards need not hear of it.
+        match forgotten.len() {
+            0 => _ = self.common.remembered.fetch_add(1, Ordering::Relaxed),
+            gone => self.count_gone(gone - 1),
         }
         forgotten
     }
 
     pub(crate) fn get(&self, request: &RequestId, now: Instant) -> Option<&Remembered> {
-        self.calls.get(request).filter(|call| now < call.at + self.common.limits.remembered_for)
+        let call = self.calls.get(self.place(request)?)?;
+        (now < call.at + self.common.limits.remembered_for).then_some(call)
     }
 
-    /// The journal failed to take the end of a call.
-    pub(crate) fn not_journaled(&mut self, call: &Arc<FinishedCall>) {
-        if let Some(known) = self.calls.get_mut(&call.head.request) {
-            known.unjournaled = Some(call.clone());
-        }
-    }
-
-    /// It took it in the end.
-    pub(crate) fn journaled(&mut self, request: &RequestId) {
-        if let Some(known) = self.calls.get_mut(request) {
-            known.unjournaled = None;
+    /// The journal has the end of a call, or has failed to take it.
+    pub(crate) fn settle(&mut self, call: &Arc<FinishedCall>, is_journaled: bool) {
+        if let Some(known) = self.get_mut(&call.head.request) {
+            match is_journaled {
+                true => (known.call, known.unjournaled) = (Weak::new(), None),
+                false => known.unjournaled = Some(call.clone()),
+            }
         }
     }
 
     /// Forgets what is too old, and gives it. An id is not remembered twice: a call cannot be made under an id that is.
     #[must_use]
     pub(crate) fn forget_old(&mut self, now: Instant) -> Vec<(RequestId, u64)> {
+        let forgotten = self.take_old(now);
+        self.count_gone(forgotten.len());
+        forgotten
+    }
+
+    fn count_gone(&self, gone: usize) {
+        if gone > 0 {
+            self.common.remembered.fetch_sub(gone, Ordering::Relaxed);
+        }
+    }
+
+    fn take_old(&mut self, now: Instant) -> Vec<(RequestId, u64)> {
         let mut forgotten = Vec::new();
-        while self.order.front().is_some_and(|(at, _)| now >= *at + self.common.limits.remembered_for) {
-            forgotten.extend(self.forget_oldest());
+        while self.calls.front().is_some_and(|call| now >= call.at + self.common.limits.remembered_for) {
+            forgotten.extend(self.take_oldest());
         }
         forgotten
     }
 
-    fn forget_oldest(&mut self) -> Option<(RequestId, u64)> {
-        let (_, request) = self.order.pop_front()?;
-        let call = self.calls.remove(&request)?;
-        self.common.remembered.fetch_sub(1, Ordering::Relaxed);
-        Some((request, call.number))
+    fn take_oldest(&mut self) -> Option<(RequestId, u64)> {
+        let call = self.calls.pop_front()?;
+        let place = self.places.find_entry(self.hasher.hash_one(&call.request), |place| *place == self.gone);
+        if let Ok(place) = place {
+            place.remove();
+        }
+        self.gone += 1;
+        Some((call.request, call.number))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,17 +14,15 @@ use tokio_util::task::TaskTracker;
 use crate::aside::Aside;
 use crate::call::{CallHead, CallState, Cancellation, FinishedCall, Outcome, Phases};
 use crate::clock::Clock;
-use crate::delegate::Ended;
 use crate::event::{Event, SessionEvent, Subscription, Topic, Topics};
-use crate::finished::End;
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::message::Session;
 use crate::metrics::Metrics;
 use crate::schema::Schemas;
-use crate::shards::{Common, Lifecycle, Shards, letter_of};
+use crate::shards::{Common, Lifecycle, Shards, shard_of};
 use crate::store::{CallFilter, CallStore, Most, StoreError};
-use crate::table::Table;
+use crate::table::{Ending, Table};
 use crate::tool::{Tool, ToolSpec};
 
 pub use self::listing::{CallCursor, CallPlace};
@@ -52,10 +50,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     /// Where those run: what is dropped may be dropped anywhere.
     pub(crate) runtime: Handle,
-    metrics: Metrics,
     topics: Arc<Topics>,
-    /// An expiry was set, or a call ended while the server is draining.
-    changed: Notify,
 }
 
 /// What there is, in numbers.
@@ -113,9 +108,7 @@ impl Hub {
             aside,
             tasks,
             runtime: Handle::current(),
-            metrics: Metrics::default(),
             topics,
-            changed: Notify::new(),
         }));
         hub.0.tasks.spawn(housekeeping(hub.clone()));
         hub
@@ -138,7 +131,7 @@ impl Hub {
 
     /// A new id for a call of a client.
     pub(crate) fn request_id(&self, client: &ClientId) -> RequestId {
-        self.0.clock.request_id(letter_of(client))
+        self.0.clock.request_id(shard_of(client))
     }
 
     /// Does something to its end, whether or not whoever asks for it goes meanwhile.
@@ -151,15 +144,10 @@ impl Hub {
         task.await.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string()).into()))
     }
 
-    /// Something changed that housekeeping or shutting down waits for.
-    pub(crate) fn changed(&self) {
-        self.0.changed.notify_waiters();
-    }
-
     /// A call is over; whoever shuts the server down waits for the last one.
     pub(crate) fn changed_if_draining(&self) {
         if !self.is_serving() {
-            self.changed();
+            self.0.shards.common().changed.notify_waiters();
         }
     }
 
@@ -173,9 +161,11 @@ impl Hub {
         &self.0.clock
     }
 
-    /// The counters.
-    pub fn metrics(&self) -> &Metrics {
-        &self.0.metrics
+    /// What happened so far, counted.
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = Metrics::default();
+        self.everywhere(|table| metrics.add(&table.metrics)).for_each(drop);
+        metrics
     }
 
     /// Where work is done that takes long.
@@ -218,11 +208,10 @@ impl Hub {
             let Phases { approval, queue, execute } = call.phases;
             let ended = call.head.created + approval + queue + execute;
             let age = wall.duration_since(ended).unwrap_or_default();
-            let (head, number) = (&call.head, self.0.shards.common().next_number());
+            let head = &call.head;
             if age < self.0.limits.remembered_for && self.0.shards.take(&head.request, head.client()) {
-                let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
                 let at = now.checked_sub(age).unwrap_or(now);
-                self.of_client(head.client(), |table| table.remember(call, number, end, at));
+                let number = self.of_client(head.client(), |table| table.recall(call, at));
                 self.0.shards.entered(&head.request, head.client(), number);
             }
         }
@@ -242,9 +231,7 @@ impl Hub {
         specs: Vec<ToolSpec>,
     ) -> Result<Vec<ToolId>, RegisterError> {
         let wall = self.0.clock.now();
-        let registered = self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall));
-        self.changed();
-        registered
+        self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall))
     }
 
     /// Unregisters tools by name or full id, all of the client's when `which` is `None`; calls under way go on.
@@ -254,7 +241,9 @@ impl Hub {
 
     /// A session is gone, and with it the tools that were only there.
     pub(crate) fn forget_session(&self, session: &SessionId) {
-        self.everywhere(|table| table.forget_session(session)).for_each(drop);
+        if self.0.shards.common().owners.have_sessions() {
+            self.everywhere(|table| table.forget_session(session)).for_each(drop);
+        }
     }
 
     /// A client's tools in order of registration; with a session, those offered there.
@@ -264,7 +253,10 @@ impl Hub {
 
     /// The tools, of any client, that were registered for a session by name; by id.
     pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
-        sorted(self.everywhere(|table| table.registry.of_session(session)))
+        match self.0.shards.common().owners.have_sessions() {
+            true => sorted(self.everywhere(|table| table.registry.of_session(session))),
+            false => Vec::new(),
+        }
     }
 
     /// All tools, by id.
@@ -274,7 +266,7 @@ impl Hub {
 
     /// A tool, whichever client has it.
     pub(crate) fn tool(&self, id: &str) -> Option<Arc<Tool>> {
-        let owner = self.0.shards.common().owners.of(id).get(id).cloned()?;
+        let owner = self.0.shards.common().owners.owner(id)?;
         self.of_client(&owner, |table| table.registry.find(id).cloned())
     }
 
@@ -347,7 +339,7 @@ impl Hub {
         self.start_draining();
         let idle = async {
             loop {
-                let changed = self.0.changed.notified();
+                let changed = self.0.shards.common().changed.notified();
                 tokio::pin!(changed);
                 // Listens before it looks, so that no change is missed in between.
                 changed.as_mut().enable();
@@ -362,19 +354,18 @@ impl Hub {
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
         for head in left.iter().flatten() {
-            if let Some(ended) = self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
-                ended.settle().await;
+            if let Some(ending) = self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
+                self.settle(ending).await;
             }
         }
         self.0.shards.enter(Lifecycle::Closed);
         self.everywhere(Table::wake_connections).for_each(drop);
-        self.changed();
+        self.0.shards.common().changed.notify_waiters();
     }
 
     /// Ends a call if it is still under way; whoever gets the result settles it.
-    pub(crate) fn end(&self, head: &CallHead, outcome: Outcome) -> Option<Ended> {
-        let finish = |table: &mut Table| table.finish(&head.request, outcome, None, Instant::now());
-        Some(Ended::new(self, self.of_client(head.client(), finish)?))
+    pub(crate) fn end(&self, head: &CallHead, outcome: Outcome) -> Option<Ending> {
+        self.of_client(head.client(), |table| table.finish(&head.request, outcome, None, Instant::now()))
     }
 }
 
@@ -394,28 +385,31 @@ fn call_info(call: &crate::call::Call) -> CallInfo {
     }
 }
 
-/// The one task for deadlines that nobody awaits: ends clients whose grace is over, forgets what is old.
+/// The one task for deadlines: ends calls that are out of time and clients whose grace is over, forgets what is old.
 async fn housekeeping(hub: Hub) {
+    let common = hub.0.shards.common();
+    let mut tidied = Instant::now();
     loop {
-        let changed = hub.0.changed.notified();
+        let changed = common.changed.notified();
         tokio::pin!(changed);
+        // Listens before it reads when to look, so that no change is missed in between.
         changed.as_mut().enable();
-        let lifecycle = hub.0.shards.common().lifecycle();
-        let (mut endings, mut next) = (Vec::new(), None);
-        for (due, later) in hub.everywhere(|table| table.expire_due(Instant::now())) {
-            endings.extend(due);
-            next = [next, later].into_iter().flatten().min();
-        }
-        for ending in endings {
-            Ended::new(&hub, ending).settle().await;
-        }
-        if lifecycle == Lifecycle::Closed {
+        if common.lifecycle() == Lifecycle::Closed {
             return;
         }
-        let latest = Instant::now() + HOUSEKEEPING;
-        let idle = tokio::time::timeout_at(next.map_or(latest, |next| next.min(latest)), changed).await.is_err();
-        if idle {
-            hub.everywhere(|table| table.forget_idle_rates()).for_each(drop);
+        if tokio::time::timeout_at(common.next_look(), changed).await.is_ok() {
+            continue;
         }
+        common.look();
+        for (endings, next) in hub.everywhere(|table| table.expire_due(Instant::now())) {
+            // Nobody's end waits for the journal of another's.
+            endings.into_iter().for_each(|ending| hub.settle_later(ending));
+            next.map(|next| common.look_by(next));
+        }
+        if tidied.elapsed() >= HOUSEKEEPING {
+            hub.everywhere(|table| table.forget_idle_rates()).for_each(drop);
+            tidied = Instant::now();
+        }
+        common.look_by(tidied + HOUSEKEEPING);
     }
 }

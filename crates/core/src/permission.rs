@@ -1,6 +1,7 @@
 //! Asks: a call that waits until somebody allows it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -8,12 +9,13 @@ use tokio::time::Instant;
 
 use crate::call::{CallHead, Outcome};
 use crate::clock::Time;
-use crate::delegate::{Caller, Ended};
+use crate::delegate::Caller;
 use crate::frontend::timeout_for;
 use crate::hub::Hub;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
+use crate::table::Ending;
 use crate::tool::Executor;
 
 /// A question to whoever may allow a call.
@@ -79,6 +81,9 @@ pub(crate) struct OpenAsk {
 impl Hub {
     /// The asks that are open, the oldest first.
     pub fn asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
+        if !self.has_asks() {
+            return Vec::new();
+        }
         let mut asks: Vec<Arc<Ask>> = self.everywhere(|table| table.open_asks(session)).flatten().collect();
         asks.sort_by(|one, other| one.id.cmp(&other.id));
         asks
@@ -86,7 +91,15 @@ impl Hub {
 
     /// An ask that is open.
     pub fn ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
+        if !self.has_asks() {
+            return None;
+        }
         self.everywhere(|table| table.find_ask(id)).find_map(|ask| ask)
+    }
+
+    /// Most often there are none, and nobody looks for one everywhere.
+    fn has_asks(&self) -> bool {
+        self.0.shards.common().asks.load(Ordering::Acquire) > 0
     }
 
     /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
@@ -99,7 +112,8 @@ impl Hub {
         if answer.reply == Reply::Reject {
             let message = answer.message.filter(|message| !message.trim().is_empty());
             let reason = message.unwrap_or_else(|| "The user rejected this call".to_owned());
-            self.deny(&ask, reason).ok_or_else(unknown)?.journal().await?;
+            let ending = self.deny(&ask, reason).ok_or_else(unknown)?;
+            self.journal(ending).await?;
             return Ok(ask);
         }
         if let Some(input) = &answer.input {
@@ -131,8 +145,8 @@ impl Hub {
                 Err(_) => {
                     hub.of_client(&client, |table| table.reject(&open.ask));
                     let reason = "The call could not be recorded by the server and was not made".to_owned();
-                    if let Some(ended) = hub.end(&head, Outcome::Denied(reason)) {
-                        ended.settle().await;
+                    if let Some(ending) = hub.end(&head, Outcome::Denied(reason)) {
+                        hub.settle(ending).await;
                     }
                 }
             }
@@ -143,11 +157,10 @@ impl Hub {
     }
 
     /// Ends a call that is still waiting to be allowed.
-    pub(crate) fn deny(&self, ask: &Ask, reason: String) -> Option<Ended> {
-        let ending = self.of_client(ask.call.client(), |table| {
+    fn deny(&self, ask: &Ask, reason: String) -> Option<Ending> {
+        self.of_client(ask.call.client(), |table| {
             table.find_ask(&ask.id)?;
             table.finish(&ask.call.request, Outcome::Denied(reason), None, Instant::now())
-        })?;
-        Some(Ended::new(self, ending))
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::id::{ClientId, SessionId, ToolId};
 use crate::limits::Limits;
@@ -133,13 +134,31 @@ struct Registered {
     scope: Scope,
 }
 
-/// Which client has a tool. Two clients may spell the same tool id, and only one of them has it.
-pub(crate) type Owners = Arc<Sharded<ToolId, ClientId>>;
+/// What all registries share.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// Which client has a tool. Two clients may spell the same tool id, and only one of them has it.
+    tools: Sharded<ToolId, ClientId>,
+    /// In how many sessions tools are offered by name, each counted in each registry.
+    sessions: AtomicUsize,
+}
+
+impl Owners {
+    /// The client that has a tool.
+    pub(crate) fn owner(&self, id: &str) -> Option<ClientId> {
+        self.tools.of(id).get(id).cloned()
+    }
+
+    /// Whether tools are offered in some session by name.
+    pub(crate) fn have_sessions(&self) -> bool {
+        self.sessions.load(Ordering::Acquire) > 0
+    }
+}
 
 /// The tools of some clients; those of others are in other registries, with the same owners.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    owners: Owners,
+    owners: Arc<Owners>,
     tools: HashMap<ToolId, Registered>,
     /// In order of registration.
     by_client: HashMap<ClientId, Vec<ToolId>>,
@@ -148,7 +167,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(owners: Owners) -> Self {
+    pub(crate) fn new(owners: Arc<Owners>) -> Self {
         Self { owners, ..Self::default() }
     }
 
@@ -199,7 +218,11 @@ impl Registry {
             let Registered { scope, .. } = self.tools.entry(id.clone()).insert_entry(registered).into_mut();
             scope.add(placement);
             if let Some(session) = session {
-                self.by_session.entry(session.clone()).or_default().insert(id.clone());
+                let tools = self.by_session.entry(session.clone()).or_insert_with(|| {
+                    self.owners.sessions.fetch_add(1, Ordering::Release);
+                    BTreeSet::new()
+                });
+                tools.insert(id.clone());
             }
         }
         Ok(ids)
@@ -208,9 +231,9 @@ impl Registry {
     /// Makes a client the owner of these tools, or of none of them.
     fn own(&self, client: &ClientId, ids: &[ToolId]) -> Result<(), RegisterError> {
         for (place, id) in ids.iter().enumerate() {
-            if self.owners.of(id).entry(id.clone()).or_insert_with(|| client.clone()) != client {
+            if self.owners.tools.of(id).entry(id.clone()).or_insert_with(|| client.clone()) != client {
                 for id in ids[..place].iter().filter(|id| !self.tools.contains_key(*id)) {
-                    self.owners.of(id).remove(id);
+                    self.owners.tools.of(id).remove(id);
                 }
                 return Err(RegisterError::Collision { tool: id.clone() });
             }
@@ -298,7 +321,7 @@ impl Registry {
             return false;
         }
         self.tools.remove(id);
-        self.owners.of(id).remove(id);
+        self.owners.tools.of(id).remove(id);
         if let Some(own) = self.by_client.get_mut(client) {
             own.retain(|known| known != id);
             if own.is_empty() {
@@ -313,6 +336,7 @@ impl Registry {
             tools.remove(id);
             if tools.is_empty() {
                 self.by_session.remove(session);
+                self.owners.sessions.fetch_sub(1, Ordering::Release);
             }
         }
     }

@@ -4,11 +4,15 @@
 //! to tell is told after its lock is free, in the order in which it happened there.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::clock::{SHARD_LETTER, digit, letter};
+use ahash::RandomState;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::clock::shard_in;
 use crate::event::{Event, Topics};
 use crate::id::{ClientId, RequestId};
 use crate::limits::Limits;
@@ -16,8 +20,11 @@ use crate::registry::Owners;
 use crate::sharded::Sharded;
 use crate::table::{Aftermath, Table};
 
-/// How many shards there are: as many as one letter of an id can name.
-const SHARDS: u8 = 64;
+/// How many shards there are: so many that threads seldom meet in one. An id can name 4,096.
+pub(crate) const SHARDS: u16 = 256;
+
+/// A century, in nanoseconds.
+const FOR_EVER: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// How far the server is on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,14 +42,21 @@ pub(crate) struct Common {
     pub(crate) limits: Arc<Limits>,
     pub(crate) topics: Arc<Topics>,
     /// Which client has which tool.
-    pub(crate) owners: Owners,
-    /// Counts calls, connections, streams and frames. Over all clients, so that a number never means two things.
+    pub(crate) owners: Arc<Owners>,
+    /// Counts connections, streams and frames. Over all clients, so that a number never means two things.
     counter: AtomicU64,
     /// How many clients are known.
     pub(crate) clients: AtomicUsize,
     /// How many finished calls are remembered.
     pub(crate) remembered: AtomicUsize,
+    /// How many asks are open.
+    pub(crate) asks: AtomicUsize,
     lifecycle: AtomicU8,
+    began: Instant,
+    /// When housekeeping looks next at what is due, in nanoseconds since it all began; nothing is due before.
+    next_look: AtomicU64,
+    /// It looks sooner, or a call ended while the server is draining.
+    pub(crate) changed: Notify,
 }
 
 impl Common {
@@ -50,16 +64,37 @@ impl Common {
         Self {
             limits,
             topics,
-            owners: Owners::default(),
+            owners: Arc::default(),
             counter: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             remembered: AtomicUsize::new(0),
+            asks: AtomicUsize::new(0),
             lifecycle: AtomicU8::new(Lifecycle::Serving as u8),
+            began: Instant::now(),
+            next_look: AtomicU64::new(0),
+            changed: Notify::new(),
         }
     }
 
     pub(crate) fn next_number(&self) -> u64 {
         self.counter.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// When housekeeping looks next.
+    pub(crate) fn next_look(&self) -> Instant {
+        self.began + Duration::from_nanos(self.next_look.load(Ordering::Relaxed))
+    }
+
+    /// Housekeeping begins to look: nothing is planned. Who locks a shard after it knows, and plans anew.
+    pub(crate) fn look(&self) {
+        self.next_look.store(FOR_EVER, Ordering::Relaxed);
+    }
+
+    /// Something is due then: housekeeping looks at that time, if not before. Says whether it has to be told.
+    pub(crate) fn look_by(&self, due: Instant) -> bool {
+        let due = u64::try_from(due.saturating_duration_since(self.began).as_nanos()).unwrap_or(FOR_EVER);
+        // Most often it looks before, and nobody writes what all of them read.
+        due < self.next_look.load(Ordering::Relaxed) && due < self.next_look.fetch_min(due, Ordering::Relaxed)
     }
 
     pub(crate) fn lifecycle(&self) -> Lifecycle {
@@ -78,12 +113,14 @@ pub(crate) struct Shards {
     common: Arc<Common>,
     /// Where the calls are whose ids do not say so.
     elsewhere: Sharded<RequestId, Elsewhere>,
+    /// How many those are; most often none.
+    count_elsewhere: AtomicUsize,
 }
 
 /// Where a call is whose id does not say so.
 #[derive(Debug, Clone, Copy)]
 struct Elsewhere {
-    shard: u8,
+    shard: u16,
     /// The call's number once it is in the table: an id may be used anew. When the call is no longer known there, its id
     /// is free.
     number: Option<u64>,
@@ -121,7 +158,7 @@ impl Shards {
         let shard =
             |number| Shard { table: Mutex::new(Table::new(number, common.clone())), outgoing: Mutex::default() };
         let shards = (0..SHARDS).map(shard).collect();
-        Self { shards, common, elsewhere: Sharded::default() }
+        Self { shards, common, elsewhere: Sharded::default(), count_elsewhere: AtomicUsize::new(0) }
     }
 
     pub(crate) fn common(&self) -> &Common {
@@ -129,16 +166,19 @@ impl Shards {
     }
 
     /// Does something to the table of a shard; then tells what happened, and wakes whom it concerns.
-    fn locked<R>(&self, shard: u8, act: impl FnOnce(&mut Table) -> R) -> R {
+    fn locked<R>(&self, shard: u16, act: impl FnOnce(&mut Table) -> R) -> R {
         let shard = &self.shards[usize::from(shard)];
         let mut table = shard.table.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut table);
-        let Aftermath { told, wakers, forgotten } = table.take_aftermath();
+        let Aftermath { told, wakers, forgotten, is_due_sooner } = table.take_aftermath();
         drop(table);
         if let Some((ticket, events)) = told {
             shard.tell(&self.common.topics, ticket, events);
         }
         wakers.wake();
+        if is_due_sooner {
+            self.common.changed.notify_waiters();
+        }
         forgotten.iter().for_each(|(request, number)| self.give_back(request, Some(*number)));
         result
     }
@@ -150,7 +190,10 @@ impl Shards {
 
     /// Does something where a call is; if there is no such call, where it is not found.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
-        let elsewhere = self.elsewhere.of(request).get(request).map(|elsewhere| elsewhere.shard);
+        let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
+            0 => None,
+            _ => self.elsewhere.of(request).get(request).map(|elsewhere| elsewhere.shard),
+        };
         self.locked(elsewhere.or_else(|| named_by(request)).unwrap_or_default(), act)
     }
 
@@ -168,7 +211,7 @@ impl Shards {
         }
         loop {
             let before = self.elsewhere.of(request).get(request).copied();
-            let is_known = |shard: u8| self.locked(shard, |table| table.knows(request));
+            let is_known = |shard: u16| self.locked(shard, |table| table.knows(request));
             if before.is_some_and(|before| before.number.is_none() || is_known(before.shard))
                 || named_by(request).is_some_and(is_known)
             {
@@ -177,7 +220,9 @@ impl Shards {
             let mut elsewhere = self.elsewhere.of(request);
             // Unless somebody else was quicker.
             if elsewhere.get(request).map(|known| known.number) == before.map(|before| before.number) {
-                elsewhere.insert(request.clone(), Elsewhere { shard, number: None });
+                if elsewhere.insert(request.clone(), Elsewhere { shard, number: None }).is_none() {
+                    self.count_elsewhere.fetch_add(1, Ordering::Release);
+                }
                 return true;
             }
         }
@@ -203,6 +248,7 @@ impl Shards {
         let mut elsewhere = self.elsewhere.of(request);
         if elsewhere.get(request).is_some_and(|known| known.number == number) {
             elsewhere.remove(request);
+            self.count_elsewhere.fetch_sub(1, Ordering::Release);
         }
     }
 
@@ -214,20 +260,16 @@ impl Shards {
     }
 }
 
-/// The letter of an id that says in which shard the calls of a client are.
-pub(crate) fn letter_of(client: &ClientId) -> u8 {
-    letter(shard_of(client))
-}
-
-fn shard_of(client: &ClientId) -> u8 {
-    let mut hasher = DefaultHasher::new();
-    client.hash(&mut hasher);
-    (hasher.finish() % u64::from(SHARDS)) as u8
+/// The shard in which the calls of a client are.
+pub(crate) fn shard_of(client: &ClientId) -> u16 {
+    // The same in every process, so that the ids that an earlier one made name the same shards.
+    let hash = RandomState::with_seeds(1, 2, 3, 4).hash_one(client);
+    (hash % u64::from(SHARDS)) as u16
 }
 
 /// The shard that an id names, if it is one of ours or looks like it.
-pub(crate) fn named_by(request: &RequestId) -> Option<u8> {
-    digit(*request.as_str().as_bytes().get(SHARD_LETTER)?)
+pub(crate) fn named_by(request: &RequestId) -> Option<u16> {
+    shard_in(request).filter(|shard| *shard < SHARDS)
 }
 
 #[cfg(test)]

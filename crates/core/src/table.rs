@@ -4,9 +4,10 @@
 //! A connection may be limited to one session, and so may whoever registers tools. Those of one limit come and go
 //! together and by their own clock: they take their own tools along, and calls that nobody else is there for.
 //!
-//! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; a call
-//! that is assigned or offered is so to an open connection of its client; a connection's `load` is the number of
-//! those; a client is known while it has tools, connections, calls, or somebody may still come back for it.
+//! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; it is in
+//! `deadlines` while it is on its way or waits to be allowed; a call that is assigned or offered is so to an open
+//! connection of its client; a connection's `load` is the number of those; a client is known while it has tools,
+//! connections, calls, or somebody may still come back for it.
 
 mod connections;
 
@@ -23,11 +24,12 @@ use crate::call::{Call, CallHead, FinishedCall, LinkId, Outcome, Stage, Waiters}
 use crate::event::Event;
 use crate::finished::{End, Finished};
 use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
+use crate::metrics::Metrics;
 use crate::outbox::{Item, Outbox};
 use crate::permission::{Ask, OpenAsk, Reply};
 use crate::rate::Rate;
 use crate::registry::{Placement, RegisterError, Registry};
-use crate::shards::{Common, named_by};
+use crate::shards::{Common, SHARDS, named_by};
 use crate::tool::{Executor, ToolSpec};
 use ahash::HashMap;
 
@@ -112,6 +114,7 @@ pub(crate) struct Attach {
 
 /// A call that has just ended: the one terminal transition, to be journaled and told.
 #[derive(Debug)]
+#[must_use = "its waiters wait"]
 pub(crate) struct Ending {
     pub(crate) call: Arc<FinishedCall>,
     pub(crate) waiters: Waiters,
@@ -186,11 +189,27 @@ pub(crate) struct Aftermath {
     pub(crate) wakers: Wakers,
     /// Calls that are no longer remembered, and whose ids do not say in which shard they were.
     pub(crate) forgotten: Vec<(RequestId, u64)>,
+    /// Whether housekeeping has to look sooner than it knows.
+    pub(crate) is_due_sooner: bool,
+}
+
+/// Counts the calls of a shard. Each shard has its own numbers, so that a number never means two calls.
+#[derive(Debug)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 += u64::from(SHARDS);
+        self.0
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    shard: u8,
+    shard: u16,
+    numbers: Numbers,
+    /// What happened here, counted.
+    pub(crate) metrics: Metrics,
     pub(crate) common: Arc<Common>,
     pub(crate) registry: Registry,
     pub(crate) calls: HashMap<RequestId, Call>,
@@ -200,21 +219,26 @@ pub(crate) struct Table {
     pub(crate) execute_rate: Rate,
     clients: HashMap<ClientId, Client>,
     asks: HashMap<PermissionId, RequestId>,
+    /// When calls end unless somebody ends them before: they are out of time, or nobody has allowed them.
+    deadlines: BTreeMap<(Instant, u64), RequestId>,
     /// When those of a limit go.
     expiries: BTreeSet<(Instant, ClientId, Option<SessionId>)>,
     /// When calls no longer wait for a lost connection. An entry may be outdated: then nothing waits.
     returns: BTreeSet<(Instant, ClientId)>,
     wakers: Wakers,
     forgotten: Vec<(RequestId, u64)>,
+    is_due_sooner: bool,
     told: Vec<Event>,
     /// How often something was told.
     tickets: u64,
 }
 
 impl Table {
-    pub(crate) fn new(shard: u8, common: Arc<Common>) -> Self {
+    pub(crate) fn new(shard: u16, common: Arc<Common>) -> Self {
         Self {
             shard,
+            numbers: Numbers(shard.into()),
+            metrics: Metrics::default(),
             registry: Registry::new(common.owners.clone()),
             calls: HashMap::default(),
             finished: Finished::new(common.clone()),
@@ -222,10 +246,12 @@ impl Table {
             execute_rate: Rate::per_minute(common.limits.execute_calls_per_minute),
             clients: HashMap::default(),
             asks: HashMap::default(),
+            deadlines: BTreeMap::new(),
             expiries: BTreeSet::new(),
             returns: BTreeSet::new(),
             wakers: Wakers::default(),
             forgotten: Vec::new(),
+            is_due_sooner: false,
             told: Vec::new(),
             tickets: 0,
             common,
@@ -239,7 +265,8 @@ impl Table {
             self.tickets += 1;
             (self.tickets - 1, told)
         });
-        Aftermath { told, wakers, forgotten: std::mem::take(&mut self.forgotten) }
+        let (forgotten, is_due_sooner) = (std::mem::take(&mut self.forgotten), std::mem::take(&mut self.is_due_sooner));
+        Aftermath { told, wakers, forgotten, is_due_sooner }
     }
 
     /// Something happened, for whoever listens.
@@ -247,6 +274,11 @@ impl Table {
         if self.common.topics.have_listeners() {
             self.told.push(event());
         }
+    }
+
+    /// Something is due at that time.
+    fn look_by(&mut self, due: Instant) {
+        self.is_due_sooner |= self.common.look_by(due);
     }
 
     fn client_mut(&mut self, client: &ClientId, wall: SystemTime) -> Option<&mut Client> {
@@ -346,7 +378,7 @@ impl Table {
         now: Instant,
     ) -> u64 {
         // Given under the lock: a client's calls are in the order of their numbers.
-        let (number, request) = (self.common.next_number(), head.request.clone());
+        let (number, request) = (self.numbers.next(), head.request.clone());
         // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
         if head.tool.executor == Executor::Client {
             // A client is known while it has tools; without it the call could not be given to anybody.
@@ -354,6 +386,7 @@ impl Table {
             client.open.push((number, request.clone()));
         }
         self.calls.insert(request, Call::new(head, number, preferred, waiter, now));
+        self.metrics.started();
         number
     }
 
@@ -366,7 +399,21 @@ impl Table {
             Executor::Client => self.assign(request, now),
             Executor::Frontend => call.show(now),
         }
+        self.set_deadline(request, Some(head.expires));
         self.tell_of(&head);
+    }
+
+    /// Sets when a call ends unless somebody ends it before.
+    fn set_deadline(&mut self, request: &RequestId, due: Option<Instant>) {
+        let Some(call) = self.calls.get_mut(request) else { return };
+        let number = call.number;
+        if let Some(before) = std::mem::replace(&mut call.due, due) {
+            self.deadlines.remove(&(before, number));
+        }
+        if let Some(due) = due {
+            self.deadlines.insert((due, number), request.clone());
+            self.look_by(due);
+        }
     }
 
     /// A call is on its way.
@@ -375,12 +422,14 @@ impl Table {
         self.tell(|| Event::Executing(head.clone()));
     }
 
-    /// The call has to be allowed first.
-    pub(crate) fn ask(&mut self, open: OpenAsk) {
+    /// The call has to be allowed first, within the time for that.
+    pub(crate) fn ask(&mut self, open: OpenAsk, now: Instant) {
         let ask = open.ask.clone();
         if let Some(call) = self.calls.get_mut(&ask.call.request) {
             call.ask = Some(Box::new(open));
             self.asks.insert(ask.id.clone(), ask.call.request.clone());
+            self.common.asks.fetch_add(1, Ordering::Release);
+            self.set_deadline(&ask.call.request, Some(now + self.common.limits.approval_timeout));
             self.tell(|| Event::Asked(ask));
         }
     }
@@ -398,10 +447,17 @@ impl Table {
         asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
     }
 
-    /// Takes an ask to answer it with a yes; nobody else can from now on.
+    /// Takes an ask to answer it with a yes; nobody else can from now on, and its time is no longer counted.
     pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
-        let request = self.asks.remove(id)?;
+        let request = self.remove_ask(id)?;
+        self.set_deadline(&request, None);
         self.calls.get_mut(&request)?.ask.take().map(|open| *open)
+    }
+
+    fn remove_ask(&mut self, id: &PermissionId) -> Option<RequestId> {
+        let request = self.asks.remove(id)?;
+        self.common.asks.fetch_sub(1, Ordering::Release);
+        Some(request)
     }
 
     /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
@@ -410,7 +466,7 @@ impl Table {
         let Some(call) = self.calls.get_mut(&head.request) else { return };
         call.head = head.clone();
         let request = head.request.clone();
-        // Whoever made the call starts the clock; if that one is gone, the call is about to be cancelled.
+        // If whoever made the call is gone, the call is about to be cancelled.
         _ = open.tell.send(head);
         self.admit(&request, now);
     }
@@ -458,8 +514,11 @@ impl Table {
         now: Instant,
     ) -> Option<Ending> {
         let mut call = self.calls.remove(request)?;
+        if let Some(due) = call.due {
+            self.deadlines.remove(&(due, call.number));
+        }
         if let Some(open) = call.ask.take() {
-            self.asks.remove(&open.ask.id);
+            self.remove_ask(&open.ask.id);
             self.tell(|| Event::Answered(open.ask.clone(), Reply::Reject));
         }
         if call.stage == Stage::AwaitingApproval && call.head.tool.executor == Executor::Client {
@@ -497,8 +556,16 @@ impl Table {
         Some(Ending { call: finished, waiters: call.waiters })
     }
 
+    /// Remembers a call of an earlier process, and gives the number that it has here.
+    pub(crate) fn recall(&mut self, call: &Arc<FinishedCall>, at: Instant) -> u64 {
+        let number = self.numbers.next();
+        let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
+        self.remember(call, number, end, at);
+        number
+    }
+
     /// Remembers a call that is over, for late and repeated answers.
-    pub(crate) fn remember(&mut self, call: &Arc<FinishedCall>, number: u64, end: End, at: Instant) {
+    fn remember(&mut self, call: &Arc<FinishedCall>, number: u64, end: End, at: Instant) {
         let forgotten = self.finished.insert(call, number, end, at);
         self.give_back(forgotten);
     }

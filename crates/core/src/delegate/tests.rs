@@ -1,5 +1,6 @@
 //! The line, with time that only moves when the test says so.
 
+mod deadlines;
 mod limited;
 mod preferred;
 

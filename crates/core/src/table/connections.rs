@@ -113,6 +113,7 @@ impl Table {
             let lost = Lost { limit: limit.clone(), name: removed.name, preferred_until, kept_until };
             client.lose(lost, self.common.limits.connections_per_client, now);
             self.returns.insert((preferred_until, client_id.clone()));
+            self.look_by(preferred_until);
         }
         self.wait_for(client_id, limit.as_ref(), now)
     }
@@ -190,8 +191,28 @@ impl Table {
                 false => endings.extend(self.expire(&client_id, limit.as_ref(), now)),
             }
         }
-        let next = [self.returns.first().map(|(at, _)| *at), self.expiries.first().map(|(at, ..)| *at)];
+        endings.extend(self.end_overdue(now));
+        let next = [
+            self.deadlines.first_key_value().map(|((at, _), _)| *at),
+            self.returns.first().map(|(at, _)| *at),
+            self.expiries.first().map(|(at, ..)| *at),
+        ];
         (endings, next.into_iter().flatten().min())
+    }
+
+    /// Ends the calls that are out of time, and those that nobody has allowed in time.
+    fn end_overdue(&mut self, now: Instant) -> Vec<Ending> {
+        let mut endings = Vec::new();
+        while self.deadlines.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
+            let Some((_, request)) = self.deadlines.pop_first() else { break };
+            let Some(call) = self.calls.get(&request) else { continue };
+            let outcome = match &call.ask {
+                Some(_) => Outcome::Denied("Denied: the approval expired".to_owned()),
+                None => Outcome::Timeout(call.head.timeout),
+            };
+            endings.extend(self.finish(&request, outcome, None, now));
+        }
+        endings
     }
 
     /// Sets when those of a limit go unless they connect; `None`: they are there, or gone already.
@@ -202,7 +223,10 @@ impl Table {
             self.expiries.remove(&(before, client_id.clone(), limit.cloned()));
         }
         match expires {
-            Some(at) => _ = self.expiries.insert((at, client_id.clone(), limit.cloned())),
+            Some(at) => {
+                self.expiries.insert((at, client_id.clone(), limit.cloned()));
+                self.look_by(at);
+            }
             None => _ = client.absences.remove(&limit.cloned()),
         }
     }

@@ -71,6 +71,16 @@ impl Table {
         let asking = self.calls.values().filter(|call| call.ask.is_some());
         assert!(asking.clone().all(|call| call.stage == Stage::AwaitingApproval), "it is on its way without a yes");
         assert_eq!(asking.count(), self.asks.len());
+        let due = |call: &Call| self.deadlines.get(&(call.due?, call.number)).cloned();
+        let mut timed = 0;
+        for (request, call) in &self.calls {
+            timed += usize::from(call.due.is_some());
+            assert_eq!(due(call).is_some(), call.due.is_some());
+            assert!(due(call).is_none_or(|due| due == *request));
+            let is_timed = call.ask.is_some() || call.stage != Stage::AwaitingApproval;
+            assert_eq!(call.due.is_some(), is_timed, "{request} is {:?}", call.stage);
+        }
+        assert_eq!(timed, self.deadlines.len(), "there are deadlines of calls that are over");
     }
 }
 

@@ -21,10 +21,12 @@ fn sqlite(scratch: &Scratch) -> Sqlite {
 
 mod in_memory {
     use handback_core::message::Session;
-    use handback_core::store::{Bounds, MemoryStore, Most, RunStore, SessionFilter, SessionStore};
+    use handback_core::store::{
+        Bounds, CallFilter, CallStore, MemoryStore, Most, RunStore, SessionFilter, SessionStore,
+    };
     use handback_core::thread_run::ThreadRun;
     use handback_testkit::store_contract;
-    use handback_testkit::store_contract::samples::{events, raw, run, session};
+    use handback_testkit::store_contract::samples::{events, finished, head, raw, request_id, run, session};
 
     use super::{Arc, Store};
 
@@ -33,6 +35,51 @@ mod in_memory {
     }
 
     store_contract!(open);
+
+    /// Ids of calls, each of them in another part of the store.
+    fn apart(count: usize) -> impl Iterator<Item = String> {
+        let letters = || "-0123456789ABCDEFGHIJ".chars();
+        let places = letters().take(4).flat_map(move |first| letters().map(move |second| (first, second)));
+        places.cycle().enumerate().map(|(number, (first, second))| format!("r{first}{second}{number}")).take(count)
+    }
+
+    #[tokio::test]
+    async fn the_newest_calls_are_kept_wherever_they_are() {
+        let all: Vec<String> = apart(300).collect();
+        let of_all = |ids: &[String]| ids.iter().rev().cloned().collect::<Vec<_>>();
+        let listed = async |store: &MemoryStore| {
+            let calls = store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap();
+            calls.items.iter().map(|(_, call)| call.head.request.to_string()).collect::<Vec<_>>()
+        };
+        let few = MemoryStore::new(Bounds { calls: 100, ..Bounds::default() });
+        let light = MemoryStore::new(Bounds { call_bytes: 10_000, ..Bounds::default() });
+        for id in &all {
+            for store in [&few, &light] {
+                store.finish(&finished(head(id, "desk", "ses_1"))).await.unwrap();
+            }
+        }
+        assert_eq!(listed(&few).await, of_all(&all[200..]));
+        assert!(few.finished(&request_id(&all[199])).await.unwrap().is_none());
+        assert!(few.finished(&request_id(&all[200])).await.unwrap().is_some());
+        let kept = listed(&light).await;
+        assert!((5..100).contains(&kept.len()), "{}", kept.len());
+        assert_eq!(kept, of_all(&all[all.len() - kept.len()..]));
+    }
+
+    #[tokio::test]
+    async fn old_calls_take_no_room_though_new_ones_are_elsewhere() {
+        let store = MemoryStore::new(Bounds { calls: 100, ..Bounds::default() });
+        let mut old = Vec::new();
+        for id in apart(50) {
+            let call = finished(head(&id, "desk", "ses_1"));
+            store.finish(&call).await.unwrap();
+            old.push(Arc::downgrade(&call));
+        }
+        for number in 0..5_000 {
+            store.finish(&finished(head(&format!("r--{number}"), "desk", "ses_1"))).await.unwrap();
+        }
+        assert_eq!(old.iter().filter(|call| call.upgrade().is_some()).count(), 0);
+    }
 
     #[tokio::test]
     async fn a_session_that_grows_makes_room_for_itself() {
