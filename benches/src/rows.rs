@@ -161,7 +161,9 @@ impl Comparison {
 
     /// What a second thread costs the server, and what it gives the hub.
     fn thread_rows(&self) -> anyhow::Result<Vec<Row>> {
-        let [one, two] = [self.stores(Scenario::Workers(1), cpu)?, self.stores(Scenario::Workers(2), cpu)?];
+        let (one, floor_one) = self.beside_floor(Scenario::Workers(1), cpu)?;
+        let (two, floor_two) = self.beside_floor(Scenario::Workers(2), cpu)?;
+        let second = Row::own("the same, of 1 worker", two.of(one), parts);
         let [hub, shared, apart] = [Threads::One, Threads::Two, Threads::Apart].map(|threads| {
             let rate = |sample: &Sample| sample.hub.as_ref().map(|hub| hub.calls_per_second);
             self.median(Peer::Handback(Store::Memory), Scenario::Hub(threads), rate)
@@ -170,9 +172,9 @@ impl Comparison {
         let hub_row = |threads, rate| Row::of_hub(format!("calls/s, {}", Scenario::Hub(threads)), thousands(rate));
         let hub_part = |rate: f64| Row::of_hub("the same, of 1 thread".to_owned(), parts(rate / hub));
         Ok(vec![
-            Row::own(format!("CPU µs/call, {}", Scenario::Workers(1)), one, tenths),
-            Row::own(format!("CPU µs/call, {}", Scenario::Workers(2)), two, tenths),
-            Row::own("the same, of 1 worker", two.of(one), parts).judged(Goal::AtMost(1.15), two.of(one).memory, ""),
+            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(1)), one, floor_one, tenths),
+            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(2)), two, floor_two, tenths),
+            Row { floor: parts(floor_two / floor_one), ..second }.judged(Goal::AtMost(1.15), two.of(one).memory, ""),
             hub_row(Threads::One, hub),
             hub_row(Threads::Two, shared),
             hub_part(shared).judged(Goal::AtLeast(1.7), shared / hub, ""),

@@ -33,6 +33,9 @@ struct Arguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4096")]
     listen: String,
+    /// How many threads serve; one for each core unless it is given.
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
 }
 
 #[derive(Default)]
@@ -85,10 +88,18 @@ impl http_body::Body for Events {
     }
 }
 
-#[tokio::main]
+fn main() -> anyhow::Result<()> {
+    let Arguments { listen, workers } = Arguments::parse();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(workers) = workers {
+        builder.worker_threads(workers);
+    }
+    builder.enable_all().build()?.block_on(serve(&listen))
+}
+
 #[expect(clippy::disallowed_methods, reason = "it is killed, not shut down: nobody waits for its connections")]
-async fn main() -> anyhow::Result<()> {
-    let listener = TcpListener::bind(Arguments::parse().listen).await?;
+async fn serve(listen: &str) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(listen).await?;
     println!("floor listening on http://{}", listener.local_addr()?);
     let service = TowerToHyperService::new(router());
     loop {

@@ -21,7 +21,6 @@ use handback_core::schema::Schema;
 use handback_core::store::MemoryStore;
 use handback_core::tool::{Effect, ToolSpec};
 use serde_json::value::RawValue;
-use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
@@ -53,21 +52,28 @@ struct Count(AtomicU64);
 
 fn main() -> anyhow::Result<()> {
     let Arguments { threads, apart, clients, duration } = Arguments::parse();
-    let (hubs, workers) = if apart { (threads, 1) } else { (1, threads) };
     let is_over = Arc::new(AtomicBool::new(false));
     let counts: Vec<Arc<Count>> = (0..clients).map(|_| Arc::default()).collect();
-    let mut hubs_running = Vec::new();
-    for hub in 0..usize::from(hubs) {
+    let mut running = Vec::new();
+    let mut shared = None;
+    for thread in 0..usize::from(threads) {
+        // Each thread has a runtime of its own, so that what the threads share is the hub.
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(workers.into())
+            .worker_threads(1)
             .enable_all()
             .build()
             .context("cannot start a runtime")?;
-        let own = counts.iter().skip(hub).step_by(hubs.into());
-        let pairs = start(&runtime, own, &is_over)?;
-        hubs_running.push((runtime, pairs));
+        let _context = runtime.enter();
+        let hub = shared.take().unwrap_or_else(new_hub);
+        if !apart {
+            shared = Some(hub.clone());
+        }
+        let own = counts.iter().enumerate().skip(thread).step_by(threads.into());
+        let pairs = start(&hub, own, &is_over)?;
+        drop(_context);
+        running.push((runtime, pairs));
     }
-    let (first, _) = hubs_running.first().context("no hub")?;
+    let (first, _) = running.first().context("no thread")?;
     let (calls, elapsed, cpu) = first.block_on(async {
         sleep(WARMUP).await;
         let (began, before, cpu) = (Instant::now(), total(&counts), cpu_seconds()?);
@@ -75,7 +81,7 @@ fn main() -> anyhow::Result<()> {
         anyhow::Ok((total(&counts) - before, began.elapsed().as_secs_f64(), cpu_seconds()? - cpu))
     })?;
     is_over.store(true, Ordering::Relaxed);
-    for (runtime, mut pairs) in hubs_running {
+    for (runtime, mut pairs) in running {
         runtime.block_on(async {
             while let Some(ended) = pairs.join_next().await {
                 ended??;
@@ -100,20 +106,22 @@ fn cpu_seconds() -> anyhow::Result<f64> {
     Ok(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0)
 }
 
-/// Starts a hub, and for each count a client with its caller.
+fn new_hub() -> Hub {
+    Hub::new(Limits::default(), Clock::system(), Arc::new(MemoryStore::default()), TaskTracker::new())
+}
+
+/// Starts for each count a client with its caller.
 fn start<'a>(
-    runtime: &Runtime,
-    counts: impl Iterator<Item = &'a Arc<Count>>,
+    hub: &Hub,
+    counts: impl Iterator<Item = (usize, &'a Arc<Count>)>,
     is_over: &Arc<AtomicBool>,
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
-    let _context = runtime.enter();
-    let hub = Hub::new(Limits::default(), Clock::system(), Arc::new(MemoryStore::default()), TaskTracker::new());
     let mut pairs = JoinSet::new();
-    for (number, count) in counts.enumerate() {
+    for (number, count) in counts {
         let client = ClientId::parse(&format!("client-{number}"))?;
         let pair = Pair {
-            tool: register(&hub, &client)?,
-            connection: connect(&hub, client)?,
+            tool: register(hub, &client)?,
+            connection: connect(hub, client)?,
             hub: hub.clone(),
             input: RawValue::from_string(r#"{"path":"src/main.rs"}"#.to_owned())?,
         };
