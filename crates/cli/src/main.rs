@@ -54,16 +54,11 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// How many tasks a thread runs, if there are so many, before it looks for what has come in. Tokio looks after 61; most
-/// tasks here are short, and to look is a call of the kernel.
-const EVENT_INTERVAL: u32 = 256;
-
 fn main() -> ExitCode {
     let Cli { serve, command } = Cli::parse();
     let command = command.unwrap_or(Command::Serve(serve));
     let workers = if let Command::Serve(serve) = &command { serve.workers() } else { 1 };
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = match builder.worker_threads(workers).event_interval(EVENT_INTERVAL).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failure::report(&error.into()),
     };
