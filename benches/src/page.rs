@@ -6,7 +6,7 @@ use crate::hostile;
 use crate::machine::{Machine, QUIET};
 use crate::process::Peer;
 use crate::rows::Row;
-use crate::scenario::{CONCURRENCY, CROWD, GROWN, KEPT_BUSY, Readers, SIZES, Scenario, USUAL, WAITING};
+use crate::scenario::{CONCURRENCY, CROWD, GROWN, Readers, SIZES, Scenario, USUAL, WAITING};
 
 /// Of the columns; figures have one for each server.
 const HEADINGS: [&str; 7] = ["", Peer::ALL[0].name(), Peer::ALL[1].name(), Peer::ALL[2].name(), "ratio", "goal", ""];
@@ -87,10 +87,9 @@ are for the memory store where they do not name another; \"the same\" is the row
   of everything are {everything} streams of `GET /event` that are read as fast as they can be. Both are open while turns of {usual}
   clients run, and take turns with runs without any.
 - **Turns of a session** by their number are those of {CONCURRENCY} sessions that run {grown} turns each, all at the same pace.
-- **Workers** are the server's threads (`--workers`), with {KEPT_BUSY} callers: with fewer, two threads, the load generator and the
-  cores wait for each other most of the time, and that is then what is measured. **The hub alone** is the part of Handback that takes a call to its client and the
-  result back ([`hub.rs`](../benches/src/bin/hub.rs)): 64 clients, each with a caller of its own, without sockets and without a server.
-  Each thread has its own part of the clients. Two threads with a hub each share nothing: that is what the machine gives.
+- **Workers** are the server's threads (`--workers`). **The hub alone** is the part of Handback that takes a call to its client and the
+  result back ([`hub.rs`](../benches/src/bin/hub.rs)): 64 clients, each with a caller of its own, without sockets and without a server. Each
+  thread has a runtime and a part of the clients. Two threads with a hub each share nothing: that is what the machine gives.
 - **Waiting** sessions are {waiting} sessions of one client, each in a turn whose call the client has got and does not answer: the server's
   resident memory then, less what it had before they were made, divided by {waiting}.
 - Server and load generator share the machine, over loopback, without TLS. Handback's limit of the calls of models is off. Each run

@@ -5,12 +5,8 @@ use std::fmt;
 use crate::page::thousands;
 use crate::process::{Peer, Store};
 
-/// How many calls are under way at any time.
+/// How many calls are under way at any time, in every scenario.
 pub(crate) const CONCURRENCY: u32 = 32;
-
-/// How many calls are under way where threads are compared: so many that each has always something to do. With few, two
-/// threads, the load generator and two cores wait for each other most of the time.
-pub(crate) const KEPT_BUSY: u32 = 128;
 
 /// How many clients are connected in the crowded scenarios.
 pub(crate) const CROWD: u32 = 5_000;
@@ -132,7 +128,7 @@ impl Scenario {
     pub(crate) fn arguments(self) -> Vec<String> {
         let text = match self {
             Self::Busy(clients) => format!("--clients {clients} --concurrency {CONCURRENCY}"),
-            Self::Workers(_) => format!("--clients {USUAL} --concurrency {KEPT_BUSY}"),
+            Self::Workers(_) => format!("--clients {USUAL} --concurrency {CONCURRENCY}"),
             Self::OneOfMany => format!("--clients {CROWD} --active 1 --concurrency {CONCURRENCY}"),
             Self::IdleSockets => format!("--clients {CROWD} --websocket --idle"),
             Self::Hub(Threads::One) => "--threads 1".to_owned(),
@@ -161,8 +157,8 @@ impl fmt::Display for Scenario {
             Self::Busy(clients) => write!(f, "{}", crowd_of(*clients)),
             Self::OneOfMany => write!(f, "{crowd} clients, one called"),
             Self::IdleSockets => write!(f, "{crowd} idle WebSockets"),
-            Self::Workers(1) => write!(f, "{KEPT_BUSY} callers, 1 worker"),
-            Self::Workers(workers) => write!(f, "{KEPT_BUSY} callers, {workers} workers"),
+            Self::Workers(1) => write!(f, "{}, 1 worker", crowd_of(USUAL)),
+            Self::Workers(workers) => write!(f, "{}, {workers} workers", crowd_of(USUAL)),
             Self::Hub(Threads::One) => write!(f, "the hub alone, 1 thread"),
             Self::Hub(Threads::Two) => write!(f, "the hub alone, 2 threads"),
             Self::Hub(Threads::Apart) => write!(f, "the hub alone, 2 threads with a hub each"),

@@ -63,14 +63,14 @@ fn main() -> anyhow::Result<()> {
             .enable_all()
             .build()
             .context("cannot start a runtime")?;
-        let _context = runtime.enter();
+        let context = runtime.enter();
         let hub = shared.take().unwrap_or_else(new_hub);
         if !apart {
             shared = Some(hub.clone());
         }
         let own = counts.iter().enumerate().skip(thread).step_by(threads.into());
         let pairs = start(&hub, own, &is_over)?;
-        drop(_context);
+        drop(context);
         running.push((runtime, pairs));
     }
     let (first, _) = running.first().context("no thread")?;

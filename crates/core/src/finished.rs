@@ -40,16 +40,16 @@ pub(crate) struct Remembered {
 /// The last finished calls of a shard, for at most so long, and at most so many in all shards: then the oldest are
 /// forgotten where another one comes.
 ///
-/// There are very many of them, and most are never looked at again. So they lie in the order in which they came, and
-/// what is looked through for an id is small.
+/// There are up to 100,000 of them, and most are never looked up. So they lie in a ring, and the index of it is small
+/// enough to stay in the cache.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The oldest first.
     calls: VecDeque<Remembered>,
     /// How many there were before the oldest.
-    gone: u64,
+    gone: usize,
     /// Where each is, counted from the first that ever was.
-    places: HashTable<u64>,
+    places: HashTable<usize>,
     hasher: RandomState,
     common: Arc<Common>,
 }
@@ -61,18 +61,8 @@ impl Finished {
     }
 
     fn place(&self, request: &RequestId) -> Option<usize> {
-        let is_it = |place: &u64| self.at(*place).is_some_and(|call| call.request == *request);
-        let place = self.places.find(self.hasher.hash_one(request), is_it)?;
-        usize::try_from(place - self.gone).ok()
-    }
-
-    fn at(&self, place: u64) -> Option<&Remembered> {
-        self.calls.get(usize::try_from(place - self.gone).ok()?)
-    }
-
-    fn get_mut(&mut self, request: &RequestId) -> Option<&mut Remembered> {
-        let place = self.place(request)?;
-        self.calls.get_mut(place)
+        let is_it = |place: &usize| self.calls[place - self.gone].request == *request;
+        Some(self.places.find(self.hasher.hash_one(request), is_it)? - self.gone)
     }
 
     /// Remembers a call of that number. Gives those that are forgotten for it.
@@ -86,7 +76,7 @@ impl Finished {
     ) -> Vec<(RequestId, u64)> {
         let head = &call.head;
         let mut forgotten = self.take_old(now);
-        let (place, hash) = (self.gone + self.calls.len() as u64, self.hasher.hash_one(&head.request));
+        let (place, hash) = (self.gone + self.calls.len(), self.hasher.hash_one(&head.request));
         self.calls.push_back(Remembered {
             request: head.request.clone(),
             client: head.client().clone(),
@@ -99,11 +89,7 @@ impl Finished {
             at: now,
         });
         let Self { calls, gone, places, hasher, .. } = self;
-        let rehash = |place: &u64| {
-            let known = usize::try_from(place - *gone).ok().and_then(|place| calls.get(place));
-            known.map_or(0, |known| hasher.hash_one(&known.request))
-        };
-        places.insert_unique(hash, place, rehash);
+        places.insert_unique(hash, place, |place| hasher.hash_one(&calls[place - *gone].request));
         let in_all = self.common.remembered.load(Ordering::Relaxed) + 1;
         // The last one stays, however many the others are.
         while in_all > self.common.limits.remembered_calls + forgotten.len() && self.calls.len() > 1 {
@@ -124,7 +110,7 @@ impl Finished {
 
     /// The journal has the end of a call, or has failed to take it.
     pub(crate) fn settle(&mut self, call: &Arc<FinishedCall>, is_journaled: bool) {
-        if let Some(known) = self.get_mut(&call.head.request) {
+        if let Some(known) = self.place(&call.head.request).and_then(|place| self.calls.get_mut(place)) {
             match is_journaled {
                 true => (known.call, known.unjournaled) = (Weak::new(), None),
                 false => known.unjournaled = Some(call.clone()),

@@ -193,21 +193,11 @@ pub(crate) struct Aftermath {
     pub(crate) is_due_sooner: bool,
 }
 
-/// Counts the calls of a shard. Each shard has its own numbers, so that a number never means two calls.
-#[derive(Debug)]
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 += u64::from(SHARDS);
-        self.0
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Table {
     shard: u16,
-    numbers: Numbers,
+    /// The number of the newest call.
+    last_number: u64,
     /// What happened here, counted.
     pub(crate) metrics: Metrics,
     pub(crate) common: Arc<Common>,
@@ -237,7 +227,7 @@ impl Table {
     pub(crate) fn new(shard: u16, common: Arc<Common>) -> Self {
         Self {
             shard,
-            numbers: Numbers(shard.into()),
+            last_number: shard.into(),
             metrics: Metrics::default(),
             registry: Registry::new(common.owners.clone()),
             calls: HashMap::default(),
@@ -359,6 +349,12 @@ impl Table {
 
     // Calls
 
+    /// A number for a call. Each shard has its own, so that a number never means two calls.
+    fn next_number(&mut self) -> u64 {
+        self.last_number += u64::from(SHARDS);
+        self.last_number
+    }
+
     /// How many calls of a client are under way.
     pub(crate) fn open_calls(&self, client: &ClientId) -> usize {
         self.clients.get(client).map_or(0, |client| client.open.len())
@@ -378,7 +374,7 @@ impl Table {
         now: Instant,
     ) -> u64 {
         // Given under the lock: a client's calls are in the order of their numbers.
-        let (number, request) = (self.numbers.next(), head.request.clone());
+        let (number, request) = (self.next_number(), head.request.clone());
         // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
         if head.tool.executor == Executor::Client {
             // A client is known while it has tools; without it the call could not be given to anybody.
@@ -558,7 +554,7 @@ impl Table {
 
     /// Remembers a call of an earlier process, and gives the number that it has here.
     pub(crate) fn recall(&mut self, call: &Arc<FinishedCall>, at: Instant) -> u64 {
-        let number = self.numbers.next();
+        let number = self.next_number();
         let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
         self.remember(call, number, end, at);
         number

@@ -21,7 +21,7 @@ use crate::thread_run::ThreadRun;
 /// much room, the oldest go first.
 #[derive(Debug)]
 pub struct MemoryStore {
-    // std's mutexes: nothing is awaited inside. Many for calls, which are many and each for itself.
+    // std's mutexes: nothing is awaited inside. One for the calls of each shard: threads that end calls seldom meet.
     calls: Vec<Mutex<Calls>>,
     last: Last,
     sessions: Mutex<Sessions>,
@@ -41,8 +41,8 @@ pub struct Bounds {
     pub message_bytes: usize,
 }
 
-/// After how many calls one looks after another shard.
-const EACH_LOOKS_AFTER: u64 = 16;
+/// After how many calls a shard is swept of what is too old; the shards take turns.
+const SWEEP_EVERY: u64 = 16;
 
 impl Default for Bounds {
     fn default() -> Self {
@@ -277,8 +277,8 @@ impl CallStore for MemoryStore {
         // Freed after the lock is.
         drop(calls);
         drop(gone);
-        // Now and then somebody looks after another shard: perhaps nothing comes there any more.
-        if let (turn, 0) = (age.number / EACH_LOOKS_AFTER, age.number % EACH_LOOKS_AFTER) {
+        // A shard where nothing comes any more does not shrink by itself.
+        if let (turn, 0) = (age.number / SWEEP_EVERY, age.number % SWEEP_EVERY) {
             let gone = self.shard((turn % u64::from(SHARDS)) as u16).shrink(oldest);
             drop(gone);
         }
