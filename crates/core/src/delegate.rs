@@ -259,7 +259,7 @@ impl Hub {
             {
                 return Err(Refusal::UnknownTool(head.tool.id.to_string()));
             }
-            if table.knows(request) {
+            if table.knows(request) || shards.is_elsewhere(request, client) {
                 return Err(Refusal::DuplicateRequest(request.clone()));
             }
             if table.open_calls(client) >= limits.calls_per_client {
@@ -310,14 +310,11 @@ impl Hub {
                 self.journal(ending).await?;
                 Ok(Taken::First)
             }
-            Decided::Before(None) => {
-                // The first one may still be on its way into the journal.
-                self.0.store.flush().await?;
-                Ok(Taken::Again)
-            }
+            Decided::Before(None) => Ok(Taken::Again),
+            // The first one failed to be journaled, or is on its way: the journal takes it once.
             Decided::Before(Some(unjournaled)) => {
                 self.0.store.finish(&unjournaled).await?;
-                self.of_call(request, |table| table.finished.settle(&unjournaled, true));
+                self.of_call(request, |table| table.finished.journaled(request));
                 Ok(Taken::Again)
             }
         }
@@ -417,7 +414,7 @@ impl Answerer<'_> {
 pub(crate) enum Decided {
     /// It ended the call.
     Ended(Ending),
-    /// The same result had ended it before; here it is if it could not be journaled then.
+    /// The same result had ended it before; here it is if it is not in the journal yet.
     Before(Option<Arc<FinishedCall>>),
 }
 
@@ -505,7 +502,7 @@ impl Hub {
     /// whenever the future is polled.
     pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
         let writing = self.0.store.finish(&ending.call);
-        journaled(Ended { hub: self, ending, is_journaled: None }, writing)
+        journaled(Ended { hub: self, ending, writing: Some(writing), is_journaled: false })
     }
 
     /// Journals the end of a call where nobody can be told that the journal failed.
@@ -517,8 +514,8 @@ impl Hub {
     /// The same, from where nothing can be awaited.
     pub(crate) fn settle_later(&self, ending: Ending) {
         let (request, writing) = (ending.call.head.request.clone(), self.0.store.finish(&ending.call));
-        let journaling = journaled(Ended { hub: self.clone(), ending, is_journaled: None }, writing);
-        self.0.tasks.spawn_on(async move { log_failure(&request, journaling.await) }, &self.0.runtime);
+        let ended = Ended { hub: self.clone(), ending, writing: Some(writing), is_journaled: false };
+        self.0.tasks.spawn_on(async move { log_failure(&request, journaled(ended).await) }, &self.0.runtime);
     }
 }
 
@@ -527,13 +524,17 @@ impl Hub {
 struct Ended<H: Borrow<Hub>> {
     hub: H,
     ending: Ending,
-    /// Whether the journal has taken it; `None` as long as that is not known.
-    is_journaled: Option<bool>,
+    /// What comes of it in the journal, until that is known.
+    writing: Option<StoreFuture<()>>,
+    is_journaled: bool,
 }
 
-async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>, writing: StoreFuture<()>) -> Result<(), StoreError> {
-    let written = writing.await;
-    ended.is_journaled = Some(written.is_ok());
+async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError> {
+    let written = match &mut ended.writing {
+        Some(writing) => writing.await,
+        None => Ok(()),
+    };
+    (ended.writing, ended.is_journaled) = (None, written.is_ok());
     written
 }
 
@@ -548,12 +549,25 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
         let (hub, call) = (self.hub.borrow(), &self.ending.call);
         hub.of_client(call.head.client(), |table| {
             table.metrics.finished(call);
-            if let Some(is_journaled) = self.is_journaled {
-                table.finished.settle(call, is_journaled);
+            if self.is_journaled {
+                table.finished.journaled(&call.head.request);
             }
         });
         self.ending.waiters.tell(call);
         hub.changed_if_draining();
+        if let Some(writing) = self.writing.take() {
+            // Whoever waited for it has gone; what comes of it counts all the same.
+            let (hub, head) = (hub.clone(), call.head.clone());
+            let (tasks, runtime) = (hub.0.tasks.clone(), hub.0.runtime.clone());
+            let journaling = async move {
+                let written = writing.await;
+                if written.is_ok() {
+                    hub.of_client(head.client(), |table| table.finished.journaled(&head.request));
+                }
+                log_failure(&head.request, written);
+            };
+            tasks.spawn_on(journaling, &runtime);
+        }
     }
 }
 

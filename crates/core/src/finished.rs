@@ -1,14 +1,14 @@
 //! Calls that are over, remembered for late and repeated answers: who they belonged to and a hash of the answer.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
 use crate::call::FinishedCall;
 use crate::id::{ClientId, RequestId, SessionId};
-use crate::shards::Common;
+use crate::shards::{Common, SHARDS};
 use crate::tool::Executor;
 use ahash::RandomState;
 use hashbrown::HashTable;
@@ -29,16 +29,14 @@ pub(crate) struct Remembered {
     pub(crate) session: SessionId,
     pub(crate) executor: Executor,
     pub(crate) end: End,
-    /// The call itself, until the journal has it, or while it is being written if nobody waits for that any more.
-    pub(crate) call: Weak<FinishedCall>,
-    /// The call, if the journal failed to take its end.
+    /// The call itself, until the journal has it.
     pub(crate) unjournaled: Option<Arc<FinishedCall>>,
     number: u64,
     at: Instant,
 }
 
 /// The last finished calls of a shard, for at most so long, and at most so many in all shards: then the oldest are
-/// forgotten where another one comes.
+/// forgotten where another one comes. A shard always has its share: its clients are not forgotten for those of others.
 ///
 /// There are up to 100,000 of them, and most are never looked up. So they lie in a ring, and the index of it is small
 /// enough to stay in the cache.
@@ -65,7 +63,7 @@ impl Finished {
         Some(self.places.find(self.hasher.hash_one(request), is_it)? - self.gone)
     }
 
-    /// Remembers a call of that number. Gives those that are forgotten for it.
+    /// Remembers a call of that number, which the journal does not have yet. Gives those that are forgotten for it.
     #[must_use]
     pub(crate) fn insert(
         &mut self,
@@ -83,16 +81,15 @@ impl Finished {
             session: head.session.clone(),
             executor: head.tool.executor,
             end,
-            call: Arc::downgrade(call),
-            unjournaled: None,
+            unjournaled: Some(call.clone()),
             number,
             at: now,
         });
         let Self { calls, gone, places, hasher, .. } = self;
         places.insert_unique(hash, place, |place| hasher.hash_one(&calls[place - *gone].request));
-        let in_all = self.common.remembered.load(Ordering::Relaxed) + 1;
-        // The last one stays, however many the others are.
-        while in_all > self.common.limits.remembered_calls + forgotten.len() && self.calls.len() > 1 {
+        let (most, in_all) = (self.common.limits.remembered_calls, self.common.remembered.load(Ordering::Relaxed) + 1);
+        let share = (most / usize::from(SHARDS)).max(1);
+        while in_all > most + forgotten.len() && self.calls.len() > share {
             forgotten.extend(self.take_oldest());
         }
         // Most often one goes for the one that comes, and all shards need not hear of it.
@@ -108,13 +105,10 @@ impl Finished {
         (now < call.at + self.common.limits.remembered_for).then_some(call)
     }
 
-    /// The journal has the end of a call, or has failed to take it.
-    pub(crate) fn settle(&mut self, call: &Arc<FinishedCall>, is_journaled: bool) {
-        if let Some(known) = self.place(&call.head.request).and_then(|place| self.calls.get_mut(place)) {
-            match is_journaled {
-                true => (known.call, known.unjournaled) = (Weak::new(), None),
-                false => known.unjournaled = Some(call.clone()),
-            }
+    /// The journal has the end of a call.
+    pub(crate) fn journaled(&mut self, request: &RequestId) {
+        if let Some(known) = self.place(request).and_then(|place| self.calls.get_mut(place)) {
+            known.unjournaled = None;
         }
     }
 

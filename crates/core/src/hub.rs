@@ -5,6 +5,7 @@ mod listing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -310,7 +311,7 @@ impl Hub {
         }
         // One that has just ended may be on its way into the journal.
         let known = self.of_call(request, |table| {
-            let ended = || table.finished.get(request, Instant::now())?.call.upgrade().map(CallInfo::from);
+            let ended = || table.finished.get(request, Instant::now())?.unjournaled.clone().map(CallInfo::from);
             table.calls.get(request).map(call_info).or_else(ended)
         });
         match known {
@@ -353,11 +354,8 @@ impl Hub {
         _ = tokio::time::timeout(patience, idle).await;
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
-        for head in left.iter().flatten() {
-            if let Some(ending) = self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
-                self.settle(ending).await;
-            }
-        }
+        let end = |head: &Arc<CallHead>| self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown));
+        join_all(left.iter().flatten().filter_map(end).map(|ending| self.settle(ending))).await;
         self.0.shards.enter(Lifecycle::Closed);
         self.everywhere(Table::wake_connections).for_each(drop);
         self.0.shards.common().changed.notify_waiters();

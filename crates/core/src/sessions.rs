@@ -264,6 +264,8 @@ impl Sessions {
         }
         let session = Arc::new(self.draft(new)?);
         self.must_have_storage(session.client.as_ref(), Beginning::Session).await?;
+        // Somebody may have said something in one of that id that was just forgotten.
+        self.0.held.forget(&session.id);
         self.0.held.save_session(&session).await?;
         self.tell(&session, SessionEvent::Created);
         self.tell(&session, SessionEvent::Updated);
@@ -300,10 +302,15 @@ impl Sessions {
     /// A session, if there is one.
     pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let of_turn = self.live(id).get(id).and_then(|live| live.session.clone());
-        match of_turn.or_else(|| self.0.held.get(id)?.session()) {
-            Some(session) => Ok(Some(session)),
-            None => self.store().session(id).await,
+        let held = || self.0.held.get(id).filter(|_| self.store().keeps_all())?.session();
+        if let Some(session) = of_turn.or_else(held) {
+            return Ok(Some(session));
         }
+        let stored = self.store().session(id).await?;
+        if stored.is_none() {
+            self.0.held.forget(id);
+        }
+        Ok(stored)
     }
 
     /// Where the tools go that somebody registers for a client. Into a session of no client, or one that is not known
@@ -525,8 +532,13 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session with all that is in it; what is under way is stopped.
+    /// Forgets a session with all that is in it; what is under way is stopped. Happens as a whole, whether or not whoever
+    /// asks for it goes meanwhile.
     pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
+        self.hub().finish(self.clone().delete_all(session.clone())).await
+    }
+
+    async fn delete_all(self, session: Arc<Session>) -> Result<bool, SessionError> {
         // Nobody makes another one of that id before this one is gone.
         let _naming = self.0.claims.claim_session(&session.id).await;
         let (deleting, over) = {
@@ -544,7 +556,7 @@ impl Sessions {
         }
         self.hub().forget_session(&session.id);
         if deleted {
-            self.tell(session, SessionEvent::Deleted);
+            self.tell(&session, SessionEvent::Deleted);
         }
         Ok(deleted)
     }
@@ -574,18 +586,22 @@ impl Sessions {
     }
 
     /// Allows a tool for as long as a session lives.
-    async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
+    pub(crate) async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
         loop {
             if let Some((_, saving)) = self.change(id, |session| session.approved.insert(tool.to_owned())) {
                 return saving.await;
             }
-            // Its turn is over, and nothing else changes it; unless the next one begins just now.
+            // Its turn is over; nobody else allows something in it, or forgets it, at the same time.
+            let _naming = self.0.claims.claim_session(id).await;
             let Some(stored) = self.find(id).await? else { return Ok(()) };
             let mut changed = Session::clone(&stored);
             changed.approved.insert(tool.to_owned());
             let saving = {
                 let live = self.live(id);
-                (!live.contains_key(id)).then(|| self.0.held.save_session(&Arc::new(changed)))
+                // Unless the next turn has begun, or is over already.
+                let known = self.0.held.get(id).and_then(|held| held.session());
+                let is_stale = live.contains_key(id) || known.is_some_and(|known| known.updated != stored.updated);
+                (!is_stale).then(|| self.0.held.save_session(&Arc::new(changed)))
             };
             match saving {
                 Some(saving) => return saving.await,

@@ -203,7 +203,7 @@ impl Shards {
     }
 
     /// Takes an id for a call of a client; says whether nobody else has it. Where the id says in which shard the call is,
-    /// that is left to the shard.
+    /// that is left to the shard, which looks whether it [is elsewhere](Self::is_elsewhere).
     pub(crate) fn take(&self, request: &RequestId, client: &ClientId) -> bool {
         let shard = shard_of(client);
         if named_by(request) == Some(shard) {
@@ -212,20 +212,33 @@ impl Shards {
         loop {
             let before = self.elsewhere.of(request).get(request).copied();
             let is_known = |shard: u16| self.locked(shard, |table| table.knows(request));
-            if before.is_some_and(|before| before.number.is_none() || is_known(before.shard))
-                || named_by(request).is_some_and(is_known)
-            {
+            if before.is_some_and(|before| before.number.is_none() || is_known(before.shard)) {
                 return false;
             }
             let mut elsewhere = self.elsewhere.of(request);
             // Unless somebody else was quicker.
-            if elsewhere.get(request).map(|known| known.number) == before.map(|before| before.number) {
-                if elsewhere.insert(request.clone(), Elsewhere { shard, number: None }).is_none() {
-                    self.count_elsewhere.fetch_add(1, Ordering::Release);
-                }
-                return true;
+            if elsewhere.get(request).map(|known| known.number) != before.map(|before| before.number) {
+                continue;
             }
+            if elsewhere.insert(request.clone(), Elsewhere { shard, number: None }).is_none() {
+                self.count_elsewhere.fetch_add(1, Ordering::Release);
+            }
+            drop(elsewhere);
+            // Only now: whoever is entered in the shard that it names after this finds that it is taken.
+            let is_free = !named_by(request).is_some_and(is_known);
+            if !is_free {
+                self.give_back(request, None);
+            }
+            return is_free;
         }
+    }
+
+    /// Whether an id that names the shard of this client is that of a call in another one. Asked under the lock of the
+    /// client's shard.
+    pub(crate) fn is_elsewhere(&self, request: &RequestId, client: &ClientId) -> bool {
+        self.count_elsewhere.load(Ordering::Acquire) > 0
+            && named_by(request) == Some(shard_of(client))
+            && self.elsewhere.of(request).contains_key(request)
     }
 
     /// A call whose id was taken is in its shard, under this number.

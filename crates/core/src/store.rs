@@ -107,8 +107,6 @@ pub trait CallStore: Send + Sync + 'static {
         before: Option<u64>,
         most: Most,
     ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>>;
-    /// Ends when every write before it has.
-    fn flush(&self) -> StoreFuture<()>;
 }
 
 /// Sessions and their messages.
@@ -149,6 +147,8 @@ pub trait SessionStore: Send + Sync + 'static {
     ) -> StoreFuture<Option<Vec<MessageId>>>;
     /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
+    /// Whether what is kept stays until it is deleted. Otherwise sessions may be gone when there are too many.
+    fn keeps_all(&self) -> bool;
     /// How much is kept, for a client and in all, as far as writes have ended. Cheap: nothing is counted for it.
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'

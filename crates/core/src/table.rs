@@ -29,7 +29,7 @@ use crate::outbox::{Item, Outbox};
 use crate::permission::{Ask, OpenAsk, Reply};
 use crate::rate::Rate;
 use crate::registry::{Placement, RegisterError, Registry};
-use crate::shards::{Common, SHARDS, named_by};
+use crate::shards::{Common, Lifecycle, SHARDS, named_by};
 use crate::tool::{Executor, ToolSpec};
 use ahash::HashMap;
 
@@ -334,7 +334,8 @@ impl Table {
     }
 
     fn unregistered(&mut self, client: &ClientId, session: Option<&SessionId>, ids: &[ToolId]) {
-        if !ids.is_empty() {
+        // When the server stops, all of them go: that is nothing to tell.
+        if !ids.is_empty() && self.common.lifecycle() != Lifecycle::Closed {
             self.tell(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
         }
         self.forget_if_idle(client);
@@ -557,6 +558,7 @@ impl Table {
         let number = self.next_number();
         let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
         self.remember(call, number, end, at);
+        self.finished.journaled(&call.head.request);
         number
     }
 

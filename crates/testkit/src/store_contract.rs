@@ -71,7 +71,6 @@ macro_rules! store_contract {
             guarantees: a_read_sees_writes_that_nobody_has_waited_for,
             guarantees: the_order_is_that_of_the_calls_not_of_the_waiting,
             guarantees: a_dropped_future_does_not_undo_its_write,
-            guarantees: after_a_flush_every_write_before_it_has_ended,
             guarantees: a_thousand_writers_lose_nothing,
         }
     };

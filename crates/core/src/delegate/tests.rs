@@ -1,8 +1,10 @@
 //! The line, with time that only moves when the test says so.
 
 mod deadlines;
+mod journal;
 mod limited;
 mod preferred;
+mod replay;
 
 use std::task::{Context, Waker};
 
@@ -503,142 +505,4 @@ async fn closing_does_not_wait_when_there_is_nothing_to_wait_for() {
     };
     tokio::join!(closing, answering);
     assert_eq!(before.elapsed().as_secs(), 3);
-}
-
-/// A store that takes its time, and fails when told to.
-#[derive(Default)]
-struct SlowStore {
-    kept: MemoryStore,
-    fails: std::sync::atomic::AtomicBool,
-}
-
-impl SlowStore {
-    fn slowly<T: Send + 'static>(&self, inner: StoreFuture<T>) -> StoreFuture<T> {
-        let fails = self.fails.load(std::sync::atomic::Ordering::Relaxed);
-        Box::pin(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            if fails { Err(StoreError::Failed("full".into())) } else { inner.await }
-        })
-    }
-}
-
-impl CallStore for SlowStore {
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
-        self.slowly(self.kept.begin(call))
-    }
-
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        self.slowly(self.kept.finish(call))
-    }
-
-    fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
-        self.kept.finished(request)
-    }
-
-    fn list_finished(
-        &self,
-        filter: &CallFilter,
-        before: Option<u64>,
-        most: Most,
-    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
-        self.kept.list_finished(filter, before, most)
-    }
-
-    fn flush(&self) -> StoreFuture<()> {
-        self.slowly(self.kept.flush())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_is_not_offered_before_it_is_journaled_nor_a_result_confirmed() {
-    let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(SlowStore::default()), TaskTracker::new());
-    register(&hub);
-    let mut connection = connect(&hub);
-    let before = Instant::now();
-    let (request, waiter) = start(&hub).await;
-    assert_eq!(before.elapsed().as_secs(), 1);
-    offered(&mut connection).await;
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
-    assert_eq!(before.elapsed().as_secs(), 2);
-    let finished = waiter.await.unwrap();
-    assert_eq!(finished.outcome.kind(), OutcomeKind::Success);
-    // Nobody had to allow it.
-    assert_eq!((finished.phases.approval, finished.phases.queue.as_secs()), (Duration::ZERO, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_has_just_ended_is_known_before_it_is_journaled() {
-    let hub = hub();
-    register(&hub);
-    let mut connection = connect(&hub);
-    let (request, waiter) = start(&hub).await;
-    offered(&mut connection).await;
-    let decided = hub.decide(&request, &Caller::Trusted, Answerer::Client, ok()).unwrap();
-    assert!(hub.finished(&request).await.unwrap().is_none(), "it is not journaled yet");
-    let known = hub.call(&request, Duration::ZERO).await.unwrap();
-    assert_eq!(known.map(|call| call.state), Some(CallState::Done));
-    hub.keep_answer(&request, decided).await.unwrap();
-    waiter.await.unwrap();
-}
-
-/// The lines of a hub's metrics that count calls: those that were made, those that succeeded, those that were cancelled.
-fn counted(hub: &Hub) -> [u64; 3] {
-    let mut registry = prometheus_client::registry::Registry::default();
-    hub.metrics().register(&mut registry);
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let names = ["calls_started_total ", "calls_total{outcome=\"success\"} ", "calls_total{outcome=\"cancelled\"} "];
-    names.map(|name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_is_under_way_while_its_beginning_or_its_end_waits_for_the_journal() {
-    let store = Arc::new(SlowStore::default());
-    let hub = Hub::new(Limits::default(), Clock::counting(), store.clone(), TaskTracker::new());
-    register(&hub);
-    let half_a_second = Duration::from_millis(500);
-    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [0, 0, 0]));
-    let open = {
-        let opening = hub.open(call());
-        tokio::pin!(opening);
-        assert!(tokio::time::timeout(half_a_second, &mut opening).await.is_err());
-        assert_eq!((hub.metrics().under_way(), counted(&hub)), (1, [1, 0, 0]));
-        opening.await.unwrap()
-    };
-    {
-        let completing = hub.complete(&open.head().request, &Caller::Trusted, ok());
-        tokio::pin!(completing);
-        assert!(tokio::time::timeout(half_a_second, &mut completing).await.is_err());
-        assert_eq!((hub.metrics().under_way(), counted(&hub)), (1, [1, 0, 0]));
-        completing.await.unwrap();
-    }
-    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [1, 1, 0]));
-    // One that cannot be journaled is over, and is not under way for ever.
-    store.fails.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(matches!(hub.open(call()).await, Err(Refusal::Store(_))));
-    assert_eq!(hub.metrics().under_way(), 1);
-    tokio::time::sleep(half_a_second * 3).await;
-    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [2, 1, 1]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_poster_that_goes_while_its_result_is_journaled_does_not_leave_the_caller_waiting() {
-    let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(SlowStore::default()), TaskTracker::new());
-    register(&hub);
-    let (request, waiter) = start(&hub).await;
-    let answering = hub.complete(&request, &Caller::Trusted, ok());
-    assert!(tokio::time::timeout(Duration::from_millis(500), answering).await.is_err());
-    assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_cannot_be_journaled_is_refused_and_leaves_nothing() {
-    let store = Arc::new(SlowStore::default());
-    store.fails.store(true, std::sync::atomic::Ordering::Relaxed);
-    let hub = Hub::new(Limits::default(), Clock::counting(), store, TaskTracker::new());
-    register(&hub);
-    let mut connection = connect(&hub);
-    assert!(matches!(hub.open(call()).await, Err(Refusal::Store(_))));
-    assert_eq!(hub.counts().calls, 0);
-    assert_quiet(&mut connection);
 }

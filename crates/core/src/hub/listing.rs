@@ -54,31 +54,32 @@ impl Hub {
         most: Most,
     ) -> Result<(Vec<CallInfo>, Option<CallCursor>), StoreError> {
         let wants_over = state.is_none_or(|state| state == CallState::Done);
-        let (mut entries, before) = match cursor {
-            None => (self.under_way(filter, state, None), None),
-            Some(CallCursor::UnderWay { last, newest }) => {
-                let mut entries = self.under_way(filter, state, Some(last));
-                if wants_over {
-                    self.add_ended(filter, last, *newest, most, &mut entries).await?;
-                }
-                (entries, Some(newest.saturating_add(1)))
-            }
-            Some(CallCursor::Over(last)) => (Vec::new(), Some(*last)),
+        // The newest that is over when the listing begins; before anything is listed, so that nothing is listed twice.
+        let newest = match cursor {
+            None if wants_over => self.newest_finished(filter).await?,
+            None => 0,
+            Some(CallCursor::UnderWay { newest, .. }) => *newest,
+            Some(CallCursor::Over(last)) => last.saturating_sub(1),
         };
+        let after = match cursor {
+            Some(CallCursor::UnderWay { last, .. }) => Some(last),
+            _ => None,
+        };
+        let mut entries = Vec::new();
+        if !matches!(cursor, Some(CallCursor::Over(_))) {
+            entries = self.under_way(filter, state, after);
+            if wants_over {
+                self.add_ended(filter, after, newest, most, &mut entries).await?;
+            }
+        }
         if wants_over {
-            self.add_finished(filter, before, most, &mut entries).await?;
+            self.add_finished(filter, newest.saturating_add(1), most, &mut entries).await?;
         }
         let page = Page::fill(entries.into_iter().map(|entry| Ok::<_, StoreError>((weigh(&entry.0), entry))), most)?;
         let next = match page.items.last().filter(|_| page.has_more) {
             None => None,
             Some((_, Some(number))) => Some(CallCursor::Over(*number)),
-            Some((last, None)) => {
-                let newest = match cursor {
-                    Some(CallCursor::UnderWay { newest, .. }) => *newest,
-                    _ => self.newest_finished(filter).await?,
-                };
-                Some(CallCursor::UnderWay { last: CallPlace::from(&*last.head), newest })
-            }
+            Some((last, None)) => Some(CallCursor::UnderWay { last: CallPlace::from(&*last.head), newest }),
         };
         Ok((page.items.into_iter().map(|(call, _)| call).collect(), next))
     }
@@ -101,11 +102,12 @@ impl Hub {
         entries
     }
 
-    /// Adds the calls that were under way when the listing began, come after a place in it, and are over by now.
+    /// Adds the calls that were under way when the listing began, come after a place in it if there is one, and are over
+    /// by now.
     async fn add_ended(
         &self,
         filter: &CallFilter,
-        after: &CallPlace,
+        after: Option<&CallPlace>,
         newest: u64,
         most: Most,
         entries: &mut Vec<Entry>,
@@ -119,7 +121,9 @@ impl Hub {
                     break 'pages;
                 }
                 before = Some(number);
-                if CallPlace::from(&*call.head) < *after && !known.contains(&call.head.request) {
+                if after.is_none_or(|after| CallPlace::from(&*call.head) < *after)
+                    && !known.contains(&call.head.request)
+                {
                     entries.push((CallInfo::from(call), None));
                 }
             }
@@ -135,7 +139,7 @@ impl Hub {
     async fn add_finished(
         &self,
         filter: &CallFilter,
-        mut before: Option<u64>,
+        mut before: u64,
         most: Most,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StoreError> {
@@ -144,9 +148,9 @@ impl Hub {
         let mut bytes: usize = entries.iter().map(|(call, _)| weigh(call)).sum();
         while entries.len() <= most.items && bytes <= most.bytes {
             let rest = Most { items: (most.items - entries.len()).saturating_add(1), bytes: most.bytes - bytes };
-            let page = self.0.store.list_finished(filter, before, rest).await?;
+            let page = self.0.store.list_finished(filter, Some(before), rest).await?;
             for (number, call) in page.items {
-                before = Some(number);
+                before = number;
                 if !known.contains(&call.head.request) {
                     bytes = bytes.saturating_add(weight::of_call(&call));
                     entries.push((CallInfo::from(call), Some(number)));

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::try_join_all;
 use tokio::sync::OnceCell;
 
 use super::history::{Conversation, History};
@@ -49,9 +50,9 @@ struct State {
     /// The session as it was saved last, if it was saved since this is held.
     session: Option<Arc<Session>>,
     history: History,
-    /// What was changed since it was asked for, until it is read.
-    changes: Vec<Change>,
     is_read: bool,
+    /// Whether what was said has changed since it is being read.
+    is_changed: bool,
     /// About how many bytes are counted for it.
     counted: usize,
 }
@@ -64,12 +65,9 @@ enum Change {
 
 impl State {
     fn change(&mut self, change: Change, room: &Room) {
-        if !self.is_read {
-            self.changes.push(change);
-            return;
-        }
         match change {
             Change::Session(session) => self.session = Some(session),
+            _ if !self.is_read => self.is_changed = true,
             Change::Message(message) => self.history.save(&message),
             Change::DeletedFrom(message) => self.history.delete_from(&message),
         }
@@ -140,15 +138,18 @@ impl HeldSessions {
         })
     }
 
-    /// Reads what was said. What is changed meanwhile may be among it or not: it is changed here once more.
+    /// Reads what was said. What is changed meanwhile may be among it or not: then it is read again.
     async fn read(&self, id: &SessionId, held: &HeldSession) -> Result<(), StoreError> {
-        let messages = self.store.messages(id).await?;
-        let mut state = held.lock();
-        (state.history, state.is_read) = (History::of(messages), true);
-        let changes = std::mem::take(&mut state.changes);
-        changes.into_iter().for_each(|change| state.change(change, &self.room));
-        state.count(&self.room);
-        Ok(())
+        loop {
+            held.lock().is_changed = false;
+            let messages = self.store.messages(id).await?;
+            let mut state = held.lock();
+            if !state.is_changed {
+                (state.history, state.is_read) = (History::of(messages), true);
+                state.count(&self.room);
+                return Ok(());
+            }
+        }
     }
 
     /// A session that is held already.
@@ -191,6 +192,38 @@ impl HeldSessions {
     pub(super) fn delete_messages_from(self: &Arc<Self>, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let change = || Change::DeletedFrom(message.clone());
         self.write(session, change, |store| store.delete_messages_from(session, message))
+    }
+
+    /// Changes messages by what was said, with nothing in between: `edit` gives those that are to be kept, and something
+    /// for whoever asked.
+    pub(super) async fn edit<R>(
+        self: &Arc<Self>,
+        id: &SessionId,
+        edit: impl FnOnce(&History) -> (Vec<Arc<Message>>, R),
+    ) -> Result<R, StoreError> {
+        loop {
+            let held = self.hold(id).await?;
+            let (result, saving) = {
+                let part = self.held.of(id);
+                // Whoever changes it looks for it there.
+                if !part.get(id).is_some_and(|known| Arc::ptr_eq(known, &held)) {
+                    continue;
+                }
+                let mut state = held.lock();
+                let (changed, result) = edit(&state.history);
+                let save = |message: Arc<Message>| {
+                    let saving = self.store.save_message(&message);
+                    state.change(Change::Message(message), &self.room);
+                    saving
+                };
+                (result, changed.into_iter().map(save).collect::<Vec<_>>())
+            };
+            let saved = try_join_all(saving).await;
+            if saved.is_err() {
+                self.forget(id);
+            }
+            return saved.map(|_| result);
+        }
     }
 
     /// Forgets a session.

@@ -123,6 +123,14 @@ impl Sessions {
     pub async fn recall(
         &self,
         session: &Arc<Session>,
+        messages: Vec<Arc<Message>>,
+    ) -> Result<Vec<Arc<Message>>, SessionError> {
+        self.hub().finish(self.clone().recall_results(session.clone(), messages)).await
+    }
+
+    async fn recall_results(
+        self,
+        session: Arc<Session>,
         mut messages: Vec<Arc<Message>>,
     ) -> Result<Vec<Arc<Message>>, SessionError> {
         for message in &mut messages {
@@ -139,7 +147,7 @@ impl Sessions {
                 Arc::make_mut(part).recall(run::told(&finished, None));
                 let part = part.clone();
                 self.save_message(message).await?;
-                self.tell(session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+                self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
             }
         }
         Ok(messages)
@@ -177,18 +185,16 @@ impl Sessions {
         last: Option<MessageId>,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
-        let held = self.hold(&session.id).await?;
         // Answers come after what they answer.
-        let answers = |history: &History| -> Vec<Arc<Message>> {
+        let answers = |history: &History| -> Option<Vec<Arc<Message>>> {
             let since = history.all().rev().take_while(|message| message.id != user);
-            since.filter(|message| message.answers() == Some(&user)).cloned().collect()
+            let newest_first = since.filter(|message| message.answers() == Some(&user)).cloned();
+            let mut answers: Vec<_> = newest_first.collect();
+            answers.reverse();
+            let is_last = last.is_none() || answers.last().map(|answer| &answer.id) == last.as_ref();
+            is_last.then_some(answers)
         };
-        let mut answers = held.history(answers);
-        answers.reverse();
-        if last.is_some() && answers.last().map(|answer| &answer.id) != last.as_ref() {
-            return Ok(None);
-        }
-        self.settle(&session, &answers, &results).await.map(Some)
+        self.settle(&session, answers, &results).await
     }
 
     /// Ends the calls that earlier turns have left to the page; gives those that it says nothing of.
@@ -197,34 +203,44 @@ impl Sessions {
         session: &Arc<Session>,
         results: &[(CallId, ToolResult)],
     ) -> Result<Vec<Arc<Part>>, StoreError> {
-        let yielded = self.hold(&session.id).await?.history(History::yielded);
-        self.settle(session, &yielded, results).await
+        let settled = self.settle(session, |history| Some(history.yielded()), results).await?;
+        Ok(settled.unwrap_or_default())
     }
 
-    /// Ends the calls of these messages that are the page's to run, with what it says of them or as failed; keeps that,
-    /// and tells of it. Gives those that it says nothing of.
-    pub(crate) async fn settle(
+    /// Ends the calls of some messages that are the page's to run, with what it says of them or as failed; keeps that,
+    /// and tells of it. Gives those that it says nothing of; `None` if there are no such messages.
+    async fn settle(
         &self,
         session: &Arc<Session>,
-        messages: &[Arc<Message>],
+        messages: impl FnOnce(&History) -> Option<Vec<Arc<Message>>>,
         results: &[(CallId, ToolResult)],
-    ) -> Result<Vec<Arc<Part>>, StoreError> {
-        let (now, mut unanswered) = (self.clock().time(), Vec::new());
-        for message in messages {
-            let mut changed = Message::clone(message);
-            let is_changed = |part: &mut Arc<Part>| part.answer(results, now).then(|| part.clone());
-            let answered: Vec<Arc<Part>> = changed.parts.iter_mut().filter_map(is_changed).collect();
-            if !answered.is_empty() {
-                self.save_message(&Arc::new(changed)).await?;
-            }
-            for part in answered {
-                if !part.is_call_of(results) {
-                    unanswered.push(part.clone());
+    ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
+        let now = self.clock().time();
+        let answer = |history: &History| {
+            let Some(messages) = messages(history) else { return (Vec::new(), None) };
+            let (mut changed, mut answered) = (Vec::new(), Vec::new());
+            for mut message in messages.into_iter().map(Arc::unwrap_or_clone) {
+                let before = answered.len();
+                for part in &mut message.parts {
+                    if part.answer(results, now) {
+                        answered.push((message.id.clone(), part.clone()));
+                    }
                 }
-                self.tell(session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+                if answered.len() > before {
+                    changed.push(Arc::new(message));
+                }
             }
+            (changed, Some(answered))
+        };
+        let Some(answered) = self.0.held.edit(&session.id, answer).await? else { return Ok(None) };
+        let mut unanswered = Vec::new();
+        for (message, part) in answered {
+            if !part.is_call_of(results) {
+                unanswered.push(part.clone());
+            }
+            self.tell(session, SessionEvent::Part { message, part, delta: None });
         }
-        Ok(unanswered)
+        Ok(Some(unanswered))
     }
 
     /// What the turn that is under way tells, if somebody followed it from its beginning.

@@ -106,6 +106,68 @@ async fn an_id_of_somebody_else_names_one_call_wherever_it_is() {
     assert!(matches!(complete(&hub, "it names nothing").await, Err(NotTaken::Unknown)));
 }
 
+/// An id that names the shard of one client, and is used first for a call of another.
+#[tokio::test]
+async fn an_id_that_is_taken_elsewhere_is_taken_where_it_names_a_shard() {
+    let hub = hub(Limits::default());
+    let (one, other) = apart();
+    register(&hub, &one);
+    register(&hub, &other);
+    let id = hub.request_id(&other).to_string();
+    let call = open(&hub, &one, Some(&id)).await.unwrap();
+    assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
+    assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
+    assert_eq!(call.outcome().await.head.client(), &one);
+    assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
+}
+
+/// The two go different ways to the same id: of those at the same moment at most one is made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_an_id_that_names_a_shard_one_call_is_made_at_most() {
+    let hub = hub(Limits::default());
+    let (one, other) = apart();
+    register(&hub, &one);
+    register(&hub, &other);
+    let tasks = TaskTracker::new();
+    for round in 0..2_000 {
+        let id = hub.request_id(&other).to_string();
+        let racing = [&one, &other].map(|owner| {
+            let (hub, owner, id) = (hub.clone(), owner.clone(), id.clone());
+            tasks.spawn(async move { open(&hub, &owner, Some(&id)).await.ok() })
+        });
+        let mut made = Vec::new();
+        for racing in racing {
+            made.extend(racing.await.unwrap());
+        }
+        assert!(made.len() <= 1, "round {round}");
+        for call in made {
+            assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
+            call.outcome().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_client_does_not_make_those_of_others_forgotten() {
+    let hub = hub(Limits { remembered_calls: 4 * usize::from(SHARDS), ..Limits::default() });
+    let (busy, other) = apart();
+    register(&hub, &busy);
+    register(&hub, &other);
+    for number in 0..5 * usize::from(SHARDS) {
+        let id = format!("busy {number}");
+        let call = open(&hub, &busy, Some(&id)).await.unwrap();
+        complete(&hub, &id).await.unwrap();
+        call.outcome().await;
+    }
+    for id in ["a", "b", "c", "d"] {
+        let call = open(&hub, &other, Some(id)).await.unwrap();
+        complete(&hub, id).await.unwrap();
+        call.outcome().await;
+    }
+    assert_eq!(complete(&hub, "a").await.unwrap(), Taken::Again);
+    assert!(matches!(open(&hub, &other, Some("a")).await, Err(Refusal::DuplicateRequest(_))));
+}
+
 #[tokio::test]
 async fn what_is_refused_leaves_no_id_behind() {
     let hub = hub(Limits { calls_per_client: 1, ..Limits::default() });

@@ -1,12 +1,14 @@
 //! The store in memory: nothing outlives the process.
 
-use std::collections::{BTreeSet, VecDeque};
+mod calls;
+
+use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
+use self::calls::FinishedCalls;
 use super::{
     CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture,
     Usage, weight,
@@ -14,16 +16,14 @@ use super::{
 use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::message::{Message, Role, Session};
-use crate::shards::{SHARDS, named_by};
 use crate::thread_run::ThreadRun;
 
 /// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
 /// much room, the oldest go first.
 #[derive(Debug)]
 pub struct MemoryStore {
-    // std's mutexes: nothing is awaited inside. One for the calls of each shard: threads that end calls seldom meet.
-    calls: Vec<Mutex<Calls>>,
-    last: Last,
+    calls: FinishedCalls,
+    // std's mutex: nothing is awaited inside.
     sessions: Mutex<Sessions>,
     bounds: Bounds,
 }
@@ -41,95 +41,9 @@ pub struct Bounds {
     pub message_bytes: usize,
 }
 
-/// After how many calls a shard is swept of what is too old; the shards take turns.
-const SWEEP_EVERY: u64 = 16;
-
 impl Default for Bounds {
     fn default() -> Self {
         Self { calls: 10_000, call_bytes: 64 << 20, sessions: 100_000, message_bytes: 1 << 30 }
-    }
-}
-
-/// The finished calls of a shard. Some may be too old by now: others came elsewhere.
-#[derive(Debug, Default)]
-struct Calls {
-    kept: HashMap<RequestId, KeptCall>,
-    /// The oldest first.
-    order: VecDeque<(Age, RequestId)>,
-}
-
-#[derive(Debug)]
-struct KeptCall {
-    call: Arc<FinishedCall>,
-    age: Age,
-    /// Known without looking at the call, which nobody may have touched for long.
-    bytes: usize,
-}
-
-/// How much came before a call, of all shards: it is too old when too much has come since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Age {
-    /// The call's number, from 1.
-    number: u64,
-    /// How many bytes all calls before it take.
-    bytes: u64,
-}
-
-/// How much has come so far.
-#[derive(Debug, Default)]
-struct Last {
-    number: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Last {
-    fn next(&self, bytes: usize) -> Age {
-        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        Age { number, bytes: self.bytes.fetch_add(bytes as u64, Ordering::Relaxed) }
-    }
-
-    /// How old one may be and is still kept.
-    fn oldest(&self, bounds: &Bounds) -> Age {
-        let (number, bytes) = (self.number.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
-        Age {
-            number: (number + 1).saturating_sub(bounds.calls as u64),
-            bytes: bytes.saturating_sub(bounds.call_bytes as u64),
-        }
-    }
-}
-
-impl Age {
-    fn is_kept(self, oldest: Self) -> bool {
-        self.number >= oldest.number && self.bytes >= oldest.bytes
-    }
-}
-
-impl Calls {
-    fn insert(&mut self, new: KeptCall) {
-        let (age, request) = (new.age, new.call.head.request.clone());
-        if self.kept.insert(request.clone(), new).is_some() {
-            // Rare: an id is free again once the call table has forgotten it.
-            self.order.retain(|(_, known)| *known != request);
-        }
-        self.order.push_back((age, request));
-    }
-
-    /// Takes out what is too old.
-    fn shrink(&mut self, oldest: Age) -> Vec<KeptCall> {
-        let mut gone = Vec::new();
-        while self.order.front().is_some_and(|(age, _)| !age.is_kept(oldest)) {
-            let Some((_, request)) = self.order.pop_front() else { break };
-            gone.extend(self.kept.remove(&request));
-        }
-        gone
-    }
-
-    /// Those that came before a number and are not too old, the newest first.
-    fn newest(&self, before: Option<u64>, oldest: Age) -> impl Iterator<Item = &KeptCall> {
-        let is_before = |(age, _): &(Age, RequestId)| before.is_none_or(|before| age.number < before);
-        let end = self.order.partition_point(is_before);
-        let newest = self.order.range(..end).rev().take_while(move |(age, _)| age.is_kept(oldest));
-        newest.filter_map(|(_, request)| self.kept.get(request))
     }
 }
 
@@ -235,23 +149,12 @@ impl Sessions {
 impl MemoryStore {
     /// A store that keeps at most so much.
     pub fn new(bounds: Bounds) -> Self {
-        let calls = std::iter::repeat_with(Mutex::default).take(SHARDS.into()).collect();
-        Self { calls, last: Last::default(), sessions: Mutex::default(), bounds }
-    }
-
-    /// The calls of a shard.
-    fn shard(&self, shard: u16) -> MutexGuard<'_, Calls> {
-        self.calls[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
+        Self { calls: FinishedCalls::new(bounds.calls, bounds.call_bytes), sessions: Mutex::default(), bounds }
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Where a call is kept: most often with the others of its client.
-fn shard_of(request: &RequestId) -> u16 {
-    named_by(request).unwrap_or_default()
 }
 
 impl Default for MemoryStore {
@@ -267,28 +170,12 @@ impl CallStore for MemoryStore {
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        let bytes = weight::of_call(call);
-        let mut calls = self.shard(shard_of(&call.head.request));
-        // Under the lock: a shard's calls are in the order of their numbers.
-        let age = self.last.next(bytes);
-        calls.insert(KeptCall { call: call.clone(), age, bytes });
-        let oldest = self.last.oldest(&self.bounds);
-        let gone = calls.shrink(oldest);
-        // Freed after the lock is.
-        drop(calls);
-        drop(gone);
-        // A shard where nothing comes any more does not shrink by itself.
-        if let (turn, 0) = (age.number / SWEEP_EVERY, age.number % SWEEP_EVERY) {
-            let gone = self.shard((turn % u64::from(SHARDS)) as u16).shrink(oldest);
-            drop(gone);
-        }
+        self.calls.add(call);
         ready(())
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
-        let calls = self.shard(shard_of(request));
-        let oldest = self.last.oldest(&self.bounds);
-        ready(calls.kept.get(request).filter(|kept| kept.age.is_kept(oldest)).map(|kept| kept.call.clone()))
+        ready(self.calls.find(request))
     }
 
     fn list_finished(
@@ -297,22 +184,7 @@ impl CallStore for MemoryStore {
         before: Option<u64>,
         most: Most,
     ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
-        // All at once, so that none of them is missed for one that came later.
-        let shards: Vec<MutexGuard<'_, Calls>> = (0..SHARDS).map(|shard| self.shard(shard)).collect();
-        let oldest = self.last.oldest(&self.bounds);
-        let wanted =
-            |calls| Calls::newest(calls, before, oldest).filter(|kept| filter.takes(&kept.call.head)).peekable();
-        let mut shards: Vec<_> = shards.iter().map(|calls| wanted(calls)).collect();
-        let newest = std::iter::from_fn(|| {
-            let numbers = shards.iter_mut().map(|calls| calls.peek().map(|kept| kept.age.number));
-            let (newest, _) = numbers.enumerate().max_by_key(|(_, number)| *number)?;
-            shards.get_mut(newest)?.next()
-        });
-        done(Page::fill(newest.map(|kept| Ok((kept.bytes, (kept.age.number, kept.call.clone())))), most))
-    }
-
-    fn flush(&self) -> StoreFuture<()> {
-        ready(())
+        done(self.calls.list(filter, before, most))
     }
 }
 
@@ -361,15 +233,7 @@ impl SessionStore for MemoryStore {
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let removed = self.sessions().remove(session);
-        for shard in 0..SHARDS {
-            let mut calls = self.shard(shard);
-            let Calls { kept, order } = &mut *calls;
-            let before = kept.len();
-            kept.retain(|_, kept| kept.call.head.session != *session);
-            if kept.len() < before {
-                order.retain(|(_, request)| kept.contains_key(request));
-            }
-        }
+        self.calls.forget_session(session);
         ready(removed.is_some())
     }
 
@@ -444,6 +308,10 @@ impl SessionStore for MemoryStore {
         drop(sessions);
         drop(removed);
         ready(())
+    }
+
+    fn keeps_all(&self) -> bool {
+        false
     }
 
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {

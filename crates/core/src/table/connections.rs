@@ -170,6 +170,8 @@ impl Table {
         let left: Vec<RequestId> = client.open_calls().into_iter().filter(is_left).collect();
         let endings =
             left.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, None, now)).collect();
+        // What waited for one of them waits no more.
+        self.assign_waiting(client_id, now);
         let gone = self.registry.expire(client_id, limit);
         self.unregistered(client_id, limit, &gone);
         endings
@@ -265,8 +267,13 @@ impl Table {
                         call.offer(link.id, link.outbox.stream, number, now);
                         (number, Next::Offer { head: call.head.clone(), attempt: call.attempt, number })
                     }
-                    // It has ended, or another connection has it.
-                    _ => continue,
+                    // It has ended, or another connection has it. It may come back here, and the reader once more.
+                    _ => {
+                        if let Some(number) = before {
+                            link.outbox.record(number, item);
+                        }
+                        continue;
+                    }
                 },
             };
             link.outbox.record(number, item);

@@ -87,7 +87,7 @@ impl<S: Source> http_body::Body for Frames<S> {
         match this.source.poll_frame(context) {
             Poll::Ready(Next::Frame(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Poll::Ready(Next::End) => Poll::Ready(None),
-            Poll::Ready(Next::Cut) if *this.cutting => Poll::Ready(Some(Err(WasCut))),
+            Poll::Ready(Next::Cut) | Poll::Pending if *this.cutting => Poll::Ready(Some(Err(WasCut))),
             Poll::Ready(Next::Cut) => {
                 // What came before is written out while there is nothing more; an error would throw it away.
                 *this.cutting = true;
@@ -104,3 +104,6 @@ impl<S: Source> http_body::Body for Frames<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

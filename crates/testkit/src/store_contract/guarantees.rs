@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use handback_core::clock::Time;
 use handback_core::message::{Message, Session};
 use handback_core::store::{CallFilter, Most, SessionFilter, Store};
@@ -13,19 +12,6 @@ use super::samples::{
     calls_of, client_id, events, finished, head, run, run_id, seen_call, seen_calls, seen_messages, seen_run,
     seen_runs, seen_session, session, session_id, text_part, texts, user,
 };
-
-/// The futures of the writes may not even have been polled.
-pub async fn after_a_flush_every_write_before_it_has_ended(store: Arc<dyn Store>) {
-    let kept = Arc::new(session("ses_1"));
-    let (saved, written) = (store.save_session(&kept), store.save_message(&Arc::new(user("ses_1", "msg_1"))));
-    let (made, run) = (store.save_run(&Arc::new(run("ses_1", "run_1"))), run_id("run_1"));
-    let told = store.append_run_events(&kept.id, &run, 0, events(&["a"]));
-    store.flush().await.unwrap();
-    assert!(matches!(saved.now_or_never(), Some(Ok(()))));
-    assert!(matches!(written.now_or_never(), Some(Ok(()))));
-    assert!(matches!(made.now_or_never(), Some(Ok(()))));
-    assert!(matches!(told.now_or_never(), Some(Ok(()))));
-}
 
 /// Of every kind, before any of their futures was polled.
 pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>) {

@@ -1,5 +1,6 @@
 //! Calls that end because their time is over, whoever waits for them.
 
+use super::journal::SlowStore;
 use super::*;
 use crate::permission::{Answer, Reply};
 

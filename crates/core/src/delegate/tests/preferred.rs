@@ -93,3 +93,22 @@ async fn a_shorter_grace_counts_and_without_one_or_after_a_goodbye_another_gets_
     hub.say_goodbye(&tab(), &name("two"), None);
     assert_eq!(offered(&mut three).await.0, lost.head().request);
 }
+
+#[tokio::test(start_paused = true)]
+async fn they_do_not_wait_for_one_that_is_given_up() {
+    let hub = hub();
+    register(&hub);
+    let grace = Duration::from_secs(30);
+    let preferred = hub.connect(Opening { name: Some(name("one")), grace, ..opening() }).unwrap();
+    let mut limited = hub.connect(Opening { session: Some(session("s")), ..opening() }).unwrap();
+    drop(preferred);
+    // The client is there, and what keeps it from now on is what this one asks for: nothing.
+    let unlimited = hub.connect(opening()).unwrap();
+    let call = NewCall { connection: Some(name("one")), session: session("s"), ..call() };
+    let open = hub.open(call).await.unwrap();
+    assert_quiet(&mut limited);
+    drop(unlimited);
+    let before = Instant::now();
+    assert_eq!(offered(&mut limited).await.0, open.head().request);
+    assert_eq!(before.elapsed(), Duration::ZERO);
+}

@@ -60,10 +60,6 @@ impl CallStore for OddStore {
     ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
         self.kept.list_finished(filter, before, most)
     }
-
-    fn flush(&self) -> StoreFuture<()> {
-        self.kept.flush()
-    }
 }
 
 impl SessionStore for OddStore {
@@ -116,6 +112,10 @@ impl SessionStore for OddStore {
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         self.kept.delete_messages_from(session, message)
+    }
+
+    fn keeps_all(&self) -> bool {
+        self.kept.keeps_all()
     }
 
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
@@ -195,6 +195,44 @@ async fn the_calls_of_a_session_that_is_deleted_go_with_it() {
     world.sessions.delete(&session).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(world.hub().finished(&request).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_deleted_whole_although_whoever_deletes_it_has_gone() {
+    let (world, store) = odd_world(vec![calls(&[("client_tab_a", "{}")])], Permission::Allow);
+    let session = world.session().await;
+    let mut connection = world.connect();
+    let _prompted = world.say(&session, "go").await.unwrap();
+    let (request, ..) = offered(&mut connection).await;
+    let mut events = world.hub().subscribe(Topic::Everything);
+    set(&store.is_slow, true);
+    let deleting = world.sessions.delete(&session);
+    assert!(tokio::time::timeout(Duration::from_millis(500), deleting).await.is_err());
+    let is_deleted = |event: &Event| matches!(event, Event::Session(_, SessionEvent::Deleted));
+    while !is_deleted(&events.next().await.unwrap().event) {}
+    assert!(world.hub().finished(&request).await.unwrap().is_none());
+}
+
+/// Two answers that hold for as long as the session lives, while no turn is under way.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_are_always_allowed_at_once_none_is_lost() {
+    let (world, store) = odd_world(vec![], Permission::Allow);
+    let session = world.session().await;
+    set(&store.is_slow, true);
+    let always = |tool: &'static str| {
+        let (sessions, id) = (world.sessions.clone(), session.id.clone());
+        async move { sessions.approve(&id, tool).await.unwrap() }
+    };
+    tokio::join!(always("a"), always("b"));
+    let kept = store.kept.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(kept.approved.iter().collect::<Vec<_>>(), ["a", "b"]);
+    // One that is deleted meanwhile does not come back.
+    let deleting = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.sessions.delete(&session).await.unwrap()
+    };
+    tokio::join!(always("c"), deleting);
+    assert!(store.kept.session(&session.id).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! What is kept of a session, and whose it is.
 
 use super::*;
+use crate::store::Bounds;
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_session_stops_and_does_not_come_back() {
@@ -143,4 +144,31 @@ async fn what_is_asked_for_must_be_there_and_nothing_is_kept_of_what_is_refused(
     let silent = Prompt { wants_reply: false, ..prompt("just so you know") };
     assert!(world.sessions.prompt(&session, silent).await.unwrap().answer.is_none());
     assert_eq!((history(&world, &session).await.len(), world.shown().len()), (3, 1));
+}
+
+/// A store in memory forgets the sessions that were used longest ago.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_store_has_forgotten_is_gone() {
+    let store = Arc::new(MemoryStore::new(Bounds { sessions: 2, ..Bounds::default() }));
+    let world = World::on(store, vec![], With::default());
+    let first = world.session().await;
+    world.answer(&first, "hello").await;
+    for _ in 0..2 {
+        world.session().await;
+    }
+    assert!(matches!(world.sessions.get(&first.id).await, Err(SessionError::Unknown(_))));
+    assert!(world.sessions.messages(&first.id).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_in_a_session_that_is_gone_is_not_in_the_next_one_of_its_id() {
+    let world = World::new(vec![]);
+    let session = world.session().await;
+    assert!(world.sessions.delete(&session).await.unwrap());
+    // Whoever says this found the session before it was deleted.
+    let late = Prompt { message: Some(MessageId::parse("msg_late").unwrap()), ..prompt("late") };
+    assert!(world.sessions.prompt(&session, late).await.unwrap().answer.unwrap().await.is_err());
+    let anew = NewSession { client: Some(client()), ..NewSession::default() };
+    let anew = world.sessions.get_or_create(session.id.clone(), anew).await.unwrap();
+    assert!(world.sessions.messages(&anew.id).await.unwrap().is_empty());
 }

@@ -6,12 +6,14 @@ use super::super::history::tests::{id, user};
 use super::*;
 use crate::event;
 use crate::id::ClientId;
+use crate::message::PartBody;
 use crate::store::{MemoryStore, Most, Page, SessionFilter, SessionPlace, Usage};
 
-/// Reads take a moment, and show what was there before it; writes fail when they are told to.
+/// Reads take a moment, and show what was there before it, or after it when they are told to; writes fail when they are.
 #[derive(Default)]
 struct Slow {
-    kept: MemoryStore,
+    kept: Arc<MemoryStore>,
+    shows_after: AtomicBool,
     reads: AtomicUsize,
     fails: AtomicBool,
 }
@@ -19,10 +21,11 @@ struct Slow {
 impl SessionStore for Slow {
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        let reading = self.kept.messages(session);
+        let before = (!self.shows_after.load(Ordering::Relaxed)).then(|| self.kept.messages(session));
+        let (kept, session) = (self.kept.clone(), session.clone());
         Box::pin(async move {
             tokio::task::yield_now().await;
-            reading.await
+            before.unwrap_or_else(|| kept.messages(&session)).await
         })
     }
 
@@ -59,6 +62,10 @@ impl SessionStore for Slow {
 
     fn newest_messages(&self, _: &SessionId, _: Option<&MessageId>, _: usize) -> StoreFuture<Option<Vec<MessageId>>> {
         unreachable!()
+    }
+
+    fn keeps_all(&self) -> bool {
+        true
     }
 
     fn usage(&self, _: Option<&ClientId>) -> StoreFuture<Usage> {
@@ -127,7 +134,7 @@ async fn what_changes_while_it_is_read_is_there() {
     let (held, same) = (reading.await.unwrap(), other.await.unwrap());
     assert_eq!(ids(&held), ["a", "d"]);
     assert_eq!(held.session().map(|session| session.title.clone()).as_deref(), Some("meanwhile"));
-    assert!(Arc::ptr_eq(&held, &same) && store.reads.load(Ordering::Relaxed) == 1);
+    assert!(Arc::ptr_eq(&held, &same) && store.reads.load(Ordering::Relaxed) == 2);
 }
 
 #[tokio::test]
@@ -158,4 +165,66 @@ async fn when_there_is_too_much_what_was_used_longest_ago_goes_but_nothing_that_
     drop(in_use);
     sessions.forget(&ses);
     assert!(sessions.room.bytes.load(Ordering::Relaxed) <= 2 * ENTRY);
+}
+
+/// Whoever reads has gone; what is changed afterwards is neither collected nor missed.
+#[tokio::test]
+async fn a_reading_that_was_given_up_costs_nothing_and_is_done_by_the_next() {
+    let (sessions, _store, ses) = held(usize::MAX).await;
+    assert!(sessions.hold(&ses).now_or_never().is_none());
+    let before = sessions.room.bytes.load(Ordering::Relaxed);
+    for number in 0..100 {
+        sessions.save_message(&user(&format!("m{number:02}"), &"x".repeat(1_000))).await.unwrap();
+    }
+    assert!(sessions.room.bytes.load(Ordering::Relaxed) <= before + ENTRY);
+    assert_eq!(ids(&sessions.hold(&ses).await.unwrap()).len(), 100);
+}
+
+/// What is read may be from any moment between the changes.
+#[tokio::test]
+async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
+    for (shown_after, shows_after) in (0..4).flat_map(|changes| [(changes, false), (changes, true)]) {
+        let (sessions, store, ses) = held(usize::MAX).await;
+        store.shows_after.store(shows_after, Ordering::Relaxed);
+        sessions.save_message(&user("a", "before")).await.unwrap();
+        let mut reading = Box::pin(sessions.hold(&ses));
+        assert!((&mut reading).now_or_never().is_none());
+        let mut read = None;
+        for change in 0..3 {
+            match change {
+                0 => sessions.save_message(&user("b", "meanwhile")).await.unwrap(),
+                1 => sessions.delete_messages_from(&ses, &id("a")).await.unwrap(),
+                _ => sessions.save_message(&user("a", "anew")).await.unwrap(),
+            }
+            if change + 1 == shown_after {
+                // The reader takes up here, and may see what is there now.
+                read = (&mut reading).now_or_never();
+            }
+        }
+        let kept: Vec<String> =
+            store.kept.messages(&ses).await.unwrap().iter().map(|message| message.id.to_string()).collect();
+        let held = match read {
+            Some(held) => held,
+            None => reading.await,
+        };
+        assert_eq!(ids(&held.unwrap()), kept, "shown after {shown_after} changes");
+        assert_eq!(kept, ["a"]);
+    }
+}
+
+#[tokio::test]
+async fn an_edit_sees_the_one_before_it_although_nobody_has_waited_for_that() {
+    let (sessions, _store, ses) = held(usize::MAX).await;
+    sessions.save_message(&user("a", "0")).await.unwrap();
+    sessions.hold(&ses).await.unwrap();
+    let count = |history: &History| {
+        let said = history.get(&id("a")).unwrap().clone();
+        let PartBody::Text { text, .. } = &said.parts[0].body else { panic!("{said:?}") };
+        let next = text.parse::<usize>().unwrap() + 1;
+        (vec![user("a", &next.to_string())], next)
+    };
+    let mut edits: Vec<_> = (0..10).map(|_| Box::pin(sessions.edit(&ses, count))).collect();
+    let results: Vec<usize> =
+        futures_util::future::join_all(edits.drain(..)).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(results, (1..=10).collect::<Vec<_>>());
 }

@@ -1,0 +1,183 @@
+//! The finished calls that the store in memory keeps, in the shards of the call table.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::HashMap;
+
+use crate::call::FinishedCall;
+use crate::id::{RequestId, SessionId};
+use crate::shards::{SHARDS, named_by};
+use crate::store::{CallFilter, Most, Page, StoreError, weight};
+
+/// After how many calls a shard is swept of what is too old; the shards take turns.
+const SWEEP_EVERY: u64 = 16;
+
+/// How often all shards are swept while as many bytes come as may be kept.
+const SWEEPS: u64 = 4;
+
+/// The newest finished calls. When there are too many, or they take too much room, the oldest go first.
+#[derive(Debug)]
+pub(super) struct FinishedCalls {
+    // std's mutexes: nothing is awaited inside. One for each shard: threads that end calls seldom meet.
+    shards: Vec<Mutex<Calls>>,
+    last: Last,
+    most_calls: u64,
+    most_bytes: u64,
+}
+
+/// The finished calls of a shard. Some may be too old by now: others came elsewhere.
+#[derive(Debug, Default)]
+struct Calls {
+    kept: HashMap<RequestId, KeptCall>,
+    /// The oldest first.
+    order: VecDeque<(Age, RequestId)>,
+}
+
+#[derive(Debug)]
+struct KeptCall {
+    call: Arc<FinishedCall>,
+    age: Age,
+    /// Known without looking at the call, which nobody may have touched for long.
+    bytes: usize,
+}
+
+/// How much came before a call, of all shards: it is too old when too much has come since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Age {
+    /// The call's number, from 1.
+    number: u64,
+    /// How many bytes all calls before it take.
+    bytes: u64,
+}
+
+/// How much has come so far.
+#[derive(Debug, Default)]
+struct Last {
+    number: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Last {
+    fn next(&self, bytes: usize) -> Age {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        Age { number, bytes: self.bytes.fetch_add(bytes as u64, Ordering::Relaxed) }
+    }
+}
+
+impl Age {
+    fn is_kept(self, oldest: Self) -> bool {
+        self.number >= oldest.number && self.bytes >= oldest.bytes
+    }
+}
+
+impl Calls {
+    fn insert(&mut self, new: KeptCall) {
+        let (age, request) = (new.age, new.call.head.request.clone());
+        if self.kept.insert(request.clone(), new).is_some() {
+            // Rare: an id is free again once the call table has forgotten it.
+            self.order.retain(|(_, known)| *known != request);
+        }
+        self.order.push_back((age, request));
+    }
+
+    /// Takes out what is too old.
+    fn shrink(&mut self, oldest: Age) -> Vec<KeptCall> {
+        let mut gone = Vec::new();
+        while self.order.front().is_some_and(|(age, _)| !age.is_kept(oldest)) {
+            let Some((_, request)) = self.order.pop_front() else { break };
+            gone.extend(self.kept.remove(&request));
+        }
+        gone
+    }
+
+    /// Those that came before a number and are not too old, the newest first.
+    fn newest(&self, before: Option<u64>, oldest: Age) -> impl Iterator<Item = &KeptCall> {
+        let is_before = |(age, _): &(Age, RequestId)| before.is_none_or(|before| age.number < before);
+        let end = self.order.partition_point(is_before);
+        let newest = self.order.range(..end).rev().take_while(move |(age, _)| age.is_kept(oldest));
+        newest.filter_map(|(_, request)| self.kept.get(request))
+    }
+}
+
+impl FinishedCalls {
+    pub(super) fn new(most_calls: usize, most_bytes: usize) -> Self {
+        let shards = std::iter::repeat_with(Mutex::default).take(SHARDS.into()).collect();
+        Self { shards, last: Last::default(), most_calls: most_calls as u64, most_bytes: most_bytes as u64 }
+    }
+
+    fn shard(&self, shard: u16) -> MutexGuard<'_, Calls> {
+        self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How old one may be and is still kept.
+    fn oldest(&self) -> Age {
+        let (number, bytes) = (self.last.number.load(Ordering::Relaxed), self.last.bytes.load(Ordering::Relaxed));
+        Age { number: (number + 1).saturating_sub(self.most_calls), bytes: bytes.saturating_sub(self.most_bytes) }
+    }
+
+    pub(super) fn add(&self, call: &Arc<FinishedCall>) {
+        let bytes = weight::of_call(call);
+        let mut calls = self.shard(shard_of(&call.head.request));
+        // Under the lock: a shard's calls are in the order of their numbers.
+        let age = self.last.next(bytes);
+        calls.insert(KeptCall { call: call.clone(), age, bytes });
+        let oldest = self.oldest();
+        let gone = calls.shrink(oldest);
+        // Freed after the lock is.
+        drop(calls);
+        drop(gone);
+        // A shard where nothing comes any more does not shrink by itself.
+        let (shards, step) = (u64::from(SHARDS), (self.most_bytes / SWEEPS / u64::from(SHARDS)).max(1));
+        let by_number = age.number / SWEEP_EVERY..(age.number + 1) / SWEEP_EVERY;
+        let by_bytes = age.bytes / step..(age.bytes + bytes as u64) / step;
+        for turn in by_number.chain(by_bytes.take(SHARDS.into())) {
+            let gone = self.shard((turn % shards) as u16).shrink(oldest);
+            drop(gone);
+        }
+    }
+
+    pub(super) fn find(&self, request: &RequestId) -> Option<Arc<FinishedCall>> {
+        let (calls, oldest) = (self.shard(shard_of(request)), self.oldest());
+        calls.kept.get(request).filter(|kept| kept.age.is_kept(oldest)).map(|kept| kept.call.clone())
+    }
+
+    /// The newest first, each with its number; those with a lower number than `before`.
+    pub(super) fn list(
+        &self,
+        filter: &CallFilter,
+        before: Option<u64>,
+        most: Most,
+    ) -> Result<Page<(u64, Arc<FinishedCall>)>, StoreError> {
+        // All at once, so that none of them is missed for one that came later.
+        let shards: Vec<MutexGuard<'_, Calls>> = (0..SHARDS).map(|shard| self.shard(shard)).collect();
+        let oldest = self.oldest();
+        let wanted =
+            |calls| Calls::newest(calls, before, oldest).filter(|kept| filter.takes(&kept.call.head)).peekable();
+        let mut shards: Vec<_> = shards.iter().map(|calls| wanted(calls)).collect();
+        let newest = std::iter::from_fn(|| {
+            let numbers = shards.iter_mut().map(|calls| calls.peek().map(|kept| kept.age.number));
+            let (newest, _) = numbers.enumerate().max_by_key(|(_, number)| *number)?;
+            shards.get_mut(newest)?.next()
+        });
+        Page::fill(newest.map(|kept| Ok((kept.bytes, (kept.age.number, kept.call.clone())))), most)
+    }
+
+    pub(super) fn forget_session(&self, session: &SessionId) {
+        for shard in 0..SHARDS {
+            let mut calls = self.shard(shard);
+            let Calls { kept, order } = &mut *calls;
+            let before = kept.len();
+            kept.retain(|_, kept| kept.call.head.session != *session);
+            if kept.len() < before {
+                order.retain(|(_, request)| kept.contains_key(request));
+            }
+        }
+    }
+}
+
+/// Where a call is kept: most often with the others of its client.
+fn shard_of(request: &RequestId) -> u16 {
+    named_by(request).unwrap_or_default()
+}
