@@ -279,10 +279,6 @@ impl CallStore for Sqlite {
         let filter = filter.clone();
         self.read(None, move |connection| calls::list(connection, &filter, before, most))
     }
-
-    fn flush(&self) -> StoreFuture<()> {
-        self.write(|_| Ok(()))
-    }
 }
 
 impl SessionStore for Sqlite {
@@ -346,6 +342,10 @@ impl SessionStore for Sqlite {
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let (id, message) = (session.clone(), message.clone());
         self.write_to(session, SMALL, move |database| messages::delete_from(database, &id, &message))
+    }
+
+    fn keeps_all(&self) -> bool {
+        true
     }
 
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {

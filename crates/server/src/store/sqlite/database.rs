@@ -31,6 +31,8 @@ pub(super) enum Fault {
     NoLog(String),
     #[error("SQLite gave up the transaction")]
     TransactionLost,
+    #[error("another program reads it; what was written last is in the log beside it, and must be kept with it")]
+    InUse,
     #[error("the file was deleted or replaced while the server has it open; restart the server")]
     Lost,
 }
@@ -107,9 +109,9 @@ impl Database {
             self.connection.close().map_err(|(_, error)| error)?;
             return Err(Fault::Lost);
         }
-        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let closed = self.connection.close().map_err(|(_, error)| error);
-        Ok(moved.and(closed)?)
+        let is_busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        self.connection.close().map_err(|(_, error)| error)?;
+        if is_busy? { Err(Fault::InUse) } else { Ok(()) }
     }
 }
 

@@ -200,10 +200,10 @@ fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Resu
          PRAGMA cache_size = -8192;
          PRAGMA journal_size_limit = 67108864;",
     )?;
-    let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-    connection.execute_batch(&format!("PRAGMA max_page_count = {}", bounds.file_bytes / u64::from(page)))?;
+    // A step to the next version may need more than the bound for a while.
     schema::migrate(connection, version, MIGRATIONS)?;
-    Ok(())
+    let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    Ok(connection.execute_batch(&format!("PRAGMA max_page_count = {}", bounds.file_bytes / u64::from(page)))?)
 }
 
 #[cfg(unix)]

@@ -82,3 +82,38 @@ async fn when_the_thread_dies_nobody_waits_for_ever() {
     let kept = store.session(&SessionId::parse("ses_1").unwrap()).await.unwrap().is_some();
     assert!(kept || !before);
 }
+
+/// The steps to this version make copies of what is there.
+#[test]
+fn a_file_of_an_older_version_is_opened_although_it_has_half_of_the_bytes_that_it_may_have() {
+    let place = Place::new();
+    fs::create_dir_all(place.0.parent().unwrap()).unwrap();
+    let mut connection = Connection::open(&place.0).unwrap();
+    schema::migrate(&mut connection, 0, &schema::MIGRATIONS[..4]).unwrap();
+    let session = r#"INSERT INTO session (id, updated, bytes, content) VALUES ('s', 1, 0, json_object('t', hex(zeroblob(600000))))"#;
+    connection.execute_batch(session).unwrap();
+    drop(connection);
+    let bounds = Bounds { file_bytes: 2 << 20, ..Bounds::default() };
+    let (database, _) = open::open(&place.0, &bounds).unwrap();
+    let version: u32 = database.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version as usize, schema::MIGRATIONS.len());
+    // It does not grow beyond what it has by now.
+    let grow = "INSERT INTO session (id, updated, bytes, content) VALUES ('t', 1, 0, hex(zeroblob(2000000)))";
+    let error = database.connection.execute(grow, []).unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull));
+}
+
+#[test]
+fn a_file_that_somebody_else_reads_is_closed_with_a_word_on_what_is_beside_it() {
+    let place = Place::new();
+    let mut database = place.database();
+    let reader = Connection::open(&place.0).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
+    database.begin().unwrap();
+    sessions::save(&mut database, &session("ses_1")).unwrap();
+    database.commit().unwrap();
+    database.connection.busy_timeout(std::time::Duration::from_millis(1)).unwrap();
+    assert!(matches!(database.close(), Err(Fault::InUse)));
+    drop(reader);
+    assert!(sessions::find(&place.database().connection, &SessionId::parse("ses_1").unwrap()).unwrap().is_some());
+}

@@ -2,7 +2,7 @@
 //! added up in memory. Bytes are those of the texts.
 //!
 //! A row is not written for this alone with every message, but with the session, or a moment later. So after a crash the
-//! rows of sessions in the middle of a turn may say too little: those are counted anew when the file is opened.
+//! rows of the sessions that were written to last may say too little: those are counted anew when the file is opened.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,11 +31,13 @@ const RECOUNT: &str = concat!(
         + (SELECT coalesce(sum(octet_length(run.content)), 0) FROM run WHERE run.session = session.number)
         + (SELECT coalesce(sum(octet_length(event)), 0) FROM run CROSS JOIN run_event ON run_event.run = run.number
             WHERE run.session = session.number)
-    WHERE number IN (SELECT session FROM message WHERE unanswered UNION SELECT session FROM run WHERE unfinished)"
+    WHERE number IN (SELECT session FROM message WHERE unanswered UNION SELECT session FROM run WHERE unfinished
+        UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT 1024)
+        UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT 1024))"
 );
 
 /// How long what was added to sessions may be missing in their rows.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 /// Of how many sessions it may.
 const MOST_UNWRITTEN: usize = 1_024;
 
@@ -66,9 +68,9 @@ impl Totals {
         let added = self.lock();
         let of_client = client.and_then(|client| added.clients.get(client));
         Usage {
-            bytes: added.bytes.cast_unsigned(),
-            client_sessions: of_client.map_or(0, |of_client| of_client.sessions.cast_unsigned()),
-            client_bytes: of_client.map_or(0, |of_client| of_client.bytes.cast_unsigned()),
+            bytes: unsigned(added.bytes),
+            client_sessions: of_client.map_or(0, |of_client| unsigned(of_client.sessions)),
+            client_bytes: of_client.map_or(0, |of_client| unsigned(of_client.bytes)),
         }
     }
 }
@@ -232,6 +234,11 @@ impl Counter {
     pub(super) fn forget(&mut self) {
         self.current = Current::default();
     }
+}
+
+/// A sum. One that a crash has made too low may go below nothing.
+fn unsigned(sum: i64) -> u64 {
+    u64::try_from(sum).unwrap_or_default()
 }
 
 /// The client in the first column, if there is one.

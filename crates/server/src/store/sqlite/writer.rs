@@ -12,6 +12,7 @@ use super::checkpoint::Checkpoints;
 use super::database::{Database, Fault, store_error};
 use super::operation::{Kind, Operation};
 use super::queue::{Batch, Queue};
+use super::usage::WRITTEN_WITHIN;
 
 /// How often the thread looks whether the file is still there.
 const LOOK_AROUND: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ impl Writer {
         // However this ends, by a panic too: who waits is told, and who comes later is refused.
         let _abandoned = Abandon(self.queue.clone(), self.checkpoints.clone());
         let mut looked = Instant::now();
-        while let Some(batch) = self.queue.take(LOOK_AROUND) {
+        while let Some(batch) = self.queue.take(self.patience()) {
             if batch.operations.is_empty() {
                 self.settle();
             }
@@ -55,6 +56,11 @@ impl Writer {
         self.others.into_iter().for_each(|other| _ = other.join());
         let file = self.file;
         self.database.close().map_err(|fault| format!("{file}: {fault}"))
+    }
+
+    /// How long to wait for something to do.
+    fn patience(&self) -> Duration {
+        if self.database.counter.has_unwritten() { WRITTEN_WITHIN } else { LOOK_AROUND }
     }
 
     /// There is time for what was put off. Nobody waits for it, and it is tried again.

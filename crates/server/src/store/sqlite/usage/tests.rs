@@ -1,4 +1,5 @@
-use handback_core::message::Session;
+use handback_core::clock::Time;
+use handback_core::message::{Role, Session};
 
 use super::super::database::Database;
 use super::super::messages::tests::{answer, part};
@@ -95,4 +96,31 @@ fn after_a_crash_a_session_in_the_middle_of_a_turn_is_counted_anew() {
     drop(database);
     let database = place.database();
     assert_eq!((used(&database), in_rows(&database)), (before, before.1));
+}
+
+/// Nothing in it is unanswered, and nothing saves its session after it.
+#[test]
+fn after_a_crash_what_was_said_last_is_counted_anew() {
+    let place = Place::new();
+    let mut database = place.database();
+    write(&mut database);
+    database.settle().unwrap();
+    let mut complete = answer("msg_1", &[&part("a"), &part("later")]);
+    let Role::Assistant(said) = &mut complete.role else { panic!("{complete:?}") };
+    said.completed = Some(Time(1));
+    commit(&mut database, |database| messages::save(database, &complete).unwrap());
+    let before = used(&database);
+    assert!(in_rows(&database) < before.1);
+    drop(database);
+    let database = place.database();
+    assert_eq!((used(&database), in_rows(&database)), (before, before.1));
+}
+
+#[test]
+fn a_sum_that_is_too_low_never_says_that_all_is_used_up() {
+    let totals = Totals::default();
+    let desk = ClientId::parse("desk").unwrap();
+    totals.lock().add(Change { client: Some(desk.clone()), sessions: 1, bytes: 1 });
+    totals.lock().add(Change { client: Some(desk.clone()), sessions: 0, bytes: -2 });
+    assert_eq!(totals.of(Some(&desk)), Usage { client_sessions: 1, client_bytes: 0, bytes: 0 });
 }
