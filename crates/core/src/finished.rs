@@ -13,6 +13,9 @@ use crate::tool::Executor;
 use ahash::RandomState;
 use hashbrown::HashTable;
 
+/// How many are forgotten at once where there are too many: nobody waits for long because others had left little room.
+const AT_ONCE: usize = 8;
+
 /// How a remembered call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -35,7 +38,7 @@ pub(crate) struct Remembered {
     at: Instant,
 }
 
-/// The last finished calls of a shard, for at most so long, and at most so many in all shards: then the oldest are
+/// The last finished calls of a shard, for at most so long, and about so many in all shards: then the oldest are
 /// forgotten where another one comes. A shard always has its share: its clients are not forgotten for those of others.
 ///
 /// There are up to 100,000 of them, and most are never looked up. So they lie in a ring, and the index of it is small
@@ -89,8 +92,10 @@ impl Finished {
         places.insert_unique(hash, place, |place| hasher.hash_one(&calls[place - *gone].request));
         let (most, in_all) = (self.common.limits.remembered_calls, self.common.remembered.load(Ordering::Relaxed) + 1);
         let share = (most / usize::from(SHARDS)).max(1);
-        while in_all > most + forgotten.len() && self.calls.len() > share {
-            forgotten.extend(self.take_oldest());
+        for _ in 0..AT_ONCE {
+            if in_all > most + forgotten.len() && self.calls.len() > share {
+                forgotten.extend(self.take_oldest());
+            }
         }
         // Most often one goes for the one that comes, and all shards need not hear of it.
         match forgotten.len() {

@@ -5,7 +5,7 @@ mod listing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -32,6 +32,8 @@ pub use crate::table::ClientInfo;
 
 /// How many calls of an earlier process are remembered, at most: they are read as a whole.
 const RECALLED: usize = 1_000;
+/// How many calls are ended and journaled at a time when the server stops.
+const ENDED_AT_ONCE: usize = 256;
 /// How often what has grown old is forgotten, at the latest.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 
@@ -354,8 +356,12 @@ impl Hub {
         _ = tokio::time::timeout(patience, idle).await;
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
-        let end = |head: &Arc<CallHead>| self.end(head, Outcome::Cancelled(Cancellation::ShuttingDown));
-        join_all(left.iter().flatten().filter_map(end).map(|ending| self.settle(ending))).await;
+        let end = async |head: Arc<CallHead>| {
+            if let Some(ending) = self.end(&head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
+                self.settle(ending).await;
+            }
+        };
+        stream::iter(left.into_iter().flatten()).for_each_concurrent(ENDED_AT_ONCE, end).await;
         self.0.shards.enter(Lifecycle::Closed);
         self.everywhere(Table::wake_connections).for_each(drop);
         self.0.shards.common().changed.notify_waiters();

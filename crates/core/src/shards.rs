@@ -192,7 +192,8 @@ impl Shards {
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
             0 => None,
-            _ => self.elsewhere.of(request).get(request).map(|elsewhere| elsewhere.shard),
+            // One that is only taken is no call yet, and may turn out to be another's.
+            _ => self.elsewhere.of(request).get(request).filter(|it| it.number.is_some()).map(|it| it.shard),
         };
         self.locked(elsewhere.or_else(|| named_by(request)).unwrap_or_default(), act)
     }

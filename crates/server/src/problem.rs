@@ -12,6 +12,7 @@ use handback_core::permission::NotAnswered;
 use handback_core::sessions::SessionError;
 use handback_core::store::StoreError;
 use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::session::{TurnError, TurnErrorData};
 use handback_wire::threads::Detail;
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -29,13 +30,15 @@ pub struct Problem {
     /// What went wrong, for people.
     pub message: String,
     details: Option<serde_json::Value>,
+    /// A word for programs, where the shape of the API has a place for it.
+    reason: Option<&'static str>,
     retry_after: Option<u64>,
 }
 
 impl Problem {
     /// A failure of that kind.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: None, retry_after: None }
+        Self { code, message: message.into(), details: None, reason: None, retry_after: None }
     }
 
     /// 400.
@@ -126,7 +129,9 @@ impl Problem {
                     code if code.status() >= 500 => "UnknownError",
                     _ => "BadRequest",
                 };
-                serde_json::to_vec(&json!({ "name": name, "data": { "message": self.message } }))
+                let reason = self.reason.map(str::to_owned);
+                let data = TurnErrorData { message: self.message.clone(), reason, ..TurnErrorData::default() };
+                serde_json::to_vec(&TurnError { name: name.to_owned(), data })
             }
             Shape::Ack => {
                 let reason = match self.code {
@@ -260,7 +265,12 @@ impl From<SessionError> for Problem {
             SessionError::ShuttingDown => ErrorCode::Unavailable,
             SessionError::Store(error) => return Self::of_store(error),
         };
-        Self::new(code, error.to_string())
+        let reason = match &error {
+            SessionError::QueueFull(_) => Some("queue"),
+            SessionError::DuplicateMessage(_) => Some("taken"),
+            _ => None,
+        };
+        Self { reason, ..Self::new(code, error.to_string()) }
     }
 }
 

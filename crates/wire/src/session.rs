@@ -328,6 +328,9 @@ pub struct TurnErrorData {
     /// Whether another try may help.
     #[serde(rename = "isRetryable", default, skip_serializing_if = "Option::is_none")]
     pub is_retryable: Option<bool>,
+    /// Why a prompt is refused with 409: `queue`, too many wait; `taken`, there is a message of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A part of a message.

@@ -1538,6 +1538,8 @@ export interface components {
             message?: string;
             /** @description The provider that refuses the key. */
             providerID?: string | null;
+            /** @description Why a prompt is refused with 409: `queue`, too many wait; `taken`, there is a message of its id. */
+            reason?: string | null;
             /**
              * Format: int32
              * @description The status that a provider answered with.

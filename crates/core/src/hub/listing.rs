@@ -41,6 +41,9 @@ impl From<&CallHead> for CallPlace {
     }
 }
 
+/// How many calls are looked at first for some that ended meanwhile.
+const FIRST: usize = 16;
+
 /// A call of a page, and its number if it is listed among those that are over.
 type Entry = (CallInfo, Option<u64>);
 
@@ -56,8 +59,7 @@ impl Hub {
         let wants_over = state.is_none_or(|state| state == CallState::Done);
         // The newest that is over when the listing begins; before anything is listed, so that nothing is listed twice.
         let newest = match cursor {
-            None if wants_over => self.newest_finished(filter).await?,
-            None => 0,
+            None => self.newest_finished(filter).await?,
             Some(CallCursor::UnderWay { newest, .. }) => *newest,
             Some(CallCursor::Over(last)) => last.saturating_sub(1),
         };
@@ -113,9 +115,10 @@ impl Hub {
         entries: &mut Vec<Entry>,
     ) -> Result<(), StoreError> {
         let known = requests(entries);
-        let mut before = None;
+        // Most often there are none.
+        let (mut before, mut at_once) = (None, Most { items: most.items.min(FIRST), ..most });
         'pages: loop {
-            let page = self.0.store.list_finished(filter, before, most).await?;
+            let page = self.0.store.list_finished(filter, before, at_once).await?;
             for (number, call) in page.items {
                 if number <= newest {
                     break 'pages;
@@ -130,8 +133,10 @@ impl Hub {
             if !page.has_more || most.items == 0 {
                 break;
             }
+            at_once = most;
+            trim(entries, most);
         }
-        sort(entries);
+        trim(entries, most);
         Ok(())
     }
 
@@ -168,6 +173,18 @@ impl Hub {
         let newest = self.0.store.list_finished(filter, None, Most::items(1)).await?;
         Ok(newest.items.first().map_or(0, |(number, _)| *number))
     }
+}
+
+/// Puts entries in order, and drops those that do not fit on the page: the next one finds them again.
+fn trim(entries: &mut Vec<Entry>, most: Most) {
+    sort(entries);
+    let (mut fitting, mut bytes) = (0, 0_usize);
+    // And one more, so that it shows that there are.
+    while fitting <= most.items && bytes <= most.bytes && fitting < entries.len() {
+        bytes = bytes.saturating_add(weigh(&entries[fitting].0));
+        fitting += 1;
+    }
+    entries.truncate(fitting);
 }
 
 fn sort(entries: &mut [Entry]) {

@@ -191,9 +191,13 @@ impl Follower {
         &self.feed
     }
 
-    /// Whether nobody else follows the turn.
-    pub fn is_alone(&self) -> bool {
-        self.feed.lock().followers.iter().flatten().count() <= 1
+    /// Follows the turn no more; says whether nobody does, of those who leave at once to the last.
+    pub fn leave(&mut self) -> bool {
+        let followers = &mut self.feed.lock().followers;
+        if let Some(place) = followers.get_mut(self.place) {
+            *place = None;
+        }
+        followers.iter().all(Option::is_none)
     }
 
     /// The next event; `None` when the turn is over. Safe to drop while it waits.
@@ -223,9 +227,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        if let Some(place) = self.feed.lock().followers.get_mut(self.place) {
-            *place = None;
-        }
+        self.leave();
     }
 }
 

@@ -30,13 +30,27 @@ impl Sessions {
     /// Says something in place of what was said under the same id: that and all after it is forgotten, and what is
     /// under way or waits is stopped. Happens as a whole, whether or not whoever prompts goes meanwhile.
     pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+        self.replace(session, prompt, false).await
+    }
+
+    /// The same of a message that comes again, unless it is being answered: of several at once, one is.
+    pub async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+        self.replace(session, prompt, true).await
+    }
+
+    async fn replace(
+        &self,
+        session: &Arc<Session>,
+        prompt: Prompt,
+        is_repeated: bool,
+    ) -> Result<Prompted, SessionError> {
         if !self.hub().is_serving() {
             return Err(SessionError::ShuttingDown);
         }
         self.must_have_storage_for(session).await?;
         let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
-        self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience)).await
+        self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience, is_repeated)).await
     }
 
     async fn say_anew(
@@ -45,11 +59,15 @@ impl Sessions {
         user: Arc<Message>,
         client: Option<Prompter>,
         audience: Audience,
+        is_repeated: bool,
     ) -> Result<Prompted, SessionError> {
         // Of several at once, each begins when the one before it is kept.
         let claim = self.0.claims.claim(&session.id, &user.id).await;
         let (tell_kept, kept) = oneshot::channel();
         let (deleting, Enqueued { answer, feed }) = loop {
+            if is_repeated && self.is_answering(&session.id, &user.id) {
+                return Err(SessionError::DuplicateMessage(user.id.clone()));
+            }
             let over = self.live(&session.id).get_mut(&session.id).map(Live::stop_all);
             if let Some(over) = over {
                 over.cancelled().await;

@@ -121,6 +121,28 @@ async fn an_id_that_is_taken_elsewhere_is_taken_where_it_names_a_shard() {
     assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
 }
 
+/// Somebody tries to make a call of an id that is another's: that one is found all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_is_found_while_others_want_its_id() {
+    let hub = hub(Limits::default());
+    let (one, other) = apart();
+    register(&hub, &one);
+    register(&hub, &other);
+    let call = open(&hub, &other, None).await.unwrap();
+    let request = call.head().request.clone();
+    let (wanting, id) = (hub.clone(), request.to_string());
+    let tasks = TaskTracker::new();
+    let others = tasks.spawn(async move {
+        for _ in 0..5_000 {
+            assert!(matches!(open(&wanting, &one, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
+        }
+    });
+    while !others.is_finished() {
+        assert!(hub.of_call(&request, |table| table.calls.contains_key(&request)));
+    }
+    others.await.unwrap();
+}
+
 /// The two go different ways to the same id: of those at the same moment at most one is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_an_id_that_names_a_shard_one_call_is_made_at_most() {

@@ -251,7 +251,7 @@ async fn a_call_that_ends_while_pages_are_read_is_listed_once() {
         let hub = Hub::new(Limits::default(), Clock::counting(), store.clone(), TaskTracker::new());
         register(&hub);
         let (mut made, mut waiters) = (Vec::new(), Vec::new());
-        for _ in 0..12 {
+        for _ in 0..60 {
             let (request, waiter) = start(&hub).await;
             made.push(request);
             waiters.push(waiter);

@@ -378,3 +378,26 @@ async fn one_turn_is_stopped_and_others_go_on() {
     assert_eq!(stopped.error(), Some(&TurnError::Aborted("The turn was aborted".to_owned())));
     assert_eq!(brief(&third.answer.unwrap().await.unwrap()), ["start", "text third", "finish stop"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_several_who_repeat_a_message_at_once_one_is_answered_and_nobody_is_stopped() {
+    let world = World::new(vec![text("first"), calls(&[("client_tab_a", "{}")]), text("second")]);
+    let session = world.session().await;
+    let mut connection = world.connect();
+    let said = || Prompt { message: Some(MessageId::parse("msg_1").unwrap()), ..prompt("go") };
+    world.sessions.prompt(&session, said()).await.unwrap().answer.unwrap().await.unwrap();
+    let repeat = || world.sessions.prompt_again(&session, said());
+    let (one, two, three) = tokio::join!(repeat(), repeat(), repeat());
+    let mut answers = Vec::new();
+    for repeated in [one, two, three] {
+        match repeated {
+            Ok(prompted) => answers.push(prompted.answer.unwrap()),
+            Err(error) => assert!(matches!(error, SessionError::DuplicateMessage(_)), "{error}"),
+        }
+    }
+    assert_eq!(answers.len(), 1);
+    let (request, ..) = offered(&mut connection).await;
+    world.complete(&request, "once").await;
+    let answer = answers.remove(0).await.unwrap();
+    assert!(answer.parts.iter().any(|part| matches!(&part.body, PartBody::Text { text, .. } if text == "second")));
+}

@@ -264,25 +264,28 @@ impl Beginning<'_> {
         }
         let last = self.input.said.last().cloned().ok_or_else(nothing_new)?;
         let id = last.message.as_ref().ok_or_else(nothing_new)?;
-        match page::again(self.sessions(), &self.session, id, &self.audience()).await? {
-            Again::Followed(told, feed) => {
-                let mut encoder = self.encoder();
-                told.iter()
-                    .filter(|answer| !page::has_told(&feed, &answer.id))
-                    .for_each(|answer| encoder.stored(answer));
-                // That it broke off before is not how the run ends.
-                encoder.forgive();
-                let user = self.sessions().messages(&self.session.id).await?;
-                let user = user.into_iter().find(|message| message.id == *id).ok_or_else(nothing_new)?;
-                let turn = Turn::new(self.app, user, &feed, self.reader);
-                Ok(self.run(encoder).of([turn]))
+        let (told, feed) = loop {
+            match page::again(self.sessions(), &self.session, id, &self.audience()).await? {
+                Again::Followed(told, feed) => break (told, feed),
+                // The same again: it is answered anew.
+                Again::Ended(_) | Again::Failed => {
+                    let prompt = self.prompt_of(last.clone(), true);
+                    match self.sessions().prompt_again(&self.session, prompt).await {
+                        // Somebody else was quicker, and is followed.
+                        Err(SessionError::DuplicateMessage(_)) => {}
+                        prompted => return Ok(self.run_of(prompted?)),
+                    }
+                }
             }
-            // The same again: it is answered anew.
-            Again::Ended(_) | Again::Failed => {
-                let prompted = self.sessions().prompt_anew(&self.session, self.prompt_of(last, true)).await?;
-                Ok(self.run_of(prompted))
-            }
-        }
+        };
+        let mut encoder = self.encoder();
+        told.iter().filter(|answer| !page::has_told(&feed, &answer.id)).for_each(|answer| encoder.stored(answer));
+        // That it broke off before is not how the run ends.
+        encoder.forgive();
+        let user = self.sessions().messages(&self.session.id).await?;
+        let user = user.into_iter().find(|message| message.id == *id).ok_or_else(nothing_new)?;
+        let turn = Turn::new(self.app, user, &feed, self.reader);
+        Ok(self.run(encoder).of([turn]))
     }
 
     /// Says what is not stored yet; the last of it is answered. `None` if there is nothing.

@@ -44,7 +44,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.stops && self.follower.is_alone() {
+        if self.follower.leave() && self.stops {
             self.sessions.stop_turn(&self.session, self.follower.feed());
         }
     }

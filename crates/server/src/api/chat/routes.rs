@@ -161,14 +161,17 @@ impl Turn<'_> {
         let prompted = match (message, anew) {
             (Some(_), true) => sessions.prompt_anew(&self.session, prompt()).await?,
             (None, _) => sessions.prompt(&self.session, prompt()).await?,
-            (Some(message), false) => match sessions.prompt(&self.session, prompt()).await {
-                Err(SessionError::DuplicateMessage(_)) => match self.repeat(message).await? {
-                    Some(response) => return Ok(response),
-                    // Nothing was done for it so far.
-                    None => sessions.prompt_anew(&self.session, prompt()).await?,
-                },
-                prompted => prompted?,
-            },
+            (Some(message), false) => {
+                let mut prompted = sessions.prompt(&self.session, prompt()).await;
+                while let Err(SessionError::DuplicateMessage(_)) = prompted {
+                    if let Some(response) = self.repeat(message).await? {
+                        return Ok(response);
+                    }
+                    // Nothing was done for it so far; unless somebody else was quicker.
+                    prompted = sessions.prompt_again(&self.session, prompt()).await;
+                }
+                prompted?
+            }
         };
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);
         Ok(stream::response(self.app, self.principal, encoder, &[], prompted.feed.as_ref()))

@@ -47,6 +47,8 @@ async fn rest(mut reading: Reading) -> Result<Option<(Bytes, Reading)>, WasCut> 
     if reading.is_over {
         return Ok(None);
     }
+    // All of it may be in memory, and its reader quick: others have their turn between two pages.
+    tokio::task::yield_now().await;
     match reading.next().await {
         Ok(bytes) => Ok(Some((bytes, reading))),
         Err(problem) => {

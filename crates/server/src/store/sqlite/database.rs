@@ -52,8 +52,8 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn new(connection: Connection, guard: Guard, locks: Vec<File>) -> Result<Self, Fault> {
-        let (last_ended, counter) = (calls::last_ended(&connection)?, Counter::new(&connection)?);
+    pub(super) fn new(connection: Connection, guard: Guard, locks: Vec<File>, was_closed: bool) -> Result<Self, Fault> {
+        let (last_ended, counter) = (calls::last_ended(&connection)?, Counter::new(&connection, was_closed)?);
         Ok(Self { connection, last_ended, saved: SavedMessages::default(), counter, guard, _locks: locks })
     }
 

@@ -79,6 +79,7 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
         }
         fault => OpenError::Unusable { path: path.clone(), cause: fault.to_string() },
     };
+    let was_closed = has_no_log(&path);
     let (mut connection, found) = connect(&path).map_err(unusable)?;
     match found {
         Found::Version(version) => prepare(&mut connection, version, bounds).map_err(unusable)?,
@@ -92,7 +93,7 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
     {
         return Err(unusable(Fault::Lost));
     }
-    let mut database = Database::new(connection, guard, locks).map_err(unusable)?;
+    let mut database = Database::new(connection, guard, locks, was_closed).map_err(unusable)?;
     calls::end_left_over(&mut database).and_then(|()| calls::prune(&mut database, bounds)).map_err(unusable)?;
     Ok((database, path))
 }
@@ -150,6 +151,13 @@ fn lock_itself(path: &Path) -> Result<Option<File>, OpenError> {
 #[cfg(not(target_os = "linux"))]
 fn lock_itself(_: &Path) -> Result<Option<File>, OpenError> {
     Ok(None)
+}
+
+/// Whether whoever had the file open has closed it: then all of it is in the one file.
+fn has_no_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).map_or(true, |log| log.len() == 0)
 }
 
 /// Opens a file that is there and looks at what it is; nothing in it is changed.

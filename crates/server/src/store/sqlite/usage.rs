@@ -13,7 +13,7 @@ use handback_core::store::Usage;
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 use tokio::time::Instant;
 
-use super::database::{Fault, name};
+use super::database::{Fault, integer, name};
 use super::messages::of_message;
 
 const ALL: &str = "SELECT client, count(*), coalesce(sum(bytes), 0) FROM session GROUP BY client";
@@ -32,8 +32,8 @@ const RECOUNT: &str = concat!(
         + (SELECT coalesce(sum(octet_length(event)), 0) FROM run CROSS JOIN run_event ON run_event.run = run.number
             WHERE run.session = session.number)
     WHERE number IN (SELECT session FROM message WHERE unanswered UNION SELECT session FROM run WHERE unfinished
-        UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT 1024)
-        UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT 1024))"
+        UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT ?1)
+        UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT ?1))"
 );
 
 /// How long what was added to sessions may be missing in their rows.
@@ -135,9 +135,10 @@ pub(super) struct Missing {
 }
 
 impl Counter {
-    /// Adds up what is there.
-    pub(super) fn new(connection: &Connection) -> Result<Self, Fault> {
-        if let Err(error) = connection.execute(RECOUNT, []) {
+    /// Adds up what is there; if the file was not closed, what was written to last is counted anew.
+    pub(super) fn new(connection: &Connection, was_closed: bool) -> Result<Self, Fault> {
+        let newest = if was_closed { 0 } else { MOST_UNWRITTEN };
+        if let Err(error) = connection.execute(RECOUNT, [integer(newest)]) {
             // A file that is damaged somewhere can be used elsewhere.
             tracing::warn!(%error, "what sessions take could not be counted anew");
         }

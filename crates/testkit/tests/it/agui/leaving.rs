@@ -112,9 +112,9 @@ async fn a_reader_of_an_answer_that_is_given_anew_does_not_stop_the_new_one() {
     let mut anew = world.server.agui(&input).await;
     asked.dropped().await;
     let asked = world.model.asked().await;
-    assert!(!old.follow().is_alone(), "it still follows what is over");
+    assert!(!old.follow().leave(), "it still follows what is over");
     drop(stalled);
-    until("the server has noticed", async || old.follow().is_alone()).await;
+    until("the server has noticed", async || old.follow().leave()).await;
     asked.answer("Hello.");
     assert_eq!(anew.lines().await, run(1, &[&text("msg_1", "Hello.")]));
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);

@@ -14,11 +14,24 @@ use super::World;
 /// Checks that an answer is an error of this API with nothing but what such an error has; gives its message.
 #[track_caller]
 pub(super) fn must_fail(answer: &Answer, status: u16) -> &str {
+    let (message, reason) = must_fail_for(answer, status);
+    assert_eq!(reason, None);
+    message
+}
+
+/// The same of one that may say why, for programs; gives both.
+#[track_caller]
+pub(super) fn must_fail_for(answer: &Answer, status: u16) -> (&str, Option<&str>) {
     let (name, message) = (name_of(status), &answer.body["data"]["message"]);
-    assert_eq!((answer.status, &answer.body), (status, &json!({ "name": name, "data": { "message": message } })));
+    let mut expected = json!({ "name": name, "data": { "message": message } });
+    let reason = answer.body["data"]["reason"].as_str();
+    if let Some(reason) = reason {
+        expected["data"]["reason"] = reason.into();
+    }
+    assert_eq!((answer.status, &answer.body), (status, &expected));
     let message = message.as_str().expect("a message for people");
     assert!(!message.is_empty());
-    message
+    (message, reason)
 }
 
 /// What errors of a status are called.

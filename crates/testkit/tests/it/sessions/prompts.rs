@@ -9,7 +9,7 @@ use handback_testkit::{Answer, Scratch};
 use serde_json::{Value, json};
 
 use super::World;
-use super::errors::must_fail;
+use super::errors::{must_fail, must_fail_for};
 
 /// Says a body, which must be answered with 200; gives the answer.
 async fn say(world: &World, body: Value) -> Value {
@@ -115,12 +115,13 @@ async fn a_prompt_may_bring_its_own_id_but_not_twice() {
     for path in ["message", "prompt_async"] {
         for more in [json!({ "messageID": "msg_mine" }), json!({ "messageID": "msg_mine", "noReply": true })] {
             let again = world.server.post(&format!("/session/{}/{path}", world.session), with(more)).await;
-            assert_eq!(must_fail(&again, 409), taken);
+            assert_eq!(must_fail_for(&again, 409), (taken, Some("taken")));
         }
     }
     // The id of the answer is taken as well.
     let answers = with(json!({ "messageID": answer["info"]["id"] }));
-    must_fail(&Answer::to(world.server.saying(&world.session, &answers)).await, 409);
+    let refused = Answer::to(world.server.saying(&world.session, &answers)).await;
+    assert_eq!(must_fail_for(&refused, 409).1, Some("taken"));
     assert_eq!(world.server.messages(&world.session).await, before);
     // In another session it is free.
     let other = world.server.session_of("tab").await;
@@ -139,7 +140,8 @@ async fn an_id_that_waits_or_runs_is_taken() {
     let path = format!("/session/{}/prompt_async", world.session);
     world.server.post(&path, with(json!({ "messageID": "msg_waiting" }))).await.must_be(204, &json!(""));
     for id in ["msg_running", "msg_waiting"] {
-        must_fail(&world.server.post(&path, with(json!({ "messageID": id }))).await, 409);
+        let refused = world.server.post(&path, with(json!({ "messageID": id }))).await;
+        assert_eq!(must_fail_for(&refused, 409).1, Some("taken"));
     }
     asked.answer("one");
     world.model.asked().await.answer("two");

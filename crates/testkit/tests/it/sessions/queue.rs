@@ -8,7 +8,7 @@ use handback_testkit::{Answer, RawSocket};
 use serde_json::{Value, json};
 
 use super::World;
-use super::errors::must_fail;
+use super::errors::{must_fail, must_fail_for};
 
 #[tokio::test]
 async fn one_turn_runs_eight_wait_and_the_next_is_409() {
@@ -20,7 +20,7 @@ async fn one_turn_runs_eight_wait_and_the_next_is_409() {
     let full = "8 prompts are waiting in this session; try again when one is answered";
     for path in [&path, &format!("/session/{}/message", world.session)] {
         let refused = world.server.post(path, text_prompt("one too many")).await;
-        assert_eq!(must_fail(&refused, 409), full);
+        assert_eq!(must_fail_for(&refused, 409), (full, Some("queue")));
     }
     // What wants no reply waits for nothing.
     let mut silent = text_prompt("by the way");
@@ -62,7 +62,7 @@ async fn how_many_wait_is_configured() {
     let prompt = world.server.prompt(&world.session, "go");
     let asked = world.model.asked().await;
     let refused = Answer::to(world.server.saying(&world.session, &text_prompt("me too"))).await;
-    must_fail(&refused, 409);
+    assert_eq!(must_fail_for(&refused, 409).1, Some("queue"));
     asked.answer("Done.");
     prompt.await.unwrap();
     assert_eq!(world.history().await, ["user | go", "assistant | Done. | <stop>"]);

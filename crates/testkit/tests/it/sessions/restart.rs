@@ -5,7 +5,7 @@ use handback_testkit::session::{permit, text_prompt, tool_part};
 use handback_testkit::{Answer, Scratch};
 use serde_json::{Value, json};
 
-use super::errors::must_fail;
+use super::errors::{must_fail, must_fail_for};
 use super::{World, id};
 
 async fn start(scratch: &Scratch) -> World {
@@ -93,7 +93,8 @@ async fn sessions_messages_and_permissions_are_as_they_were() {
     foreign["clientID"] = "other".into();
     must_fail(&Answer::to(world.server.saying(&world.session, &foreign)).await, 403);
     let taken = json!({ "parts": [{ "type": "text", "text": "x" }], "messageID": "msg_mine" });
-    must_fail(&Answer::to(world.server.saying(&world.session, &taken)).await, 409);
+    let refused = Answer::to(world.server.saying(&world.session, &taken)).await;
+    assert_eq!(must_fail_for(&refused, 409).1, Some("taken"));
 }
 
 #[tokio::test]

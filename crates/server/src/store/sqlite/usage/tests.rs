@@ -1,5 +1,6 @@
 use handback_core::clock::Time;
 use handback_core::message::{Role, Session};
+use rusqlite::config::DbConfig;
 
 use super::super::database::Database;
 use super::super::messages::tests::{answer, part};
@@ -32,6 +33,11 @@ fn write(database: &mut Database) -> (u64, u64) {
     commit(database, |database| sessions::save(database, &of_desk("ses_1")).unwrap());
     commit(database, |database| messages::save(database, &answer("msg_1", &[&part("a")])).unwrap());
     used(database)
+}
+
+/// Leaves the file as a process does that is killed.
+fn crash(database: Database) {
+    database.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn after_a_crash_a_session_in_the_middle_of_a_turn_is_counted_anew() {
     let mut database = place.database();
     let before = write(&mut database);
     assert!(in_rows(&database) < before.1);
-    drop(database);
+    crash(database);
     let database = place.database();
     assert_eq!((used(&database), in_rows(&database)), (before, before.1));
 }
@@ -111,7 +117,7 @@ fn after_a_crash_what_was_said_last_is_counted_anew() {
     commit(&mut database, |database| messages::save(database, &complete).unwrap());
     let before = used(&database);
     assert!(in_rows(&database) < before.1);
-    drop(database);
+    crash(database);
     let database = place.database();
     assert_eq!((used(&database), in_rows(&database)), (before, before.1));
 }
