@@ -40,6 +40,8 @@ struct Told {
     events: Vec<Arc<str>>,
     /// How many of them can be seen: those that are kept.
     shown: usize,
+    /// Whether it is known that nobody has started the run before.
+    is_started: bool,
     is_over: bool,
 }
 
@@ -77,7 +79,7 @@ impl Threads {
     /// What a run that is under way has told.
     fn log(&self, session: &SessionId, run: &RunId) -> Option<Arc<Log>> {
         let key = (session.clone(), run.clone());
-        self.0.under_way.of(&key).get(&key).cloned()
+        self.0.under_way.of(&key).get(&key).filter(|log| log.lock().is_started).cloned()
     }
 
     /// Makes a run, which is not started.
@@ -146,6 +148,7 @@ impl Threads {
         let started = Some(self.0.hub.clock().time());
         let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
         self.store().save_run(&run).await?;
+        under_way.log.lock().is_started = true;
         Ok(Teller { under_way, run, kept: 0, saving: None, last_words: Some(last_words.into()) })
     }
 
@@ -155,7 +158,7 @@ impl Threads {
             Some(log) => log,
             None => {
                 let events = self.store().run_events(session, run, 0).await?;
-                let told = Told { shown: events.len(), events, is_over: true };
+                let told = Told { shown: events.len(), events, is_started: true, is_over: true };
                 Arc::new(Log { told: Mutex::new(told), more: Notify::new() })
             }
         };

@@ -122,10 +122,25 @@ impl Feed {
     /// What the turn begins with is kept.
     pub(crate) fn kept(&self) {
         self.0.is_kept.store(true, Ordering::Release);
+        self.0.more.notify_waiters();
     }
 
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_kept.load(Ordering::Acquire)
+    }
+
+    /// Waits until what the turn begins with is kept, or the turn is over without that.
+    pub async fn until_kept(&self) {
+        loop {
+            let more = self.0.more.notified();
+            tokio::pin!(more);
+            // Listens before it looks, so that nothing is missed in between.
+            more.as_mut().enable();
+            if self.is_kept() || self.lock().is_over {
+                return;
+            }
+            more.await;
+        }
     }
 
     /// Follows the turn from its beginning.

@@ -228,3 +228,19 @@ async fn what_an_earlier_process_left_is_ended() {
         assert_eq!(shown(&threads, &session, &run.id).await["finished"], finished);
     }
 }
+
+#[tokio::test]
+async fn a_run_that_is_over_is_told_whole_while_somebody_tries_to_start_it_again() {
+    let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(10)));
+    let (threads, session) = threads_in(&kept, Arc::new(GatedStore { kept: kept.clone(), gate })).await;
+    let run = threads.create(&session, None, None).await.unwrap();
+    let mut teller = threads.start(&session, &run.id, input(), "broke off").await.unwrap();
+    teller.tell(events(&["a"]));
+    teller.finish(events(&["end"]), RunUsage::default()).await;
+    let mut starting = Box::pin(threads.start(&session, &run.id, input(), "broke off"));
+    assert!((&mut starting).now_or_never().is_none());
+    let mut follower = threads.follow(&session, &run.id, 0).await.unwrap();
+    assert_eq!(heard(&mut follower), numbered(0, &["a", "end"]));
+    assert_eq!(threads.events(&session, &run.id).await.unwrap(), events(&["a", "end"]));
+    assert!(matches!(starting.await, Err(NotStarted::Again(_))));
+}

@@ -106,13 +106,22 @@ pub(super) async fn again(
     audience: &Audience,
 ) -> Result<Again, Problem> {
     // Before what is stored: a turn that ends meanwhile is found there.
-    let feed = sessions.feed_of(&session.id, id);
+    let mut feed = sessions.feed_of(&session.id, id);
     if feed.is_none() && sessions.is_answering(&session.id, id) {
         return Err(Problem::new(ErrorCode::Conflict, "this message is being answered elsewhere; try again later"));
     }
-    let stored = sessions.messages(&session.id).await?;
     let taken = || SessionError::DuplicateMessage(id.clone());
-    let user = stored.iter().find(|message| message.id == *id).ok_or_else(taken)?.clone();
+    let find = |stored: &[Arc<Message>]| stored.iter().find(|message| message.id == *id).cloned();
+    let mut stored = sessions.messages(&session.id).await?;
+    if find(&stored).is_none() {
+        // Perhaps it is being said in place of what it was.
+        feed = feed.or_else(|| sessions.feed_of(&session.id, id));
+        if let Some(feed) = &feed {
+            feed.until_kept().await;
+        }
+        stored = sessions.messages(&session.id).await?;
+    }
+    let user = find(&stored).ok_or_else(taken)?;
     if user.answers().is_some() {
         return Err(taken().into());
     }

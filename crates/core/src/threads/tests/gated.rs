@@ -8,7 +8,7 @@ use crate::id::{RunId, SessionId};
 use crate::store::{MemoryStore, RunStore, StoreFuture};
 use crate::thread_run::ThreadRun;
 
-/// A store of runs that keeps events when the test lets it, and everything else at once.
+/// A store of runs that keeps events when the test lets it, takes a moment to find a run, and does everything else at once.
 pub(super) struct GatedStore {
     pub(super) kept: Arc<MemoryStore>,
     /// How often events may still be kept.
@@ -39,9 +39,16 @@ impl RunStore for GatedStore {
         })
     }
 
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        let found = self.kept.run(session, run);
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            found.await
+        })
+    }
+
     passed_on! {
         save_run(run: &Arc<ThreadRun>) -> ();
-        run(session: &SessionId, run: &RunId) -> Option<Arc<ThreadRun>>;
         runs(session: &SessionId) -> Vec<Arc<ThreadRun>>;
         run_events(session: &SessionId, run: &RunId, from: usize) -> Vec<Arc<str>>;
         unfinished_runs() -> Vec<Arc<ThreadRun>>;

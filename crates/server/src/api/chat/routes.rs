@@ -181,19 +181,22 @@ impl Turn<'_> {
     /// more, from the beginning; `None` if nothing was done for it so far.
     async fn repeat(&self, user: &MessageId) -> Result<Option<Response>, Problem> {
         let sessions = self.app.sessions();
-        let (answers, feed) = match page::again(sessions, &self.session, user, &self.audience).await? {
-            Again::Followed(answers, feed) => (answers, Some(feed)),
-            Again::Ended(answers) if !answers.is_empty() => (answers, None),
-            Again::Ended(_) | Again::Failed => {
-                let newest = sessions.messages(&self.session.id).await?.pop();
-                let is_newest = newest.is_some_and(|newest| newest.id == *user || newest.answers() == Some(user));
-                return match is_newest && !sessions.is_busy(&self.session.id) {
-                    true => Ok(None),
-                    false => {
-                        let problem = "this message is being answered elsewhere; try again later";
-                        Err(Problem::new(ErrorCode::Conflict, problem))
+        let (answers, feed) = loop {
+            match page::again(sessions, &self.session, user, &self.audience).await? {
+                Again::Followed(answers, feed) => break (answers, Some(feed)),
+                Again::Ended(answers) if !answers.is_empty() => break (answers, None),
+                Again::Ended(_) | Again::Failed => {
+                    let newest = sessions.messages(&self.session.id).await?.pop();
+                    let is_newest = newest.is_some_and(|newest| newest.id == *user || newest.answers() == Some(user));
+                    if is_newest && !sessions.is_busy(&self.session.id) {
+                        return Ok(None);
                     }
-                };
+                    // Unless somebody has just begun to answer it.
+                    if !sessions.is_answering(&self.session.id, user) {
+                        let problem = "this message is being answered elsewhere; try again later";
+                        return Err(Problem::new(ErrorCode::Conflict, problem));
+                    }
+                }
             }
         };
         let encoder = encoder(self.app).yields_asks(self.chat.yields_asks);

@@ -11,6 +11,7 @@ use handback_core::id::{PermissionId, SessionId};
 use handback_core::message::Session;
 use handback_core::sessions::{Prompted, SessionError};
 use handback_core::store::{Most, Page, SessionFilter, SessionPlace};
+use handback_wire::error::ErrorCode;
 use handback_wire::session as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -269,12 +270,26 @@ async fn prompt(
 ) -> Result<Answer<wire::MessageWithParts>, Problem> {
     let (session, Prompted { user, answer, .. }) = begin(&app, &principal, &id, &headers, request).await?;
     let message = match answer {
-        Some(answer) => answer.await.map_err(|_| Problem::not_found("the session was deleted before it answered"))?,
+        Some(answer) => match answer.await {
+            Ok(answer) => answer,
+            Err(_) => return Err(unanswered(&app, &session).await),
+        },
         None => user,
     };
     // Some clients leave with the answer: the events go first.
     _ = tokio::time::timeout(HEARD_WITHIN, app.hub().heard(&session)).await;
     Ok(Answer(encode::message_with_parts(&message)))
+}
+
+/// Why a prompt has no answer.
+async fn unanswered(app: &App, session: &Session) -> Problem {
+    match app.sessions().get(&session.id).await {
+        Ok(_) => Problem::new(
+            ErrorCode::Conflict,
+            "the conversation was taken up from an earlier message before this was answered",
+        ),
+        Err(_) => Problem::not_found("the session was deleted before it answered"),
+    }
 }
 
 /// Say something; the answer comes as events

@@ -4,6 +4,7 @@ use handback_core::message::TurnError;
 use handback_core::model::ModelEvent;
 use handback_testkit::chat::{assistant, saying, user};
 use handback_testkit::client::success;
+use handback_testkit::server::until;
 use handback_testkit::{Scratch, ScriptedClient};
 use serde_json::{Value, json};
 
@@ -132,6 +133,47 @@ async fn an_edited_message_is_answered_anew_and_what_came_after_is_forgotten() {
     assert_eq!(world.history("chat").await, history);
     let shown = world.model.last_shown().conversation;
     assert_eq!(shown, ["user | one", "assistant | First.", "user | zwei"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_waits_is_told_when_the_conversation_is_taken_up_before_it() {
+    let world = World::start().await;
+    world.model.will_say("First.");
+    world.server.chat_lines(&saying("chat", "u1", "one")).await;
+    let running = world.server.prompt("chat", "two");
+    let _thinking = world.model.asked().await;
+    let waiting = world.server.prompt("chat", "three");
+    until("it waits", async || world.history("chat").await.len() == 5).await;
+    world.model.will_say("Anew.");
+    let anew =
+        json!({ "id": "chat", "messages": [user("u1", "eins")], "messageId": "u1", "trigger": "submit-message" });
+    world.server.chat_lines(&anew).await;
+    let discarded = waiting.await.unwrap();
+    assert_eq!((discarded.status, &discarded.body["name"]), (409, &json!("ConflictError")), "{discarded:?}");
+    assert_eq!(running.await.unwrap().status, 200);
+    assert_eq!(world.history("chat").await, ["user | eins", "assistant | Anew. | <stop>"]);
+}
+
+/// Its turn broke off, and somebody is impatient.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failed_message_many_times_at_once_is_one_turn_that_all_follow() {
+    let scratch = Scratch::new();
+    let kept = World::with(|config| config.data = Some(scratch.path().to_owned())).await;
+    for world in [World::start().await, kept] {
+        for round in 0..5 {
+            let body = saying(&format!("chat{round}"), "u1", "hi");
+            world.model.will(vec![Err(TurnError::Other("broken".to_owned()))]);
+            world.server.chat_lines(&body).await;
+            let posts: Vec<_> = (0..8).map(|_| world.server.chat(&body)).collect();
+            let streams = futures_util::future::join_all(posts).await;
+            world.model.asked().await.answer("Once.");
+            for mut stream in streams {
+                let lines = stream.lines().await;
+                assert!(lines.iter().any(|line| line.contains("Once.")), "{lines:#?}");
+            }
+            assert_eq!(world.model.shown().len(), 2 * (round + 1));
+        }
+    }
 }
 
 #[tokio::test]
