@@ -294,6 +294,8 @@ for (const client of CLIENTS) {
 
     const said = page.say("Wait.");
     const { requestID } = await laptop.calls.until("the client is called", () => true);
+    // Before it has an answer at all, the published client tells of no end.
+    await until("the page has seen the call", async () => page.open.length === 1);
     page.agent.abortRun();
     await said;
 
