@@ -557,16 +557,15 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
         hub.changed_if_draining();
         if let Some(writing) = self.writing.take() {
             // Whoever waited for it has gone; what comes of it counts all the same.
-            let (hub, head) = (hub.clone(), call.head.clone());
-            let (tasks, runtime) = (hub.0.tasks.clone(), hub.0.runtime.clone());
+            let (own, head) = (hub.clone(), call.head.clone());
             let journaling = async move {
                 let written = writing.await;
                 if written.is_ok() {
-                    hub.of_client(head.client(), |table| table.finished.journaled(&head.request));
+                    own.of_client(head.client(), |table| table.finished.journaled(&head.request));
                 }
                 log_failure(&head.request, written);
             };
-            tasks.spawn_on(journaling, &runtime);
+            hub.0.tasks.spawn_on(journaling, &hub.0.runtime);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::tool::Executor;
 use ahash::RandomState;
 use hashbrown::HashTable;
 
-/// How many are forgotten at once where there are too many: nobody waits for long because others had left little room.
+/// How many calls one insert forgets at most: so it stays quick where a shard has many more than its share.
 const AT_ONCE: usize = 8;
 
 /// How a remembered call ended.
@@ -41,8 +41,8 @@ pub(crate) struct Remembered {
 /// The last finished calls of a shard, for at most so long, and about so many in all shards: then the oldest are
 /// forgotten where another one comes. A shard always has its share: its clients are not forgotten for those of others.
 ///
-/// There are up to 100,000 of them, and most are never looked up. So they lie in a ring, and the index of it is small
-/// enough to stay in the cache.
+/// There are very many of them, and most are never looked up. So they lie in a ring, and its index is small enough to stay
+/// in the cache.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The oldest first.

@@ -39,7 +39,8 @@ pub struct Limits {
     pub connections_per_client: usize,
     /// How long the calls of a turn wait for the lost connection that its prompt came from; then they go to another.
     pub preferred_connection: Duration,
-    /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten.
+    /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten. Twice as many if one
+    /// client has most of them: it does not take the others' share.
     pub remembered_calls: usize,
     /// How long a finished call is remembered.
     pub remembered_for: Duration,

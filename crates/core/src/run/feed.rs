@@ -153,7 +153,7 @@ impl Feed {
         });
         told.followers[place] = Some(0);
         drop(told);
-        Follower { feed: self.clone(), place }
+        Follower { feed: self.clone(), place: Some(place) }
     }
 
     /// Whether both are the same turn's.
@@ -197,7 +197,8 @@ impl Drop for EndOfFeed {
 #[derive(Debug)]
 pub struct Follower {
     feed: Feed,
-    place: usize,
+    /// Where it is among the followers; `None` once it has left, and somebody else may be there.
+    place: Option<usize>,
 }
 
 impl Follower {
@@ -209,7 +210,7 @@ impl Follower {
     /// Follows the turn no more; says whether nobody does, of those who leave at once to the last.
     pub fn leave(&mut self) -> bool {
         let followers = &mut self.feed.lock().followers;
-        if let Some(place) = followers.get_mut(self.place) {
+        if let Some(place) = self.place.take().and_then(|place| followers.get_mut(place)) {
             *place = None;
         }
         followers.iter().all(Option::is_none)
@@ -225,7 +226,7 @@ impl Follower {
             {
                 let mut told = self.feed.lock();
                 let told = &mut *told;
-                if let Some(Some(next)) = told.followers.get_mut(self.place)
+                if let Some(Some(next)) = self.place.and_then(|place| told.followers.get_mut(place))
                     && let Some(event) = told.events.get(*next)
                 {
                     *next += 1;

@@ -133,3 +133,30 @@ async fn many_pieces_cost_in_proportion_to_their_number() {
     feed.tell(message());
     assert_eq!(feed.lock().events.len(), 2);
 }
+
+#[test]
+fn of_all_who_leave_a_turn_the_last_is_told_so() {
+    let (feed, _end) = feed();
+    let [mut one, mut two] = [feed.follow(), feed.follow()];
+    assert!(!one.leave());
+    assert!(two.leave());
+    // Somebody else has their place before they are gone.
+    let (mut three, mut four) = (feed.follow(), feed.follow());
+    drop((one, two));
+    feed.tell(piece("p", "hello"));
+    for follower in [&mut three, &mut four] {
+        assert!(matches!(follower.next().now_or_never(), Some(Some(_))));
+    }
+    assert!(!three.leave() && four.leave());
+}
+
+#[tokio::test]
+async fn what_a_turn_begins_with_is_waited_for_until_it_is_kept_or_the_turn_is_over() {
+    let (feed, end) = feed();
+    assert!(feed.until_kept().now_or_never().is_none());
+    feed.kept();
+    feed.until_kept().await;
+    let (given_up, its_end) = self::feed();
+    drop((end, its_end));
+    given_up.until_kept().await;
+}
