@@ -1,16 +1,21 @@
-//! What happened, for whoever listens. How an event gets to its listeners is in `topics`.
+//! What happened, for whoever listens. How an event gets to its listeners is in `topics`; what one turn tells to whoever
+//! shows it is in `feed`.
 
+mod feed;
 mod topics;
 mod waiting;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::DropGuard;
 
+pub(crate) use self::feed::CloseFeed;
+pub use self::feed::{Feed, Follower, TurnEvent};
 pub(crate) use self::topics::Topics;
 pub use self::topics::{Emitted, Subscription, Topic};
 use crate::call::{CallHead, FinishedCall};
-use crate::id::{ClientId, MessageId, PartId, SessionId, ToolId};
+use crate::id::{ClientId, MessageId, SessionId, ToolId};
 use crate::message::{Message, Part, Session, TurnError};
 use crate::permission::{Ask, Reply};
 
@@ -35,10 +40,9 @@ pub enum Event {
     Session(Arc<Session>, SessionEvent),
 }
 
-/// Something that happened in a session: the run events, which protocols encode.
+/// Something that happened in a session.
 ///
-/// For one turn: the user's `Message` and its `Part`s, `Busy`, then for each step the assistant's `Message`, its parts
-/// as they grow and change, the `Message` again when it is complete; `Failed` if the turn ended early; and `Idle` when
+/// For one turn: the user's message is `Said`, `Busy`, what the turn tells, `Failed` if it ended early; and `Idle` when
 /// nothing more is to be done.
 #[derive(Debug, Clone)]
 pub enum SessionEvent {
@@ -54,40 +58,17 @@ pub enum SessionEvent {
     Idle,
     /// The turn ended early.
     Failed(Arc<TurnError>),
-    /// A message was made or changed; its parts are told apart from it.
-    Message(Arc<Message>),
-    /// A part of a user's message was made.
-    UserPart {
-        /// The message that it belongs to.
-        message: MessageId,
-        /// The part.
-        part: Arc<Part>,
-    },
-    /// A part of an answer was made or changed, and is now so.
-    Part {
+    /// A user's message was taken.
+    Said(Arc<Message>),
+    /// What a turn tells: its steps and their parts.
+    Turn(TurnEvent),
+    /// A part that grows, whole: told now and then, where [`TurnEvent::Grew`] is told at once and for every piece.
+    Snapshot {
         /// The message that it belongs to.
         message: MessageId,
         /// The part.
         part: Arc<Part>,
         /// What was added to its text since it was last told like this.
-        delta: Option<Arc<str>>,
-    },
-    /// A part is gone: its provider has begun the answer anew.
-    PartRemoved {
-        /// The message that it belonged to.
-        message: MessageId,
-        /// The part.
-        part: PartId,
-    },
-    /// A part has grown: told at once and for every piece, where [`SessionEvent::Part`] is told now and then.
-    Delta {
-        /// The message that it belongs to.
-        message: MessageId,
-        /// The part.
-        part: PartId,
-        /// What grew.
-        field: Field,
-        /// What was added.
         delta: Arc<str>,
     },
     /// Nothing happened. A listener that drops this has done with all that was told before.
@@ -95,7 +76,7 @@ pub enum SessionEvent {
 }
 
 /// What of a part grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
     /// The text of an answer.
     Text,

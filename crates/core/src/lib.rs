@@ -18,7 +18,7 @@
 //! | [`call`] | a call, its stages, its outcome; pure |
 //! | `finished` | calls that are over, remembered for late and repeated answers |
 //! | [`message`] | a session, its messages and their parts |
-//! | [`threads`], [`thread_run`] | runs of threads: started once, told to whoever follows, kept |
+//! | [`thread_run`] | a run of a thread |
 //! | [`model`] | the seam to models |
 //! | [`toolbox`] | what a model is offered, the server's own tools, hooks |
 //! | [`agent`] | what a model is told to be, and what it may do |
@@ -63,7 +63,6 @@ mod shards;
 pub mod store;
 mod table;
 pub mod thread_run;
-pub mod threads;
 pub mod tool;
 pub mod toolbox;
 

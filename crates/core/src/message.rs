@@ -105,6 +105,17 @@ impl Message {
         }
     }
 
+    /// The message alone, where its parts are told apart from it.
+    pub(crate) fn without_parts(&self) -> Self {
+        let Self { id, session, created, role, parts: _ } = self;
+        Self { id: id.clone(), session: session.clone(), created: *created, role: role.clone(), parts: Vec::new() }
+    }
+
+    /// Whether it is an answer that is no longer being written.
+    pub fn is_complete(&self) -> bool {
+        matches!(&self.role, Role::Assistant(said) if said.completed.is_some())
+    }
+
     /// Why the turn ended here, if it did so early.
     pub fn error(&self) -> Option<&TurnError> {
         match &self.role {
@@ -255,6 +266,19 @@ impl Usage {
         [self.cache_read, self.cache_write].into_iter().flatten().fold(self.input, u64::saturating_add)
     }
 
+    /// What two answers used together, as far as they say.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).reduce(u64::saturating_add);
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            reasoning: sum(self.reasoning, other.reasoning),
+            cache_read: sum(self.cache_read, other.cache_read),
+            cache_write: sum(self.cache_write, other.cache_write),
+        }
+    }
+
     /// All tokens that were written.
     pub fn written(&self) -> u64 {
         self.output.saturating_add(self.reasoning.unwrap_or_default())
@@ -282,6 +306,15 @@ pub enum TurnError {
         /// Whether another try may help.
         retryable: bool,
     },
+    /// The server stopped while the turn was under way.
+    Stopped(String),
+    /// It was not run, or not to its end, for a reason that programs know by a code.
+    Refused {
+        /// The code.
+        code: SmolStr,
+        /// What happened.
+        message: String,
+    },
     /// Anything else: too many steps, the same call over and over, our own fault.
     Other(String),
 }
@@ -290,8 +323,8 @@ impl TurnError {
     /// What happened, in words.
     pub fn message(&self) -> &str {
         match self {
-            Self::Aborted(message) | Self::Other(message) => message,
-            Self::Auth { message, .. } | Self::Provider { message, .. } => message,
+            Self::Aborted(message) | Self::Stopped(message) | Self::Other(message) => message,
+            Self::Auth { message, .. } | Self::Provider { message, .. } | Self::Refused { message, .. } => message,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use smol_str::SmolStr;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -12,7 +14,7 @@ use crate::clock::Time;
 use crate::delegate::Caller;
 use crate::frontend::timeout_for;
 use crate::hub::Hub;
-use crate::id::{PermissionId, SessionId};
+use crate::id::{CallId, PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::StoreError;
 use crate::table::Ending;
@@ -29,8 +31,30 @@ pub struct Ask {
     pub created: Time,
 }
 
+/// What whoever shows a turn is told of an ask.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AskSummary {
+    /// Its id.
+    pub id: PermissionId,
+    /// The call, as its session knows it.
+    pub call: CallId,
+    /// The tool's full id.
+    pub tool: SmolStr,
+    /// The input, as the model wants it.
+    pub input: Box<RawValue>,
+    /// When it was asked.
+    pub created: Time,
+}
+
+impl From<&Ask> for AskSummary {
+    fn from(ask: &Ask) -> Self {
+        let (call, tool, input) = (ask.call.call.clone(), ask.call.tool.id.as_str().into(), ask.call.input.clone());
+        Self { id: ask.id.clone(), call, tool, input, created: ask.created }
+    }
+}
+
 /// An answer to an ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// This call may be made.
     Once,
@@ -41,7 +65,7 @@ pub enum Reply {
 }
 
 /// A reply, with what may come with it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Answer {
     /// The reply.
     pub reply: Reply,

@@ -9,12 +9,11 @@
 //! end    the last message says how it ended; an abort or an error is on it
 //! ```
 //!
-//! It tells [`SessionEvent`](crate::event::SessionEvent)s to whoever listens, and to the turn's own [`feed`], and knows
-//! no protocol.
+//! It tells [`SessionEvent`](crate::event::SessionEvent)s to whoever listens, and to the turn's own
+//! [`Feed`](crate::event::Feed), and knows no protocol.
 
 mod calls;
 mod draft;
-pub(crate) mod feed;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::told;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
-use self::feed::RunEvent;
 use crate::agent::Agent;
 use crate::event::SessionEvent;
 use crate::id::SessionId;
@@ -222,9 +220,6 @@ impl Turn<'_> {
         if let Err(error) = ended {
             tracing::info!(session = %id, error = error.message(), "a turn ended early");
             let told = Arc::new(error.clone());
-            if let Some(feed) = &self.queued.feed {
-                feed.tell(RunEvent::Session(SessionEvent::Failed(told.clone())));
-            }
             self.sessions.hub().tell(self.session, || SessionEvent::Failed(told));
             self.complete(Some(error));
             changed = self.sessions.change(id, |_| true);
@@ -247,10 +242,9 @@ impl Turn<'_> {
 /// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
 async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
     if let Some(answers) = &queued.audience.answers {
-        for part in sessions.settle_yielded(session, answers).await? {
-            if let Some(feed) = &queued.feed {
-                feed.tell(RunEvent::Settled(part));
-            }
+        let settled = sessions.settle_yielded(session, answers).await?;
+        if let Some(feed) = &queued.feed {
+            settled.into_iter().for_each(|event| feed.tell(event));
         }
     }
     sessions.conversation(&queued.user).await

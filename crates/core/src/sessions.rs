@@ -6,10 +6,14 @@
 //! that no two changes are lost in each other and a session that was deleted does not come back.
 
 mod claims;
+mod conversation;
+mod earlier;
 mod held;
 pub(crate) mod history;
 mod live;
 mod page;
+mod playback;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -23,13 +27,17 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::claims::{Claim, Claims};
+pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
+pub use self::earlier::Earlier;
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
 use self::live::Prompter;
 pub(crate) use self::live::Queued;
-use self::live::{Enqueued, Live, UNTITLED};
+use self::live::{Enqueued, Live, NewTurn, UNTITLED};
+pub use self::playback::Playback;
+pub use self::runs::{NotStarted, Recorder, Runs};
 use crate::agent::{Agent, Agents, DEFAULT_AGENT};
-use crate::event::SessionEvent;
+use crate::event::{Feed, SessionEvent};
 use crate::hub::{Hub, Placement};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
@@ -37,7 +45,6 @@ use crate::model::Models;
 use crate::permission::{Answer, Ask, NotAnswered, Reply};
 use crate::policy::switched;
 use crate::run;
-pub use crate::run::feed::{Feed, Follower, RunEvent};
 use crate::sharded::Sharded;
 use crate::store::{Beginning, Most, Page, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture};
 use crate::tool::ToolSpec;
@@ -447,7 +454,8 @@ impl Sessions {
         let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
         let user = Arc::new(self.user_message(session, prompt)?);
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, &user, client, audience, kept)?;
+        let new = NewTurn { session, user: &user, prompter: client, audience, after: None, kept };
+        let Enqueued { answer, feed } = self.enqueue(new)?;
         let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), tell_kept, claim));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
@@ -480,11 +488,7 @@ impl Sessions {
     ) -> Result<(), StoreError> {
         let kept = self.save_message(&user).await;
         if kept.is_ok() {
-            self.tell(&session, SessionEvent::Message(user.clone()));
-            for part in &user.parts {
-                let (message, part) = (user.id.clone(), part.clone());
-                self.tell(&session, SessionEvent::UserPart { message, part });
-            }
+            self.tell(&session, SessionEvent::Said(user));
         }
         drop(claim);
         // Nobody waits for it where no answer is wanted.

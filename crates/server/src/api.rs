@@ -5,13 +5,14 @@ pub mod agui;
 pub mod auth;
 pub mod chat;
 pub mod client_tools;
+mod conversation;
 pub(crate) mod document;
 pub mod event;
 pub mod frontend_tools;
 mod listing;
 pub mod opencode;
 pub mod operations;
-mod page;
+pub mod rooms;
 pub mod session;
 
 use axum::body::Body;

@@ -11,9 +11,8 @@ use handback_core::agent::Agents;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
 use handback_core::model::{Model, Models};
-use handback_core::sessions::{Sessions, Setup};
+use handback_core::sessions::{Runs, Sessions, Setup};
 use handback_core::store::{Bounds, MemoryStore, Quotas, Store, StoreError};
-use handback_core::threads::Threads;
 use handback_core::tool::ToolSpec;
 use handback_core::toolbox::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
@@ -46,7 +45,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     hub: Hub,
     sessions: Sessions,
-    threads: Threads,
+    runs: Runs,
     /// The file that things are kept in; `None`: memory.
     database: Option<Arc<Sqlite>>,
     config: Config,
@@ -170,12 +169,12 @@ impl App {
         if interrupted > 0 {
             tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
         }
-        let threads = Threads::new(hub.clone(), store);
-        threads.recover(&api::agui::interrupted(), api::agui::is_terminal).await?;
+        let runs = Runs::new(hub.clone(), store);
+        runs.recover().await?;
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
-            threads,
+            runs,
             database,
             auth: Auth::new(&config.auth)?,
             origins: Origins::new(&config, address),
@@ -196,6 +195,7 @@ impl App {
             .merge(api::frontend_tools::routes())
             .merge(api::chat::routes())
             .merge(api::agui::routes())
+            .merge(api::rooms::routes())
             .merge(api::event::routes())
             .merge(api::auth::routes())
             .merge(api::operations::routes())
@@ -220,8 +220,8 @@ impl App {
     }
 
     /// The runs of threads.
-    pub fn threads(&self) -> &Threads {
-        &self.0.threads
+    pub fn runs(&self) -> &Runs {
+        &self.0.runs
     }
 
     /// The settings.

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::clock::Time;
+use crate::id::PartId;
 use crate::limits::Limits;
 
 const MIB: usize = 1 << 20;
@@ -44,7 +45,7 @@ fn tell_of(topics: &Topics, session: &Arc<Session>, times: usize) -> Vec<Weak<st
         let delta: Arc<str> = "x".repeat(MIB).into();
         told.push(Arc::downgrade(&delta));
         let (message, part) = (MessageId::parse("msg_1").unwrap(), PartId::parse("prt_1").unwrap());
-        let event = SessionEvent::Delta { message, part, field: Field::Text, delta };
+        let event = SessionEvent::Turn(TurnEvent::Grew { message, part, field: Field::Text, delta });
         topics.emit(Event::Session(session.clone(), event));
     }
     told

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Emitted, Event, SessionEvent};
+use super::{Emitted, Event, SessionEvent, TurnEvent};
 use crate::message::Session;
 use crate::store::weight;
 
@@ -156,11 +156,15 @@ fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
     match event {
         // The others hold on to one that is there anyway.
         SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
-        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::PartRemoved { .. } | SessionEvent::Mark(_) => 0,
+        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::Mark(_) => 0,
         SessionEvent::Failed(error) => error.message().len(),
-        SessionEvent::Message(message) => weight::of_message(message),
-        SessionEvent::UserPart { part, .. } => weight::of_part(part),
-        SessionEvent::Part { part, delta, .. } => weight::of_part(part) + delta.as_ref().map_or(0, |delta| delta.len()),
-        SessionEvent::Delta { delta, .. } => delta.len(),
+        SessionEvent::Said(message) => weight::of_message(message),
+        SessionEvent::Snapshot { part, delta, .. } => weight::of_part(part) + delta.len(),
+        SessionEvent::Turn(event) => match event {
+            TurnEvent::StepBegan(message) | TurnEvent::StepDone(message) => weight::of_message(message),
+            TurnEvent::Part { part, .. } => weight::of_part(part),
+            TurnEvent::Grew { delta, .. } => delta.len(),
+            _ => 0,
+        },
     }
 }

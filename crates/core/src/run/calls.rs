@@ -11,16 +11,16 @@ use smol_str::SmolStr;
 use tokio::sync::mpsc;
 
 use super::draft::Draft;
-use super::feed::{Feed, RunEvent};
 use crate::agent::Agent;
 use crate::call::{Ack, AckStatus, FinishedCall, Outcome, Success};
 use crate::clock::Time;
 use crate::delegate::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal};
+use crate::event::{Feed, TurnEvent};
 use crate::frontend::timeout_for;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId};
 use crate::json;
 use crate::message::{Session, ToolResult, ToolState};
-use crate::permission::Reply;
+use crate::permission::{Ask, Reply};
 use crate::policy::Permission;
 use crate::schema::{depth, empty_object, one_line};
 use crate::sessions::Sessions;
@@ -278,22 +278,21 @@ impl Call<'_> {
             Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
         };
         let ask = open.ask().cloned();
-        self.tell(ask.as_ref().map(|ask| RunEvent::Asked(ask.clone())));
+        let tell = |event: &dyn Fn(&Ask) -> TurnEvent| {
+            if let (Some(feed), Some(ask)) = (self.context.feed, &ask) {
+                feed.tell(event(ask));
+            }
+        };
+        tell(&|ask| TurnEvent::Asked(Arc::new(ask.into())));
         let is_allowed = open.allowed().await;
         let reply = if is_allowed { Reply::Once } else { Reply::Reject };
-        self.tell(ask.as_ref().map(|ask| RunEvent::Answered(ask.clone(), reply)));
+        tell(&|ask| TurnEvent::Answered { ask: ask.id.clone(), call: self.call.clone(), reply });
         if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
             // Whoever makes the calls is gone only when this is.
             _ = self.shown.send((self.place, open.head().input.clone()));
         }
         let finished = open.outcome().await;
         (finished.head.input.clone(), told(&finished, ask.map(|ask| ask.id.clone())))
-    }
-
-    fn tell(&self, event: Option<RunEvent>) {
-        if let (Some(feed), Some(event)) = (self.context.feed, event) {
-            feed.tell(event);
-        }
     }
 
     /// The server's own tool, bounded as others are.

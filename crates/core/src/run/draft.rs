@@ -7,9 +7,8 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use super::calls::{Over, ReadyCall};
-use super::feed::{Feed, RunEvent};
 use crate::clock::Time;
-use crate::event::{Field, SessionEvent};
+use crate::event::{Feed, Field, SessionEvent, TurnEvent};
 use crate::id::{MessageId, PartId, RequestId};
 use crate::message::{
     Kept, Message, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult, ToolState, TurnError, Usage,
@@ -97,7 +96,7 @@ impl Draft {
             // Whoever is told of it finds it.
             draft.save();
         }
-        draft.tell_message();
+        draft.emit(|| TurnEvent::StepBegan(Arc::new(draft.message.without_parts())));
         if draft.message.parts.is_empty() {
             draft.push(PartBody::StepStart);
         }
@@ -213,7 +212,7 @@ impl Draft {
         let begun = self.message.parts.iter().take_while(|part| matches!(part.body, PartBody::StepStart)).count();
         for part in self.message.parts.split_off(begun) {
             let (message, part) = (&self.message.id, &part.id);
-            self.emit(|| SessionEvent::PartRemoved { message: message.clone(), part: part.clone() });
+            self.emit(|| TurnEvent::PartRemoved { message: message.clone(), part: part.clone() });
         }
     }
 
@@ -258,7 +257,7 @@ impl Draft {
     /// Tells of a call as it is now.
     pub(super) fn tell_call(&self, place: usize) {
         if let Some(part) = self.message.parts.get(place) {
-            self.tell_part(part.clone(), None);
+            self.tell_part(part);
         }
     }
 
@@ -354,7 +353,7 @@ impl Draft {
             }
             said.error = error;
         }
-        self.tell_message();
+        self.emit(|| TurnEvent::StepDone(Arc::new(self.message.without_parts())));
         let message = Arc::new(self.message);
         let saving = self.sessions.save_message(&message);
         (message, saving)
@@ -390,32 +389,26 @@ impl Draft {
         };
         let part = Arc::new(Part { id, body });
         self.message.parts.push(part.clone());
-        self.tell_part(part, None);
+        self.tell_part(&part);
     }
 
     fn push(&mut self, body: PartBody) {
         let part = Arc::new(Part { id: self.sessions.clock().part_id(), body });
         self.message.parts.push(part.clone());
-        self.tell_part(part, None);
+        self.tell_part(&part);
     }
 
-    fn emit(&self, event: impl Fn() -> SessionEvent) {
+    fn emit(&self, event: impl Fn() -> TurnEvent) {
         if let Some(feed) = &self.feed {
-            feed.tell(RunEvent::Session(event()));
+            feed.tell(event());
         }
-        self.sessions.hub().tell(&self.session, event);
+        self.sessions.hub().tell(&self.session, || SessionEvent::Turn(event()));
     }
 
-    fn tell_message(&self) {
-        // Its parts are told apart from it.
-        self.emit(|| SessionEvent::Message(Arc::new(Message { parts: Vec::new(), ..self.message.clone() })));
-    }
-
-    fn tell_part(&self, part: Arc<Part>, delta: Option<Arc<str>>) {
-        if !part.is_shown() {
-            return;
+    fn tell_part(&self, part: &Arc<Part>) {
+        if part.is_shown() {
+            self.emit(|| TurnEvent::Part { message: self.message.id.clone(), part: part.clone() });
         }
-        self.emit(|| SessionEvent::Part { message: self.message.id.clone(), part: part.clone(), delta: delta.clone() });
     }
 
     /// Tells what has grown since the last time.
@@ -458,14 +451,13 @@ impl Draft {
         }
         let delta: Arc<str> = text[told.pieces..].into();
         let (message, part) = (&self.message.id, id);
-        self.emit(|| SessionEvent::Delta { message: message.clone(), part: part.clone(), field, delta: delta.clone() });
+        self.emit(|| TurnEvent::Grew { message: message.clone(), part: part.clone(), field, delta: delta.clone() });
         told.pieces = text.len();
         // Whoever follows the feed has every piece, and needs no whole.
         if self.sessions.hub().is_watched(&self.session) && told.shows_whole(text.len()) {
             let delta: Arc<str> = text[told.whole..].into();
             let part = Arc::new(Part { id: id.clone(), body: whole(text) });
-            let (message, delta) = (self.message.id.clone(), Some(delta));
-            let event = SessionEvent::Part { message, part, delta };
+            let event = SessionEvent::Snapshot { message: self.message.id.clone(), part, delta };
             self.sessions.hub().tell(&self.session, || event);
             told.whole = text.len();
         }

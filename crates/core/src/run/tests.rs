@@ -25,7 +25,7 @@ use crate::call::{Outcome, Success};
 use crate::clock::Clock;
 use crate::connection::{Connection, Delivery, Opening};
 use crate::delegate::Caller;
-use crate::event::{Event, Subscription, Topic};
+use crate::event::{Event, Subscription, Topic, TurnEvent};
 use crate::hub::{Hub, Placement};
 use crate::id::{ClientId, MessageId, PermissionId, RequestId, ToolName};
 use crate::limits::Limits;

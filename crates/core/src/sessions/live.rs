@@ -8,11 +8,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Audience, SessionError, Sessions};
-use crate::event::SessionEvent;
+use crate::event::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::message::{Message, PartBody, Role, Session, TurnError};
 use crate::run;
-use crate::run::feed::{EndOfFeed, Feed};
 use crate::store::{StoreError, StoreFuture};
 
 /// How a session is called until somebody says something in it.
@@ -31,7 +30,20 @@ pub(super) struct Live {
     pub(super) turn: Handles,
     /// What the turn tells, if somebody follows it.
     pub(super) feed: Option<Feed>,
+    /// Whether whoever follows it leaves when there is nothing but asks.
+    yields_asks: bool,
+    /// Whether what the turn begins with is kept: before that nobody should come to it late.
+    is_kept: bool,
     queue: VecDeque<Queued>,
+}
+
+/// A turn that is under way and can be followed.
+pub(super) struct RunningTurn {
+    /// The user's message that it answers.
+    pub(super) user: MessageId,
+    pub(super) feed: Feed,
+    /// Whether whoever follows it leaves when there is nothing but asks.
+    pub(super) yields_asks: bool,
 }
 
 impl Live {
@@ -66,10 +78,27 @@ impl Live {
         self.running == *user || self.queue.iter().any(|queued| queued.user.id == *user)
     }
 
+    /// Whether the turn that is under way answers a message.
+    pub(super) fn is_running(&self, user: &MessageId) -> bool {
+        self.running == *user
+    }
+
     /// What the turn that answers a message tells.
     pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
-        let waiting = self.queue.iter().filter_map(|queued| queued.feed.as_ref());
-        self.feed.iter().chain(waiting).find(|feed| feed.user() == user).cloned()
+        let running = self.feed.as_ref().filter(|_| self.running == *user);
+        let waiting = || self.queue.iter().find(|queued| queued.user.id == *user)?.feed.as_ref();
+        running.or_else(waiting).cloned()
+    }
+
+    /// The turn that is under way, if it can be followed.
+    pub(super) fn running(&self) -> Option<RunningTurn> {
+        let feed = self.feed.clone().filter(|_| self.is_kept)?;
+        Some(RunningTurn { user: self.running.clone(), feed, yields_asks: self.yields_asks })
+    }
+
+    /// What a turn tells that waits to go on from an answer of the one under way.
+    pub(super) fn feed_after(&self, answer: &MessageId) -> Option<Feed> {
+        self.queue.iter().find(|queued| queued.after.as_ref() == Some(answer))?.feed.clone()
     }
 }
 
@@ -97,7 +126,20 @@ pub(super) struct Prompter {
     pub(super) adopts: bool,
 }
 
-/// A prompt whose turn has not begun.
+/// A turn that is to be run.
+pub(super) struct NewTurn<'a> {
+    pub(super) session: &'a Arc<Session>,
+    /// The user's message that it answers.
+    pub(super) user: &'a Arc<Message>,
+    pub(super) prompter: Option<Prompter>,
+    pub(super) audience: Audience,
+    /// The answer of the turn under way that it goes on from: it comes before all that wait.
+    pub(super) after: Option<MessageId>,
+    /// Tells whether what it begins with could be kept. Before that it does not begin.
+    pub(super) kept: oneshot::Receiver<bool>,
+}
+
+/// A turn that has not begun.
 pub(crate) struct Queued {
     /// The session as it was when the prompt came.
     pub(crate) session: Arc<Session>,
@@ -105,9 +147,11 @@ pub(crate) struct Queued {
     prompter: Option<Prompter>,
     pub(crate) audience: Audience,
     pub(crate) feed: Option<Feed>,
-    /// Ends the feed with the turn.
-    _end_of_feed: Option<EndOfFeed>,
-    /// Whether it could be kept. Before it is kept and told, its turn does not begin.
+    /// Closes the feed after the turn.
+    _close_feed: Option<CloseFeed>,
+    /// The answer of the turn before it that it goes on from.
+    after: Option<MessageId>,
+    /// Whether what it begins with could be kept. Before that it does not begin.
     kept: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
@@ -120,28 +164,18 @@ impl Queued {
 }
 
 impl Sessions {
-    /// Finds a place for a prompt: starts its turn if the session is idle, else it waits for those before it.
-    pub(super) fn enqueue(
-        &self,
-        session: &Arc<Session>,
-        user: &Arc<Message>,
-        prompter: Option<Prompter>,
-        audience: Audience,
-        kept: oneshot::Receiver<bool>,
-    ) -> Result<Enqueued, SessionError> {
-        self.enqueue_in(&mut self.live(&session.id), session, user, prompter, audience, kept)
+    /// Finds a place for a turn: starts it if the session is idle, else it waits for those before it.
+    pub(super) fn enqueue(&self, new: NewTurn<'_>) -> Result<Enqueued, SessionError> {
+        self.enqueue_in(&mut self.live(&new.session.id), new)
     }
 
     /// The same, among sessions that are locked already.
     pub(super) fn enqueue_in(
         &self,
         live: &mut HashMap<SessionId, Live>,
-        session: &Arc<Session>,
-        user: &Arc<Message>,
-        prompter: Option<Prompter>,
-        audience: Audience,
-        kept: oneshot::Receiver<bool>,
+        new: NewTurn<'_>,
     ) -> Result<Enqueued, SessionError> {
+        let NewTurn { session, user, prompter, audience, after, kept } = new;
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
         if let (Some(owner), Some(prompter)) = (owner, &prompter)
@@ -155,34 +189,41 @@ impl Sessions {
         let (done, answer) = oneshot::channel();
         let adopting = prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
         let owner = owner.or(adopting).cloned();
-        let (feed, end_of_feed) = audience.follows.then(|| Feed::new(user.id.clone(), audience.yields_asks)).unzip();
+        let feed = audience.follows.then(Feed::default);
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
+        let yields_asks = audience.yields_asks;
         let queued = Queued {
             session: session.clone(),
             user: user.clone(),
             prompter,
             audience,
+            _close_feed: feed.as_ref().map(Feed::closer),
             feed: feed.clone(),
-            _end_of_feed: end_of_feed,
+            after,
             kept,
             done,
         };
         match known {
             Some(live) => {
-                if live.is_answering(&user.id) {
+                let most = self.hub().limits().queued_prompts;
+                if live.is_answering(&user.id) && queued.after.is_none() {
                     return Err(SessionError::DuplicateMessage(user.id.clone()));
                 }
-                let most = self.hub().limits().queued_prompts;
                 if live.queue.len() >= most {
                     return Err(SessionError::QueueFull(most));
                 }
                 live.client = owner;
-                live.queue.push_back(queued);
+                match queued.after {
+                    Some(_) => live.queue.push_front(queued),
+                    None => live.queue.push_back(queued),
+                }
             }
             None => {
                 let (turn, running, queue) = (self.new_handles(), user.id.clone(), VecDeque::new());
                 let driving = drive(self.clone(), session.id.clone(), queued, turn.clone());
-                live.insert(session.id.clone(), Live { client: owner, session: None, running, turn, feed, queue });
+                let new =
+                    Live { client: owner, session: None, running, turn, feed, yields_asks, is_kept: false, queue };
+                live.insert(session.id.clone(), new);
                 self.hub().0.tasks.spawn_on(driving, &self.hub().0.runtime);
             }
         }
@@ -274,7 +315,7 @@ impl Sessions {
     /// Why turns end that are stopped now.
     pub(crate) fn stopped(&self) -> TurnError {
         if self.0.stop.is_cancelled() {
-            TurnError::Aborted("The server was stopped while this turn was under way".to_owned())
+            TurnError::Stopped("The server was stopped while this turn was under way".to_owned())
         } else {
             TurnError::Aborted("The turn was aborted".to_owned())
         }
@@ -296,6 +337,7 @@ impl Sessions {
         live.running = queued.user.id.clone();
         live.turn = self.new_handles();
         live.feed.clone_from(&queued.feed);
+        (live.yields_asks, live.is_kept) = (queued.audience.yields_asks, false);
         Some((queued, live.turn.clone()))
     }
 }
@@ -307,12 +349,16 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
     while let Some((mut queued, turn)) = next {
         alive.running = Some((queued.user.id.clone(), turn.over.drop_guard()));
         let is_kept = (&mut queued.kept).await.unwrap_or(false);
-        if let Some(feed) = queued.feed.as_ref().filter(|_| is_kept) {
-            feed.kept();
+        if let Some(live) = sessions.live(&id).get_mut(&id) {
+            live.is_kept = is_kept;
         }
         let answer = if is_kept { run::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {
+            if let Some(feed) = &queued.feed {
+                // Whoever is told that the turn is over finds it so.
+                feed.tell(TurnEvent::Ended(answer.error().cloned().map(Arc::new)));
+            }
             // Whoever waits may have gone.
             _ = queued.done.send(answer);
         }

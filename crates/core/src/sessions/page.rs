@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::history::History;
-use super::live::{Enqueued, Live, Prompter};
-use super::{Audience, Feed, NewSession, Prompt, Prompted, RunEvent, SessionError, Sessions};
-use crate::event::SessionEvent;
+use super::live::{Enqueued, Live, NewTurn, Prompter, RunningTurn};
+use super::{Audience, NewSession, Prompt, Prompted, SessionError, Sessions};
+use crate::event::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::message::{Message, Part, PartBody, Session, ToolPart, ToolResult};
 use crate::run;
-use crate::store::{Beginning, StoreError};
+use crate::store::StoreError;
 
 impl Sessions {
     /// The session of an id that somebody else chose; made when there is none.
@@ -34,7 +34,7 @@ impl Sessions {
     }
 
     /// The same of a message that comes again, unless it is being answered: of several at once, one is.
-    pub async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+    pub(crate) async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         self.replace(session, prompt, true).await
     }
 
@@ -75,7 +75,8 @@ impl Sessions {
             let mut live = self.live(&session.id);
             if !live.contains_key(&session.id) {
                 // Its turn does not begin before it is kept, and who may not have one forgets nothing.
-                let enqueued = self.enqueue_in(&mut live, &session, &user, client, audience, kept)?;
+                let new = NewTurn { session: &session, user: &user, prompter: client, audience, after: None, kept };
+                let enqueued = self.enqueue_in(&mut live, new)?;
                 // The store keeps the order: what others say from now on comes after this.
                 break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
             }
@@ -88,7 +89,7 @@ impl Sessions {
     /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
     /// stay as they are; a page that says nothing of one of its calls has not run it. `last` is the answer that the
     /// page goes on from: if there is a later one, somebody else has gone on already.
-    pub async fn go_on(
+    pub(crate) async fn go_on(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
@@ -100,14 +101,15 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, audience.prompter(), audience, kept)?;
+        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after: None, kept };
+        let Enqueued { answer, feed } = self.enqueue(new)?;
         let keeping = self.clone().keep_results(session.clone(), user.id.clone(), Some(last.clone()), results);
         let told = feed.clone();
         let keeping = async move {
             let settled = keeping.await?;
             let is_kept = settled.is_some();
             if let Some(feed) = told {
-                settled.into_iter().flatten().for_each(|part| feed.tell(RunEvent::Settled(part)));
+                settled.into_iter().flatten().for_each(|event| feed.tell(event));
             }
             // Nobody waits for it if the session was deleted meanwhile.
             _ = tell_kept.send(is_kept);
@@ -119,8 +121,56 @@ impl Sessions {
         }
     }
 
+    /// The same with a turn that is under way, when it ends with calls of its page that `results` says something of. Gives
+    /// what that will tell; `None` if the turn is not under way any more.
+    pub(super) fn go_on_after(
+        &self,
+        session: &Arc<Session>,
+        user: &Arc<Message>,
+        last: &MessageId,
+        audience: Audience,
+        results: Vec<(CallId, ToolResult)>,
+    ) -> Result<Option<Feed>, SessionError> {
+        let mut sessions = self.live(&session.id);
+        let Some(live) = sessions.get(&session.id).filter(|live| live.is_running(&user.id)) else { return Ok(None) };
+        if let Some(feed) = live.feed_after(last) {
+            return Ok(Some(feed));
+        }
+        let over = live.turn.over.clone();
+        let (tell_kept, kept) = oneshot::channel();
+        let after = Some(last.clone());
+        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after, kept };
+        let Enqueued { feed, .. } = self.enqueue_in(&mut sessions, new)?;
+        drop(sessions);
+        let told = feed.clone();
+        let (sessions, session, user, last) = (self.clone(), session.clone(), user.id.clone(), Some(last.clone()));
+        let keeping = async move {
+            over.cancelled().await;
+            let keeping = async {
+                let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&results);
+                let left = sessions.hold(&session.id).await?.history(History::yielded);
+                match left.iter().flat_map(|message| &message.parts).any(is_open) {
+                    true => sessions.keep_results(session, user, last, results).await,
+                    false => Ok(None),
+                }
+            };
+            let settled = keeping.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "what came of calls could not be kept");
+                None
+            });
+            let is_kept = settled.is_some();
+            if let Some(feed) = told {
+                settled.into_iter().flatten().for_each(|event| feed.tell(event));
+            }
+            // Nobody waits for it if the session was deleted meanwhile.
+            _ = tell_kept.send(is_kept);
+        };
+        self.hub().0.tasks.spawn_on(keeping, &self.hub().0.runtime);
+        Ok(feed)
+    }
+
     /// Takes up a turn again that failed. What it did counts; the model is not shown what it was saying when it failed.
-    pub fn try_again(
+    pub(crate) fn try_again(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
@@ -130,7 +180,8 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let (tell_kept, kept) = oneshot::channel();
-        let Enqueued { answer, feed } = self.enqueue(session, user, audience.prompter(), audience, kept)?;
+        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after: None, kept };
+        let Enqueued { answer, feed } = self.enqueue(new)?;
         // Nobody waits for it if the session was deleted meanwhile.
         _ = tell_kept.send(true);
         Ok(Prompted { user: user.clone(), answer, feed })
@@ -138,7 +189,7 @@ impl Sessions {
 
     /// Messages of a turn that broke off, with what came of their calls meanwhile: a client may have answered one before
     /// that was known here.
-    pub async fn recall(
+    pub(super) async fn recall(
         &self,
         session: &Arc<Session>,
         messages: Vec<Arc<Message>>,
@@ -165,26 +216,26 @@ impl Sessions {
                 Arc::make_mut(part).recall(run::told(&finished, None));
                 let part = part.clone();
                 self.save_message(message).await?;
-                self.tell(&session, SessionEvent::Part { message: message.id.clone(), part, delta: None });
+                self.tell(&session, SessionEvent::Turn(TurnEvent::Part { message: message.id.clone(), part }));
             }
         }
         Ok(messages)
     }
 
     /// Whether a message is being answered, or will be when its time comes.
-    pub fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
+    pub(super) fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
         self.live(id).get(id).is_some_and(|live| live.is_answering(user))
     }
 
     /// Stops the turn that tells this, whether it is under way or waits; others go on, also of the same message.
-    pub fn stop_turn(&self, id: &SessionId, feed: &Feed) {
+    pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
         if let Some(live) = self.live(id).get_mut(id) {
             live.stop_turn(feed);
         }
     }
 
     /// Keeps what a page says of its calls in a turn that nobody goes on with.
-    pub async fn keep_late(
+    pub(super) async fn keep_late(
         &self,
         session: &Arc<Session>,
         user: &MessageId,
@@ -194,15 +245,15 @@ impl Sessions {
         Ok(self.hub().finish(keeping).await.map(|_| ())?)
     }
 
-    /// Keeps what a page says of its calls in a turn, and tells of it; `None` if there is an answer after the last that
-    /// it knows. Gives the calls that it says nothing of.
+    /// Keeps what a page says of its calls in a turn, and tells of it; `None` if there is an answer after the last that it
+    /// knows. Gives the ends of the calls that it says nothing of.
     async fn keep_results(
         self,
         session: Arc<Session>,
         user: MessageId,
         last: Option<MessageId>,
         results: Vec<(CallId, ToolResult)>,
-    ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
+    ) -> Result<Option<Vec<TurnEvent>>, StoreError> {
         // Answers come after what they answer.
         let answers = |history: &History| -> Option<Vec<Arc<Message>>> {
             let since = history.all().rev().take_while(|message| message.id != user);
@@ -220,50 +271,47 @@ impl Sessions {
         &self,
         session: &Arc<Session>,
         results: &[(CallId, ToolResult)],
-    ) -> Result<Vec<Arc<Part>>, StoreError> {
+    ) -> Result<Vec<TurnEvent>, StoreError> {
         let settled = self.settle(session, |history| Some(history.yielded()), results).await?;
         Ok(settled.unwrap_or_default())
     }
 
     /// Ends the calls of some messages that are the page's to run, with what it says of them or as failed; keeps that,
-    /// and tells of it. Gives those that it says nothing of; `None` if there are no such messages.
+    /// and tells of it. Gives the ends of those that it says nothing of; `None` if there are no such messages.
     async fn settle(
         &self,
         session: &Arc<Session>,
         messages: impl FnOnce(&History) -> Option<Vec<Arc<Message>>>,
         results: &[(CallId, ToolResult)],
-    ) -> Result<Option<Vec<Arc<Part>>>, StoreError> {
+    ) -> Result<Option<Vec<TurnEvent>>, StoreError> {
         let now = self.clock().time();
         let answer = |history: &History| {
             let Some(messages) = messages(history) else { return (Vec::new(), None) };
-            let (mut changed, mut answered) = (Vec::new(), Vec::new());
+            let (mut changed, mut told) = (Vec::new(), Vec::new());
             for mut message in messages.into_iter().map(Arc::unwrap_or_clone) {
-                let before = answered.len();
+                let before = told.len();
                 for part in &mut message.parts {
                     if part.answer(results, now) {
-                        answered.push((message.id.clone(), part.clone()));
+                        told.push(TurnEvent::Part { message: message.id.clone(), part: part.clone() });
                     }
                 }
-                if answered.len() > before {
+                if told.len() > before {
                     changed.push(Arc::new(message));
                 }
             }
-            (changed, Some(answered))
+            (changed, Some(told))
         };
-        let Some(answered) = self.0.held.edit(&session.id, answer).await? else { return Ok(None) };
-        let mut unanswered = Vec::new();
-        for (message, part) in answered {
-            if !part.is_call_of(results) {
-                unanswered.push(part.clone());
-            }
-            self.tell(session, SessionEvent::Part { message, part, delta: None });
+        let Some(mut told) = self.0.held.edit(&session.id, answer).await? else { return Ok(None) };
+        for event in &told {
+            self.tell(session, SessionEvent::Turn(event.clone()));
         }
-        Ok(Some(unanswered))
+        told.retain(|event| matches!(event, TurnEvent::Part { part, .. } if !part.is_call_of(results)));
+        Ok(Some(told))
     }
 
-    /// What the turn that is under way tells, if somebody followed it from its beginning.
-    pub fn feed(&self, id: &SessionId) -> Option<Feed> {
-        self.live(id).get(id)?.feed.clone().filter(Feed::is_kept)
+    /// The turn that is under way, if it can be followed.
+    pub(super) fn running(&self, id: &SessionId) -> Option<RunningTurn> {
+        self.live(id).get(id)?.running()
     }
 
     /// What the turn that answers a message tells, or will when its time comes.
@@ -272,7 +320,7 @@ impl Sessions {
     }
 
     /// Whether another prompt may wait in a session, or is run at once.
-    pub fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
+    pub(super) fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
         let most = self.hub().limits().queued_prompts;
         match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
             true => Err(SessionError::QueueFull(most)),
@@ -283,25 +331,5 @@ impl Sessions {
     /// Whether there is a message of that id in a session.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
         Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
-    }
-
-    /// Keeps the messages of an earlier conversation in a session that has none; all of them, whether or not whoever
-    /// brings them goes meanwhile.
-    pub async fn import(&self, id: &SessionId, earlier: Vec<Message>) -> Result<(), SessionError> {
-        Ok(self.hub().finish(self.clone().keep_earlier(id.clone(), earlier)).await?)
-    }
-
-    async fn keep_earlier(self, id: SessionId, earlier: Vec<Message>) -> Result<(), StoreError> {
-        let _naming = self.0.claims.claim_session(&id).await;
-        if earlier.is_empty() || !self.is_empty(&id).await? {
-            return Ok(());
-        }
-        let session = self.find(&id).await?;
-        let client = session.as_ref().and_then(|session| session.client.as_ref());
-        self.must_have_storage(client, Beginning::InSession).await?;
-        // The store keeps their order, and writes many at once.
-        let saving: Vec<_> = earlier.into_iter().map(|message| self.save_message(&Arc::new(message))).collect();
-        futures_util::future::try_join_all(saving).await?;
-        Ok(())
     }
 }

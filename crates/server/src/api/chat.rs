@@ -6,6 +6,5 @@
 mod decode;
 mod encode;
 mod routes;
-mod stream;
 
 pub use routes::routes;

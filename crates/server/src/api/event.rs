@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use handback_core::call::CallHead;
-use handback_core::event::{Emitted, Event, SessionEvent, Topic};
+use handback_core::event::{Emitted, Event, SessionEvent, Topic, TurnEvent};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
 use handback_core::message::{PartBody, Session, ToolPart};
 use handback_core::sessions::{SessionError, Sessions};
@@ -312,14 +312,11 @@ fn call_link(request: &RequestId) -> String {
 /// Where a file is that an event would carry: at the call that brought it, or among the messages.
 fn session_link(session: &SessionId, event: &SessionEvent) -> String {
     match event {
-        SessionEvent::Part { part, .. } => match &part.body {
+        SessionEvent::Turn(TurnEvent::Part { part, .. }) | SessionEvent::Snapshot { part, .. } => match &part.body {
             PartBody::Tool(ToolPart { request: Some(request), .. }) => call_link(request),
             _ => format!("/session/{session}/message"),
         },
-        SessionEvent::Message(_)
-        | SessionEvent::UserPart { .. }
-        | SessionEvent::PartRemoved { .. }
-        | SessionEvent::Delta { .. } => format!("/session/{session}/message"),
+        SessionEvent::Said(_) | SessionEvent::Turn(_) => format!("/session/{session}/message"),
         _ => format!("/session/{session}"),
     }
 }

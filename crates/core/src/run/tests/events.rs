@@ -7,18 +7,18 @@ pub(super) async fn until_idle(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         let event = match events.next().await.unwrap().event.clone() {
-            Event::Session(_, SessionEvent::UserPart { part, message }) => {
-                format!("said {}", brief_unfinished(&Message { parts: vec![part], ..assistant_shell(message) }))
+            Event::Session(_, SessionEvent::Said(message)) => {
+                told.push("user".to_owned());
+                format!("said {}", brief_unfinished(&message))
             }
-            Event::Session(_, SessionEvent::Part { part, delta, message }) => {
-                let message = Message { parts: vec![part], ..assistant_shell(message) };
-                format!("part {} {:?}", brief_unfinished(&message), delta.as_deref().unwrap_or_default())
+            Event::Session(_, SessionEvent::Snapshot { part, delta, message }) => part_told(part, message, &delta),
+            Event::Session(_, SessionEvent::Turn(TurnEvent::Part { part, message })) => part_told(part, message, ""),
+            Event::Session(_, SessionEvent::Turn(TurnEvent::Grew { field, delta, .. })) => {
+                format!("delta {field:?} {delta:?}")
             }
-            Event::Session(_, SessionEvent::Delta { field, delta, .. }) => format!("delta {field:?} {delta:?}"),
-            Event::Session(_, SessionEvent::Message(message)) => match &message.role {
-                Role::User(_) => "user".to_owned(),
-                Role::Assistant(said) => format!("assistant {}", said.completed.is_some()),
-            },
+            Event::Session(_, SessionEvent::Turn(TurnEvent::StepBegan(message) | TurnEvent::StepDone(message))) => {
+                format!("assistant {}", message.is_complete())
+            }
             Event::Session(_, SessionEvent::Idle) => return told,
             Event::Session(_, event) => format!("{event:?}"),
             Event::Requested(_) => "requested".to_owned(),
@@ -30,6 +30,11 @@ pub(super) async fn until_idle(events: &mut Subscription) -> Vec<String> {
         };
         told.push(event);
     }
+}
+
+fn part_told(part: Arc<Part>, message: MessageId, delta: &str) -> String {
+    let message = Message { parts: vec![part], ..assistant_shell(message) };
+    format!("part {} {delta:?}", brief_unfinished(&message))
 }
 
 fn brief_unfinished(message: &Message) -> String {
@@ -96,9 +101,9 @@ async fn a_long_answer_costs_listeners_no_more_than_in_proportion() {
     let (mut pieces, mut shown, mut deltas) = (String::new(), 0, String::new());
     loop {
         match listener.next().await.expect("a listener that reads is not left behind").event.clone() {
-            Event::Session(_, SessionEvent::Delta { delta, .. }) => pieces.push_str(&delta),
-            Event::Session(_, SessionEvent::Part { part, delta, .. }) => {
-                if let (PartBody::Text { text, .. }, Some(delta)) = (&part.body, delta) {
+            Event::Session(_, SessionEvent::Turn(TurnEvent::Grew { delta, .. })) => pieces.push_str(&delta),
+            Event::Session(_, SessionEvent::Snapshot { part, delta, .. }) => {
+                if let PartBody::Text { text, .. } = &part.body {
                     shown += text.len();
                     deltas.push_str(&delta);
                     assert_eq!(deltas.len(), text.len());

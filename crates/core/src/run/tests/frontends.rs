@@ -3,9 +3,8 @@
 use super::*;
 use crate::call::{Ack, AckStatus};
 use crate::delegate::NotTaken;
-use crate::event::SessionEvent;
+use crate::event::Follower;
 use crate::id::CallId;
-use crate::sessions::{Follower, RunEvent};
 use crate::store::{Most, SessionFilter};
 
 fn tool(name: &str) -> Arc<ToolSpec> {
@@ -42,7 +41,7 @@ async fn say(world: &World, session: &Arc<Session>, page_tools: &[&str]) -> Prom
 async fn handed_out(follower: &mut Follower) -> (CallId, String) {
     loop {
         let event = follower.next().await.expect("the turn goes on");
-        let RunEvent::Session(SessionEvent::Part { part, .. }) = event else { continue };
+        let TurnEvent::Part { part, .. } = event else { continue };
         let PartBody::Tool(tool) = &part.body else { continue };
         if let ToolState::Running { input, .. } | ToolState::Yielded { input, .. } = &tool.state {
             return (tool.call.clone(), input.get().to_owned());
@@ -65,7 +64,7 @@ async fn a_frontends_call_can_be_answered_as_soon_as_it_is_seen() {
     let world = world(vec![calls(&[("open-url", r#"{"n":1}"#)]), text("done")], Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
-    let mut follower = prompted.feed.unwrap().follow();
+    let mut follower = prompted.feed.unwrap().follow(0);
     let (call, input) = handed_out(&mut follower).await;
     assert_eq!(input, r#"{"n":1}"#);
     acknowledge(&world, &call, success(json!({ "url": "x" }))).await.unwrap();
@@ -90,7 +89,7 @@ async fn a_failure_is_told_to_the_model_as_the_frontend_says_it() {
     let world = world(vec![calls(&[("open-url", "{}")]), text("done")], Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
-    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow()).await;
+    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow(0)).await;
     let error_text = Some("blocked".to_owned());
     let ack = Ack { status: AckStatus::Failed, output: None, error_text, requested_at: None };
     acknowledge(&world, &call, ack).await.unwrap();
@@ -103,9 +102,9 @@ async fn an_input_that_does_not_fit_is_never_handed_out() {
     let world = world(vec![calls(&[("open-url", r#"{"n":"x"}"#)]), text("done")], Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
-    let mut follower = prompted.feed.unwrap().follow();
+    let mut follower = prompted.feed.unwrap().follow(0);
     while let Some(event) = follower.next().await {
-        if let RunEvent::Session(SessionEvent::Part { part, .. }) = event
+        if let TurnEvent::Part { part, .. } = event
             && let PartBody::Tool(tool) = &part.body
         {
             assert!(!matches!(tool.state, ToolState::Running { .. }), "{tool:?}");
@@ -122,22 +121,22 @@ async fn a_call_that_has_to_be_allowed_is_handed_out_when_it_is_and_as_it_is_the
     let world = world(vec![calls(&[("open-url", r#"{"n":1}"#)]), text("done")], Permission::Ask);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
-    let mut follower = prompted.feed.unwrap().follow();
+    let mut follower = prompted.feed.unwrap().follow(0);
     let ask = loop {
         match follower.next().await.expect("the turn goes on") {
-            RunEvent::Asked(ask) => break ask,
-            RunEvent::Session(SessionEvent::Part { part, .. }) => assert!(
+            TurnEvent::Asked(ask) => break ask,
+            TurnEvent::Part { part, .. } => assert!(
                 !matches!(&part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running { .. })),
                 "{part:?}"
             ),
             _ => {}
         }
     };
-    let early = acknowledge(&world, &ask.call.call, success(json!(1))).await;
+    let early = acknowledge(&world, &ask.call, success(json!(1))).await;
     assert!(matches!(early, Err(NotTaken::NotAllowedYet)), "{early:?}");
     world.reply(&ask.id, Reply::Once, Some(json!({ "n": 2 }))).await.unwrap();
     let (call, input) = handed_out(&mut follower).await;
-    assert_eq!((&call, input.as_str()), (&ask.call.call, r#"{"n":2}"#));
+    assert_eq!((&call, input.as_str()), (&ask.call, r#"{"n":2}"#));
     acknowledge(&world, &call, success(json!(1))).await.unwrap();
     prompted.answer.unwrap().await.unwrap();
 }
@@ -151,7 +150,7 @@ async fn a_turn_ends_with_a_pages_calls_and_goes_on_with_their_results() {
     let world = world(steps, Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &["ask_user"]).await;
-    let mut follower = prompted.feed.unwrap().follow();
+    let mut follower = prompted.feed.unwrap().follow(0);
     let handed: Vec<_> = [handed_out(&mut follower).await, handed_out(&mut follower).await].into();
     let (held, _) = handed_out(&mut follower).await;
     acknowledge(&world, &held, success(json!("opened"))).await.unwrap();
@@ -182,7 +181,7 @@ async fn two_who_go_on_at_once_are_one() {
     let world = world(vec![calls(&[("ask_user", "{}")]), text("done")], Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &["ask_user"]).await;
-    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow()).await;
+    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow(0)).await;
     let last = prompted.answer.unwrap().await.unwrap();
     let result = ToolResult::Given { output: to_raw_value(&1).unwrap(), error: None };
     let go_on = || {
@@ -226,7 +225,7 @@ async fn an_abort_cancels_a_frontends_call() {
     let world = world(vec![calls(&[("open-url", "{}")])], Permission::Allow);
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
-    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow()).await;
+    let (call, _) = handed_out(&mut prompted.feed.unwrap().follow(0)).await;
     world.sessions.abort(&session.id).await;
     let late = acknowledge(&world, &call, success(json!(1))).await;
     assert!(matches!(late, Err(NotTaken::Over)), "{late:?}");
@@ -265,7 +264,7 @@ async fn beginning_anew_stops_what_runs_and_what_waits() {
     let world = world(vec![calls(&[("open-url", "{}")]), text("anew")], Permission::Allow);
     let session = chat(&world).await;
     let first = say(&world, &session, &[]).await;
-    handed_out(&mut first.feed.unwrap().follow()).await;
+    handed_out(&mut first.feed.unwrap().follow(0)).await;
     let waiting = say(&world, &session, &[]).await;
     let anew = world.sessions.prompt_anew(&session, again(&first.user.id, "otherwise")).await.unwrap();
     assert!(waiting.answer.unwrap().await.is_err());
@@ -370,7 +369,7 @@ async fn one_turn_is_stopped_and_others_go_on() {
     let feed = second.feed.unwrap();
     world.sessions.stop_turn(&session.id, &feed);
     assert!(second.answer.unwrap().await.is_err(), "it never runs");
-    assert!(feed.follow().next().await.is_none());
+    assert!(feed.follow(0).next().await.is_none());
     // Of a turn that is over, nothing is stopped.
     world.sessions.stop_turn(&session.id, &feed);
     world.sessions.stop_turn(&session.id, &first.feed.unwrap());

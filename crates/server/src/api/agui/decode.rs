@@ -1,75 +1,40 @@
 //! From the wire to the core: what is new in a run's input.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
 use handback_core::Hub;
 use handback_core::call::Attachment;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
+use handback_core::json;
 use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
 use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{MOST_VALUES, values};
-use handback_core::tool::ToolSpec;
+use handback_core::sessions::{Earlier, Said};
 use handback_wire::agui::{Content, Context, Message, Part, Resume, ResumeStatus, RunAgentInput, Source, speaks_1_0};
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::encode::RunHead;
+use crate::api::conversation::{self, History, PageInput, PageTool, read};
 use crate::api::must_fit;
-use crate::api::page::{self, PageTool};
 use crate::app::App;
 use crate::body::{self, Payload};
 use crate::problem::Problem;
 
-/// Messages of a conversation that a front end may send along.
-const MESSAGES: usize = 10_000;
-/// Answers to interrupts that it may bring; a step has no more calls.
+/// Answers to interrupts that a front end may bring; a step has no more calls.
 const ANSWERS: usize = 4_096;
 /// The longest id of a run.
 const LONGEST_RUN_ID: usize = 256;
 
 /// What a front end wants.
-pub(super) struct Input {
-    pub(super) thread: SessionId,
-    pub(super) run: String,
-    pub(super) parent: Option<String>,
-    /// Whether it knows what came with 1.0.
-    pub(super) speaks_1_0: bool,
-    /// Its state, if there is something to it.
-    pub(super) state: Option<Value>,
-    pub(super) client: Option<ClientId>,
-    /// The client's connection that it comes from.
-    pub(super) connection: Option<ConnectionName>,
-    pub(super) model: Option<ModelRef>,
-    pub(super) page_tools: Vec<Arc<ToolSpec>>,
-    /// What the model is to know besides the agent's instructions.
-    pub(super) instructions: Vec<String>,
-    /// All messages before what is new.
-    pub(super) history: History,
-    /// What came of calls, as the messages of the last turn say.
-    pub(super) results: Vec<(CallId, ToolResult)>,
-    /// Whether some of that comes after the last answer.
-    pub(super) has_new_results: bool,
-    /// What the user has said after the last answer.
-    pub(super) said: Vec<Said>,
-    pub(super) resume: Vec<Resume>,
-}
-
-/// A message of the user's.
-#[derive(Clone)]
-pub(super) struct Said {
-    pub(super) message: Option<MessageId>,
-    pub(super) parts: Vec<PartBody>,
-}
-
-/// The conversation, as far as one looks at it each time.
-pub(super) struct History {
-    pub(super) messages: Arc<[Box<RawValue>]>,
-    /// How many of them come before what is new.
-    pub(super) known: usize,
-    /// The first message of a user or an assistant that is not new.
-    pub(super) first: Option<MessageId>,
+pub(in crate::api) struct Input {
+    /// What is to be known of the run to tell it.
+    pub(in crate::api) head: RunHead,
+    pub(in crate::api) page: PageInput,
+    /// An answer to an interrupt that makes no sense: its id, and why.
+    pub(super) bad_answer: Option<(String, String)>,
 }
 
 /// What is looked at of every message.
@@ -93,15 +58,28 @@ struct Forwarded {
 }
 
 /// Takes an input apart; an error says what is wrong with it.
-pub(super) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
-    let hub = app.hub().clone();
-    let (input, tools) = payload.read(app, move |text| taken_apart(&hub, text)).await?;
-    Ok(Input { page_tools: page_tools(app.hub(), tools).await?, ..input })
+pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
+    let taking = app.clone();
+    let (mut input, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
+    let tool = |tool: handback_wire::agui::Tool| {
+        let handback_wire::agui::Tool { name, description, parameters, .. } = tool;
+        PageTool { name, description, parameters }
+    };
+    input.page.page_tools = conversation::page_tools(app.hub(), tools.into_iter().map(tool).collect()).await?;
+    Ok(input)
+}
+
+/// What is to be known of a run to tell it again, from the input that it was started with.
+pub(in crate::api) async fn head(app: &App, input: Box<RawValue>) -> Result<RunHead, Problem> {
+    let (bytes, taking) = (input.get().len(), app.clone());
+    let head = app.hub().aside().run_for(bytes, move || taken_apart(&taking, input.get()));
+    let (input, _) = head.await.unwrap_or_else(|| Err(Problem::interrupted()))?;
+    Ok(input.head)
 }
 
 /// All but the tools.
-fn taken_apart(hub: &Hub, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
-    let input = parse(text)?;
+fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
+    let (hub, input) = (app.hub(), parse(text)?);
     if input.thread_id.is_empty() {
         return Err(Problem::invalid("`threadId` is empty: it names the conversation"));
     }
@@ -142,24 +120,93 @@ fn taken_apart(hub: &Hub, text: &str) -> Result<(Input, Vec<handback_wire::agui:
     instructions
         .extend(input.context.into_iter().map(|Context { description, value }| format!("{description}: {value}")));
     let forwarded = forwarded(input.forwarded_props)?;
-    let input = Input {
-        thread: SessionId::parse(&input.thread_id)?,
+    let (mut answers, mut bad_answer) = (Vec::new(), None);
+    for resume in &resume {
+        match answer(resume) {
+            Ok(answer) => answers.push(answer),
+            Err(reason) => _ = bad_answer.get_or_insert_with(|| (resume.interrupt_id.clone(), reason)),
+        }
+    }
+    let has_hooks = !app.sessions().setup().hooks.is_empty();
+    let ended: Vec<CallId> = results.iter().map(|(call, _)| call.clone()).collect();
+    let said = once(said);
+    let head = RunHead {
+        thread: input.thread_id.clone(),
         run: input.run_id,
         parent: input.parent_run_id,
         speaks_1_0: speaks_1_0(input.protocol_version.as_deref()),
         state: input.state.filter(|state| !state.as_object().is_some_and(serde_json::Map::is_empty)),
-        connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
+        withheld: tools.iter().filter(|_| has_hooks).map(|tool| tool.name.clone()).collect(),
+        brought: ended.iter().cloned().collect(),
+        approval_timeout: hub.limits().approval_timeout,
+    };
+    let page = PageInput {
+        session: SessionId::parse(&input.thread_id)?,
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
+        connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
+        agent: None,
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
         page_tools: Vec::new(),
         instructions,
-        history: History { messages: input.messages.into(), known, first },
+        history: history(input.messages, known, first, said.is_empty()),
+        said,
+        replaces: false,
         results,
         has_new_results,
-        said: once(said),
-        resume,
+        shown: None,
+        ended,
+        answers,
     };
-    Ok((input, tools))
+    Ok((Input { head, page, bad_answer }, tools))
+}
+
+/// The conversation before what is new. What the user says now is to be answered, and is no part of it; `is_all`: the user
+/// says nothing.
+fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>, is_all: bool) -> History {
+    let bytes = conversation::bytes(&messages);
+    let read = move |app: &App| {
+        let read = messages.iter().enumerate().map(|(place, json)| message(json, place));
+        let mut said: Vec<Message> = read.collect::<Result<_, _>>()?;
+        let new = said.split_off(if is_all { said.len() } else { known });
+        said.extend(new.into_iter().filter(|message| matches!(message, Message::Tool { .. })));
+        earlier(app, said)
+    };
+    History { first, is_empty: known == 0, bytes, read: Box::new(read) }
+}
+
+/// The messages of an earlier conversation.
+fn earlier(app: &App, said: Vec<Message>) -> Result<Vec<Earlier>, Problem> {
+    let mut results = HashMap::new();
+    for message in &said {
+        if let Message::Tool { tool_call_id, content, error, .. } = message {
+            // The first counts.
+            results.entry(tool_call_id.clone()).or_insert_with(|| result(content.clone(), error.clone()));
+        }
+    }
+    let mut earlier = Vec::new();
+    for message in said {
+        match message {
+            Message::User { id, content, .. } => {
+                earlier.extend(self::said(app.hub(), &id, content)?.map(Earlier::User));
+            }
+            Message::Assistant { id, content, tool_calls, .. } => {
+                let now = app.hub().clock().time();
+                let span = Span { start: now, end: Some(now) };
+                let text = content.filter(|text| !text.is_empty()).map(|text| PartBody::Text { text, span });
+                let mut parts: Vec<PartBody> = text.into_iter().collect();
+                for handback_wire::agui::ToolCall { id, function, .. } in tool_calls.unwrap_or_default() {
+                    let call = Some(id.as_str()).filter(|id| !id.is_empty()).map(CallId::parse).transpose()?;
+                    let input = json::read(function.arguments).ok();
+                    parts.push(app.sessions().earlier_call(call, &function.name, input, results.remove(&id)));
+                }
+                must_fit(app.hub(), parts.len())?;
+                let message = Some(id.as_str()).filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
+                earlier.push(Earlier::Step(Said { message, parts }));
+            }
+            _ => {}
+        }
+    }
+    Ok(earlier)
 }
 
 /// Reads the JSON. What is not a message is parsed as a whole, and so must not have too many values.
@@ -186,23 +233,12 @@ fn must_be_few(values: usize, what: &str) -> Result<(), Problem> {
 }
 
 fn heads(messages: &[Box<RawValue>]) -> Result<Vec<Head>, Problem> {
-    if messages.len() > MESSAGES {
-        let problem = format!("`messages` has {} entries; at most {MESSAGES} are allowed", messages.len());
-        return Err(Problem::invalid(problem));
-    }
+    conversation::must_be_few(messages)?;
     messages.iter().enumerate().map(|(place, json)| read(json, place)).collect()
 }
 
-fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T, Problem> {
-    // serde would take a list of an object's values as well.
-    if !json.get().starts_with('{') {
-        return Err(Problem::invalid(format!("`messages[{place}]` must be an object")));
-    }
-    serde_json::from_str(json.get()).map_err(|error| Problem::invalid(format!("`messages[{place}]`: {error}")))
-}
-
 /// The message at a place; one that is not known or not as it should be is [`Message::Other`].
-pub(super) fn message(json: &RawValue, place: usize) -> Result<Message, Problem> {
+fn message(json: &RawValue, place: usize) -> Result<Message, Problem> {
     must_be_few(values(json.get()), &format!("`messages[{place}]`"))?;
     read(json, place)
 }
@@ -219,7 +255,7 @@ fn misshapen(place: usize, role: &str) -> Problem {
 }
 
 /// What the user says in a message, if it is something.
-pub(super) fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>, Problem> {
+fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>, Problem> {
     let now = hub.clock().time();
     let text = |text: String| PartBody::Text { text, span: Span { start: now, end: Some(now) } };
     let parts: Vec<PartBody> = match content {
@@ -233,11 +269,7 @@ pub(super) fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>
         }
     };
     must_fit(hub, parts.len())?;
-    let says_something = parts.iter().any(|part| match part {
-        PartBody::Text { text, .. } => !text.trim().is_empty(),
-        _ => true,
-    });
-    if !says_something {
+    if !conversation::says_something(&parts) {
         return Ok(None);
     }
     let message = Some(id).filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
@@ -280,7 +312,7 @@ fn attachment(part: Part) -> Option<Attachment> {
 }
 
 /// What a tool message says came of its call.
-pub(super) fn result(content: Content, error: Option<String>) -> ToolResult {
+fn result(content: Content, error: Option<String>) -> ToolResult {
     let output = content.text();
     if let Some(error) = error.filter(|error| !error.trim().is_empty()) {
         let says_more = !output.trim().is_empty() && !output.contains(&error);
@@ -309,16 +341,8 @@ fn forwarded(props: Option<Value>) -> Result<Forwarded, Problem> {
     }
 }
 
-async fn page_tools(hub: &Hub, tools: Vec<handback_wire::agui::Tool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
-    let tool = |tool: handback_wire::agui::Tool| {
-        let handback_wire::agui::Tool { name, description, parameters, .. } = tool;
-        PageTool { name, description, parameters }
-    };
-    page::tools(hub, tools.into_iter().map(tool).collect()).await
-}
-
 /// What an answer to an interrupt says; an error says what is wrong with it.
-pub(super) fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> {
+fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Payload {

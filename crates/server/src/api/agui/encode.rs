@@ -1,61 +1,77 @@
-//! From the core to the wire: a turn as events of a run.
+//! From the core to the wire: what a turn tells as events of a run.
 //!
 //! The order is valid whatever the turn tells: `RUN_STARTED` comes first, whatever was begun is ended, and one terminal
-//! event comes last.
+//! event comes last. Of a step that began before the run, the front end is told nothing but what came of its calls.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use handback_core::call::Attachment;
-use handback_core::event::{Field, SessionEvent};
-use handback_core::id::{CallId, MessageId, PartId, PermissionId};
-use handback_core::message::{Message, Part, PartBody, Role, ToolPart, ToolState, TurnError};
-use handback_core::permission::Ask;
-use handback_core::sessions::RunEvent;
-use handback_wire::agui::{self, Body, Content, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, ToolRole};
-use serde_json::json;
+use handback_core::event::{Field, TurnEvent};
+use handback_core::id::{CallId, MessageId, PartId, RunId, SessionId};
+use handback_core::message::{Message, ModelRef, Part, PartBody, Role, ToolPart, ToolState, TurnError, Usage};
+use handback_core::permission::AskSummary;
+use handback_wire::agui::{
+    self, Body, Content, Event, Interrupt, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, TokenUsage,
+    ToolRole,
+};
+use serde_json::{Map, Value, json};
 
-use super::cost::Cost;
-use super::decode::Input;
-use super::interrupt;
+/// Characters of an input in a question.
+const SHOWN: usize = 200;
+/// The code of a run that somebody stopped.
+const CANCELLED: &str = "cancelled";
+
+/// What is to be known of a run to tell it.
+pub(in crate::api) struct RunHead {
+    pub(super) thread: String,
+    pub(in crate::api) run: String,
+    pub(in crate::api) parent: Option<String>,
+    /// Whether the front end knows what came with 1.0.
+    pub(super) speaks_1_0: bool,
+    /// The front end's state, if there is something to it.
+    pub(super) state: Option<Value>,
+    /// Tools of the front end whose arguments may still be changed: they are told when they are final.
+    pub(super) withheld: HashSet<String>,
+    /// Calls that the front end has the results of.
+    pub(super) brought: HashSet<CallId>,
+    /// How long an ask can be answered.
+    pub(super) approval_timeout: Duration,
+}
+
+impl RunHead {
+    /// A run of which nothing else is known.
+    pub(in crate::api) fn new(thread: &SessionId, run: &RunId) -> Self {
+        Self {
+            thread: thread.to_string(),
+            run: run.to_string(),
+            parent: None,
+            speaks_1_0: false,
+            state: None,
+            withheld: HashSet::new(),
+            brought: HashSet::new(),
+            approval_timeout: Duration::ZERO,
+        }
+    }
+}
 
 /// Writes a turn as events.
-pub(super) struct Encoder {
-    thread: String,
-    run: String,
-    speaks_1_0: bool,
-    /// How long a question can be answered.
-    approval_timeout: Duration,
-    /// Tools of the front end whose arguments may still be changed: they are told when they are final.
-    withheld: HashSet<String>,
-    /// Nothing is told up to what an earlier run has told.
-    passed_over: Option<Point>,
-    /// The message whose calls the front end knows.
-    known: Option<MessageId>,
-    /// Calls that the front end has the results of.
-    brought: HashSet<CallId>,
+pub(in crate::api) struct Encoder {
+    head: RunHead,
     /// The message that is being written; a text may still have its name.
     message: Option<MessageId>,
     is_named: bool,
+    /// Whether it is one of an earlier turn that is told again.
+    is_replayed: bool,
     /// Texts that are open.
     texts: HashMap<PartId, Open>,
+    /// The calls of the step.
     calls: HashMap<PartId, Call>,
-    /// Questions that are open.
-    asks: Vec<Arc<Ask>>,
     /// Calls that are the front end's to run.
     pending: Vec<CallId>,
-    cost: Cost,
-    failure: Option<Failure>,
+    used: Vec<(ModelRef, Usage)>,
+    is_over: bool,
     events: Vec<Body>,
-}
-
-/// Up to where an earlier run has told a turn.
-pub(super) enum Point {
-    /// A question, the last of those that it ended with.
-    Ask(PermissionId),
-    /// The calls of a message.
-    Calls(MessageId),
 }
 
 /// A text that is open, by the name of its message.
@@ -67,188 +83,105 @@ enum Open {
 /// A call of the step.
 struct Call {
     id: CallId,
-    stage: Stage,
     /// Whether its arguments are told when they are final.
     is_withheld: bool,
     has_arguments: bool,
-}
-
-/// How much of a call is told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Its arguments grow.
-    Begun,
-    /// It is being run.
-    Running,
-    /// It waits to be allowed.
-    Asked,
-    /// It is the front end's to run, or over.
-    Settled,
-}
-
-/// Why a run fails.
-#[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) code: &'static str,
-    pub(super) message: String,
+    /// Whether all of its arguments are told.
+    is_ended: bool,
 }
 
 impl Encoder {
-    /// Writes a run with this input; begins at once.
-    pub(super) fn new(input: &Input, approval_timeout: Duration, withheld: HashSet<String>) -> Self {
-        let mut encoder = Self {
-            thread: input.thread.to_string(),
-            run: input.run.clone(),
-            speaks_1_0: input.speaks_1_0,
-            approval_timeout,
-            withheld,
-            passed_over: None,
-            known: None,
-            brought: input.results.iter().map(|(call, _)| call.clone()).collect(),
-            message: None,
-            is_named: false,
-            texts: HashMap::new(),
-            calls: HashMap::new(),
-            asks: Vec::new(),
-            pending: Vec::new(),
-            cost: Cost::default(),
-            failure: None,
-            events: Vec::new(),
-        };
+    /// Writes a run; begins at once.
+    pub(in crate::api) fn new(head: RunHead) -> Self {
+        let mut encoder = Self::begun(head);
+        let head = &encoder.head;
         encoder.events.push(Body::RunStarted {
-            thread_id: encoder.thread.clone(),
-            run_id: encoder.run.clone(),
-            parent_run_id: input.parent.clone(),
-            protocol_version: encoder.speaks_1_0.then(|| PROTOCOL_VERSION.to_owned()),
+            thread_id: head.thread.clone(),
+            run_id: head.run.clone(),
+            parent_run_id: head.parent.clone(),
+            protocol_version: head.speaks_1_0.then(|| PROTOCOL_VERSION.to_owned()),
             input: None,
         });
-        if let Some(state) = &input.state {
-            encoder.events.push(Body::StateSnapshot { snapshot: state.clone() });
-        }
+        encoder.events.extend(head.state.clone().map(|snapshot| Body::StateSnapshot { snapshot }));
         encoder
     }
 
-    /// An earlier run has told all up to there.
-    pub(super) fn pass_over(&mut self, point: Point) {
-        if let Point::Calls(message) = &point {
-            self.known = Some(message.clone());
+    /// Writes a run whose beginning is among its events: an earlier version recorded it.
+    pub(in crate::api) fn begun(head: RunHead) -> Self {
+        Self {
+            head,
+            message: None,
+            is_named: false,
+            is_replayed: false,
+            texts: HashMap::new(),
+            calls: HashMap::new(),
+            pending: Vec::new(),
+            used: Vec::new(),
+            is_over: false,
+            events: Vec::new(),
         }
-        self.passed_over = Some(point);
-    }
-
-    /// What failed does not count any more.
-    pub(super) fn forgive(&mut self) {
-        self.failure = None;
-    }
-
-    /// The run fails with this, unless it has failed already.
-    pub(super) fn fail(&mut self, failure: Failure) {
-        self.failure.get_or_insert(failure);
     }
 
     /// What is written since the last time.
-    pub(super) fn take(&mut self) -> Vec<Body> {
+    pub(in crate::api) fn take(&mut self) -> Vec<Body> {
         std::mem::take(&mut self.events)
     }
 
-    /// What the run has cost so far.
-    pub(super) fn cost(&self) -> &Cost {
-        &self.cost
-    }
-
-    /// The calls that are the front end's to run.
-    pub(super) fn pending(&self) -> &[CallId] {
-        &self.pending
-    }
-
-    /// The front end has run its calls, and the run goes on.
-    pub(super) fn settle_pending(&mut self) {
-        self.pending.clear();
-    }
-
-    /// Whether a turn has told nothing: it was never run.
-    pub(super) fn has_heard_nothing(&self) -> bool {
-        self.message.is_none()
-    }
-
-    /// Whether nothing but questions to the user is open.
-    pub(super) fn waits_for_user(&self) -> bool {
-        self.passed_over.is_none() && self.has_only_asks()
-    }
-
-    fn has_only_asks(&self) -> bool {
-        let is_open = |call: &Call| matches!(call.stage, Stage::Begun | Stage::Running);
-        !self.asks.is_empty() && !self.calls.values().any(is_open)
-    }
-
-    /// Writes a message that is complete.
-    pub(super) fn stored(&mut self, message: &Message) {
-        self.begin_step(&message.id);
-        message.parts.iter().for_each(|part| self.part(part));
-        if let Some(error) = message.error() {
-            self.fail(failure(error, true));
-        }
-    }
-
     /// Writes what a turn tells.
-    pub(super) fn event(&mut self, event: &RunEvent, is_serving: bool) {
-        let before = self.events.len();
-        match event {
-            RunEvent::Session(SessionEvent::Message(message)) => match &message.role {
-                Role::Assistant(said) if said.completed.is_some() => {
-                    if said.finish.is_some() {
-                        self.cost.add(&said.model, &said.usage);
-                    }
-                }
-                Role::Assistant(_) => self.begin_step(&message.id),
-                Role::User(_) => {}
-            },
-            RunEvent::Session(SessionEvent::Part { part, delta: None, .. }) => self.part(part),
-            RunEvent::Session(SessionEvent::Delta { part, field, delta, .. }) => self.grow(part, *field, delta),
-            RunEvent::Session(SessionEvent::Failed(error)) => self.fail(failure(error, is_serving)),
-            RunEvent::Session(_) => {}
-            RunEvent::Asked(ask) => self.ask(ask),
-            RunEvent::Answered(ask, _) => self.answer(ask),
-            RunEvent::Settled(part) => self.settled(part),
-        }
-        if self.passed_over.is_some() {
-            let is_news = |event: &Body| match event {
-                Body::ToolCallResult { .. } => self.known.is_some() && self.known == self.message,
-                _ => false,
-            };
-            let news: Vec<Body> = self.events.drain(before..).filter(is_news).collect();
-            self.events.extend(news);
-            self.catch_up();
-        }
-    }
-
-    /// Begins to tell where the earlier run ended.
-    fn catch_up(&mut self) {
-        self.cost = Cost::default();
-        let is_there = match &self.passed_over {
-            // Nothing but questions was open then, and by now they are answered.
-            Some(Point::Ask(last)) => self.asks.iter().any(|ask| ask.id == *last) && self.has_only_asks(),
-            Some(Point::Calls(message)) => {
-                let has_begun = |call: &Call| call.stage == Stage::Begun;
-                self.message.as_ref() == Some(message) && !self.calls.is_empty() && !self.calls.values().any(has_begun)
-            }
-            None => return,
-        };
-        if !is_there {
+    pub(in crate::api) fn event(&mut self, event: &TurnEvent) {
+        if self.is_over {
             return;
         }
-        if let Some(Point::Ask(_)) = self.passed_over.take() {
-            for ask in std::mem::take(&mut self.asks) {
-                self.set_stage(&ask.call.call, Stage::Running);
+        match event {
+            TurnEvent::StepBegan(message) => self.begin_step(message),
+            TurnEvent::Grew { message, part, field, delta } => {
+                if self.message.as_ref() == Some(message) {
+                    self.grow(part, *field, delta);
+                }
             }
+            TurnEvent::Part { message, part } if self.message.as_ref() == Some(message) => self.part(part),
+            TurnEvent::Part { part, .. } => self.known_part(part),
+            TurnEvent::StepDone(message) => self.add_usage(message),
+            TurnEvent::Ended(error) => self.end(error.as_deref()),
+            TurnEvent::Waiting(asks) => {
+                let interrupts = asks.iter().map(|ask| interrupt(ask, self.head.approval_timeout)).collect();
+                self.finish(Some(Outcome::Interrupt { interrupts }));
+            }
+            TurnEvent::Recorded(text) => {
+                if let Ok(event) = serde_json::from_str::<Event>(text) {
+                    self.is_over = event.body.is_terminal();
+                    self.events.push(event.body);
+                }
+            }
+            TurnEvent::PartRemoved { .. } | TurnEvent::Asked(_) | TurnEvent::Answered { .. } => {}
         }
     }
 
-    /// A call of an earlier answer is over, and the front end has said nothing of it.
-    fn settled(&mut self, part: &Part) {
-        if let PartBody::Tool(tool) = &part.body {
-            self.pending.retain(|call| *call != tool.call);
-            self.result(&part.id, tool);
+    /// The reader's time is over.
+    pub(in crate::api) fn expire(&mut self, message: &str) {
+        self.close();
+        self.fail("token_expired", message);
+    }
+
+    fn begin_step(&mut self, message: &Message) {
+        self.close();
+        self.calls.clear();
+        // The calls that were the front end's are over: the turn has gone on.
+        self.pending.clear();
+        self.message = Some(message.id.clone());
+        (self.is_named, self.is_replayed) = (false, message.is_complete());
+    }
+
+    /// A part of a step that the front end knows.
+    fn known_part(&mut self, part: &Part) {
+        let PartBody::Tool(tool) = &part.body else { return };
+        if self.head.brought.contains(&tool.call) {
+            return;
+        }
+        match tool.state {
+            ToolState::Yielded { .. } => self.pending.push(tool.call.clone()),
+            ToolState::Done { .. } => self.result(&part.id, tool),
+            ToolState::Pending { .. } | ToolState::Running { .. } => {}
         }
     }
 
@@ -256,13 +189,6 @@ impl Encoder {
         let content = self.content(tool);
         let (message_id, tool_call_id) = (part.to_string(), tool.call.to_string());
         self.events.push(Body::ToolCallResult { message_id, tool_call_id, content, role: Some(ToolRole::Tool) });
-    }
-
-    fn begin_step(&mut self, message: &MessageId) {
-        self.close();
-        self.calls.clear();
-        self.message = Some(message.clone());
-        self.is_named = false;
     }
 
     fn grow(&mut self, part: &PartId, field: Field, delta: &str) {
@@ -328,10 +254,9 @@ impl Encoder {
     fn tool(&mut self, part: &PartId, tool: &ToolPart) {
         if !self.calls.contains_key(part) {
             let is_withheld =
-                self.withheld.contains(tool.tool.as_str()) || !matches!(tool.state, ToolState::Pending { .. });
-            let call = Call { id: tool.call.clone(), stage: Stage::Begun, is_withheld, has_arguments: false };
+                self.head.withheld.contains(tool.tool.as_str()) || !matches!(tool.state, ToolState::Pending { .. });
+            let call = Call { id: tool.call.clone(), is_withheld, has_arguments: false, is_ended: false };
             self.calls.insert(part.clone(), call);
-            self.cost.calls += 1;
             // The message that has the call is there from now on.
             self.is_named = true;
             self.events.push(Body::ToolCallStart {
@@ -342,29 +267,22 @@ impl Encoder {
         }
         match &tool.state {
             ToolState::Pending { .. } => {}
-            ToolState::Running { .. } => {
-                self.end_arguments(part, tool);
-                self.set_stage(&tool.call, Stage::Running);
-            }
+            ToolState::Running { .. } => self.end_arguments(part, tool),
             ToolState::Yielded { .. } => {
                 self.end_arguments(part, tool);
-                self.set_stage(&tool.call, Stage::Settled);
                 self.pending.push(tool.call.clone());
             }
             ToolState::Done { .. } => {
                 self.end_arguments(part, tool);
-                self.set_stage(&tool.call, Stage::Settled);
                 self.pending.retain(|call| *call != tool.call);
-                let is_brought = self.known == self.message && self.brought.contains(&tool.call);
-                if !is_brought {
-                    self.result(part, tool);
-                }
+                self.result(part, tool);
             }
         }
     }
 
     fn end_arguments(&mut self, part: &PartId, tool: &ToolPart) {
-        let Some(call) = self.calls.get_mut(part).filter(|call| call.stage == Stage::Begun) else { return };
+        let Some(call) = self.calls.get_mut(part).filter(|call| !call.is_ended) else { return };
+        call.is_ended = true;
         let tool_call_id = tool.call.to_string();
         if !call.has_arguments {
             let delta = tool.arguments().to_owned();
@@ -377,53 +295,45 @@ impl Encoder {
     fn content(&self, tool: &ToolPart) -> Content {
         let (text, _) = tool.result_for_model(usize::MAX);
         let files: Vec<agui::Part> = tool.attachments().iter().map(file).collect();
-        if files.is_empty() || !self.speaks_1_0 {
+        if files.is_empty() || !self.head.speaks_1_0 {
             return Content::Text(text);
         }
         let text = agui::Part::Text { id: None, text, metadata: None };
         Content::Parts([text].into_iter().chain(files).collect())
     }
 
-    fn ask(&mut self, ask: &Arc<Ask>) {
-        self.set_stage(&ask.call.call, Stage::Asked);
-        self.asks.push(ask.clone());
-    }
-
-    fn answer(&mut self, ask: &Ask) {
-        if matches!(&self.passed_over, Some(Point::Ask(last)) if *last == ask.id) {
-            // It was answered while the earlier run was still going on.
-            self.passed_over = None;
-        }
-        self.asks.retain(|open| open.id != ask.id);
-        self.set_stage(&ask.call.call, Stage::Running);
-    }
-
-    fn set_stage(&mut self, id: &CallId, stage: Stage) {
-        if let Some(call) = self.calls.values_mut().find(|call| call.id == *id) {
-            call.stage = stage;
-        }
-    }
-
     /// Writes the end of the run.
-    pub(super) fn end(&mut self) {
+    fn end(&mut self, error: Option<&TurnError>) {
+        let Some(error) = error else {
+            let pending: Vec<String> = self.pending.iter().map(ToString::to_string).collect();
+            let pending_tool_call_ids = (!pending.is_empty()).then_some(pending);
+            return self.finish(self.head.speaks_1_0.then_some(Outcome::Success { pending_tool_call_ids }));
+        };
+        let code = match error {
+            TurnError::Aborted(_) if self.head.speaks_1_0 => return self.finish(Some(Outcome::Cancelled)),
+            TurnError::Aborted(_) => CANCELLED,
+            TurnError::Stopped(_) => "shutting_down",
+            TurnError::Auth { .. } => "provider_auth",
+            TurnError::Provider { .. } => "provider_error",
+            TurnError::Refused { code, .. } => code,
+            TurnError::Other(_) => "run_failed",
+        };
+        self.close();
+        self.fail(code, error.message());
+    }
+
+    fn finish(&mut self, outcome: Option<Outcome>) {
         // Where a turn tells all of its ends there is nothing left; one that broke off may have left something.
         self.close();
-        let (thread_id, run_id, usage) = (self.thread.clone(), self.run.clone(), self.cost.usage());
-        let finished = |outcome| Body::RunFinished { thread_id, run_id, result: None, outcome, usage: usage.clone() };
-        let end = match self.failure.take() {
-            Some(Failure { code: CANCELLED, .. }) if self.speaks_1_0 => finished(Some(Outcome::Cancelled)),
-            Some(Failure { code, message }) => Body::RunError { message, code: Some(code.to_owned()), usage },
-            None if self.waits_for_user() => {
-                let interrupts = self.asks.iter().map(|ask| interrupt::of(ask, self.approval_timeout)).collect();
-                finished(Some(Outcome::Interrupt { interrupts }))
-            }
-            None => {
-                let pending: Vec<String> = self.pending.iter().map(ToString::to_string).collect();
-                let pending_tool_call_ids = (!pending.is_empty()).then_some(pending);
-                finished(self.speaks_1_0.then_some(Outcome::Success { pending_tool_call_ids }))
-            }
-        };
-        self.events.push(end);
+        let (thread_id, run_id, usage) = (self.head.thread.clone(), self.head.run.clone(), self.usage());
+        self.is_over = true;
+        self.events.push(Body::RunFinished { thread_id, run_id, result: None, outcome, usage });
+    }
+
+    fn fail(&mut self, code: &str, message: &str) {
+        let (message, code, usage) = (message.to_owned(), Some(code.to_owned()), self.usage());
+        self.is_over = true;
+        self.events.push(Body::RunError { message, code, usage });
     }
 
     /// Ends whatever is open.
@@ -431,8 +341,8 @@ impl Encoder {
         for (_, open) in std::mem::take(&mut self.texts) {
             self.end_text(open);
         }
-        for call in self.calls.values_mut().filter(|call| call.stage == Stage::Begun) {
-            call.stage = Stage::Settled;
+        for call in self.calls.values_mut().filter(|call| !call.is_ended) {
+            call.is_ended = true;
             self.events.push(Body::ToolCallEnd { tool_call_id: call.id.to_string() });
         }
     }
@@ -446,21 +356,78 @@ impl Encoder {
             }
         }
     }
+
+    /// A step is complete, and says what it used. What an earlier run told is no cost of this one.
+    fn add_usage(&mut self, message: &Message) {
+        let Role::Assistant(said) = &message.role else { return };
+        if self.is_replayed || self.message.as_ref() != Some(&message.id) || said.finish.is_none() {
+            return;
+        }
+        let known = self.used.iter_mut().find(|(model, _)| *model == said.model);
+        match known {
+            Some((_, sum)) => *sum = sum.plus(&said.usage),
+            None => self.used.push((said.model.clone(), said.usage)),
+        }
+    }
+
+    fn usage(&self) -> Option<Vec<TokenUsage>> {
+        let told = self.used.iter().filter(|(_, used)| *used != Usage::default());
+        let usage: Vec<TokenUsage> = told.map(|(model, used)| usage(model, used)).collect();
+        (!usage.is_empty()).then_some(usage)
+    }
 }
 
-/// The code of a run that somebody stopped.
-const CANCELLED: &str = "cancelled";
+/// Tokens, where those of reasoning and of caches are parts of the totals.
+fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
+    let (input, output) = (used.read(), used.written());
+    TokenUsage {
+        provider: Some(model.provider.to_string()),
+        model: Some(model.model.to_string()),
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        total_tokens: Some(input.saturating_add(output)),
+        reasoning_tokens: used.reasoning,
+        cached_input_tokens: used.cache_read,
+        cache_write_input_tokens: used.cache_write,
+    }
+}
 
-/// Why a turn failed, as the front end is told.
-fn failure(error: &TurnError, is_serving: bool) -> Failure {
-    let code = match error {
-        TurnError::Aborted(_) if is_serving => CANCELLED,
-        TurnError::Aborted(_) => "shutting_down",
-        TurnError::Auth { .. } => "provider_auth",
-        TurnError::Provider { .. } => "provider_error",
-        TurnError::Other(_) => "run_failed",
-    };
-    Failure { code, message: error.message().to_owned() }
+/// An ask as an interrupt.
+fn interrupt(ask: &AskSummary, approval_timeout: Duration) -> Interrupt {
+    let expires = SystemTime::from(ask.created) + approval_timeout;
+    Interrupt {
+        id: ask.id.to_string(),
+        reason: "tool_call".to_owned(),
+        message: Some(format!("Allow {} with {}?", ask.tool, shortened(ask.input.get()))),
+        tool_call_id: Some(ask.call.to_string()),
+        response_schema: response_schema(),
+        expires_at: Some(humantime::format_rfc3339_millis(expires).to_string()),
+        metadata: None,
+        subagent_run_id: None,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() { format!("{shown}…") } else { shown }
+}
+
+/// What the answer to an interrupt looks like.
+fn response_schema() -> Option<Map<String, Value>> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "approved": {"type": "boolean", "description": "Whether the call may be made"},
+            "editedArgs": {"type": "object", "description": "Arguments in place of the model's"},
+            "reason": {"type": "string", "description": "Why it may not, for the model"},
+            "always": {"type": "boolean", "description": "Whether all calls of this tool in this thread may be made"},
+        },
+        "required": ["approved"],
+    });
+    match schema {
+        Value::Object(schema) => Some(schema),
+        _ => None,
+    }
 }
 
 /// A file that belongs to a result.

@@ -1,7 +1,5 @@
 //! The routes of runs.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -9,16 +7,19 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use handback_core::event::TurnEvent;
+use handback_core::message::TurnError;
+use handback_core::sessions::{Manners, NotPlanned, Playback};
 use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
-use tokio::time::Instant;
+use handback_wire::error::ErrorCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::decode;
-use super::run::Reader;
-use super::{begin, capabilities, proto, threads};
+use super::decode::{self, Input};
+use super::encode::{Encoder, RunHead};
+use super::{capabilities, proto};
 use crate::api::client_tools::encode::json;
+use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection};
 use crate::api::{Answer, PathValue};
 use crate::app::App;
@@ -26,17 +27,13 @@ use crate::auth::Principal;
 use crate::body::Payload;
 use crate::config::OnDisconnect;
 use crate::problem::Problem;
-use crate::transport::sse::{self, Next};
 
 /// At most this long a stream is silent.
-pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+pub(in crate::api) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(default_capabilities, run))
-        .routes(routes!(agent_capabilities, run_agent))
-        .merge(threads::routes())
+    OpenApiRouter::new().routes(routes!(default_capabilities, run)).routes(routes!(agent_capabilities, run_agent))
 }
 
 /// Run the default agent, or that of the thread
@@ -84,30 +81,97 @@ async fn start(
     payload: &Payload,
 ) -> Result<Response, Problem> {
     let mut input = decode::input(app, payload).await?;
-    let format = Format::wanted(headers, input.speaks_1_0);
-    input.client = client_header(headers, input.client)?;
-    input.connection = input.connection.or_else(|| connection(None, headers));
-    let lifetime = principal.lifetime(app.hub().clock().now());
-    let reader = Reader {
-        expires: lifetime.map(|lifetime| Instant::now() + lifetime),
-        stops_turns: app.config().agui.on_disconnect == OnDisconnect::Cancel,
-    };
-    let (begun, agent) = (app.clone(), agent.map(str::to_owned));
-    let principal = principal.clone();
-    let beginning = async move { begin::run(&begun, &principal, begin::Thread::Of(agent), input, reader).await };
-    let run = app.begin_apart(beginning).await.unwrap_or_else(|_| Err(Problem::interrupted()))?;
-    let events = stream::unfold(run, async |mut run| Some((run.next().await?, run)));
+    if let Some(agent) = agent
+        && let Err(unknown) = app.sessions().agent(Some(agent))
+    {
+        principal.must_be_allowed(&app.sessions().setup().agents, Some(agent), None)?;
+        return Err(Problem::not_found(unknown.to_string()));
+    }
+    input.page.agent = agent.map(str::to_owned);
+    let format = Format::wanted(headers, input.head.speaks_1_0);
+    let stops_turns = app.config().agui.on_disconnect == OnDisconnect::Cancel;
+    let (head, playback) =
+        begin(app, principal, headers, input, Face { makes_sessions: true, ..face(stops_turns) }).await?;
+    let writer = Writer { encoder: Encoder::new(head), format };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    let frames = Frames { events: Box::pin(events), format };
     Ok(match format {
-        Format::Text => sse::response(frames, sse::KEEP_ALIVE, silence, None),
+        Format::Text => conversation::response(app, principal, playback, writer, silence),
         Format::Proto { .. } => {
             // There are no comments in it: nothing but events is ever sent.
-            let mut response = sse::response(frames, "", Duration::MAX, None);
+            let mut response = conversation::response(app, principal, playback, writer, Duration::MAX);
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));
             response
         }
     })
+}
+
+/// What AG-UI wants of sessions.
+pub(in crate::api) fn face(stops_turns: bool) -> Face {
+    let manners =
+        Manners { answers_anew: true, answers_all_asks: true, retries: true, settles_calls: true, stops_turns };
+    Face { manners, yields_asks: true, has_frontend: false, makes_sessions: false }
+}
+
+/// Begins a run. One whose answers to interrupts cannot be taken fails with its first event.
+pub(in crate::api) async fn begin(
+    app: &App,
+    principal: &Principal,
+    headers: &HeaderMap,
+    mut input: Input,
+    face: Face,
+) -> Result<(RunHead, Playback), Problem> {
+    input.page.client = client_header(headers, input.page.client)?;
+    input.page.connection = input.page.connection.or_else(|| connection(None, headers));
+    let session = input.page.session.clone();
+    let refused = |code: &str, message: String| {
+        let error = TurnError::Refused { code: code.into(), message };
+        Ok(Playback::refused(app.sessions(), &session, error))
+    };
+    if let Some((id, reason)) = &input.bad_answer {
+        return Ok((input.head, refused("invalid_resume", format!("The answer to interrupt {id}: {reason}"))?));
+    }
+    let playback = match conversation::converse(app, principal, input.page, face).await {
+        Ok(playback) => Ok(playback),
+        Err(Failed::Problem(problem)) => Err(problem),
+        Err(Failed::NotPlanned(error)) => match &error {
+            NotPlanned::NothingNew => Err(nothing_new()),
+            NotPlanned::Busy => {
+                let problem = "there is nothing new in this run, and another of its thread is under way";
+                Err(Problem::new(ErrorCode::Conflict, problem))
+            }
+            NotPlanned::AskOpen(id) => refused(
+                "interrupts_open",
+                format!(
+                    "The thread waits for an answer: `resume` has to answer all open interrupts, and does not answer {id}"
+                ),
+            ),
+            NotPlanned::UnknownAsk(id) => {
+                refused("unknown_interrupt", format!("There is no open interrupt {id} in this thread"))
+            }
+            NotPlanned::AnsweredOtherwise(id) => {
+                refused("unknown_interrupt", format!("Interrupt {id} was answered otherwise, or its time is over"))
+            }
+            NotPlanned::NotYourAsk(id) => {
+                refused("unknown_interrupt", format!("Interrupt {id} is not yours to answer"))
+            }
+            NotPlanned::TwoAnswers(id) => {
+                refused("invalid_resume", format!("The answer to interrupt {id}: there are two"))
+            }
+            NotPlanned::InvalidInput(id, reason) => refused(
+                "invalid_resume",
+                format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {reason}"),
+            ),
+            _ => Err(error.into()),
+        },
+    };
+    Ok((input.head, playback?))
+}
+
+fn nothing_new() -> Problem {
+    Problem::invalid(
+        "there is nothing to answer: after the last answer in `messages` there is neither a user's message nor what came of a \
+         call that is known here, and `resume` is empty",
+    )
 }
 
 /// How events are written.
@@ -150,24 +214,26 @@ async fn agent_capabilities(
     Ok(Answer(capabilities::of(&app, Some(&agent))))
 }
 
-/// A run's events as frames.
-struct Frames {
-    events: Pin<Box<dyn Stream<Item = Vec<Body>> + Send>>,
+/// Writes events as frames.
+struct Writer {
+    encoder: Encoder,
     format: Format,
 }
 
-impl sse::Source for Frames {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
-        loop {
-            let Some(events) = ready!(self.events.as_mut().poll_next(context)) else { return Poll::Ready(Next::End) };
-            let frames = match self.format {
-                Format::Text => frames(events),
-                Format::Proto { speaks_1_0 } => proto::frames(events, speaks_1_0),
-            };
-            // All of them may have been left out.
-            if !frames.is_empty() {
-                return Poll::Ready(Next::Frame(frames));
-            }
+impl conversation::Encoder for Writer {
+    fn event(&mut self, event: &TurnEvent) {
+        self.encoder.event(event);
+    }
+
+    fn expired(&mut self) {
+        self.encoder.expire("The token has expired; run again with a new one");
+    }
+
+    fn take(&mut self) -> Bytes {
+        let events = self.encoder.take();
+        match self.format {
+            Format::Text => frames(events),
+            Format::Proto { speaks_1_0 } => proto::frames(events, speaks_1_0),
         }
     }
 }

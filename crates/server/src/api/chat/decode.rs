@@ -1,94 +1,52 @@
 //! From the wire to the core.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use handback_core::Hub;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, MessageId, PermissionId, SessionId};
-use handback_core::message::{
-    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
-    ToolState, Usage, UserMessage,
-};
+use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
+use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
 use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
-use handback_core::tool::ToolSpec;
+use handback_core::sessions::{Earlier, Said};
 use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::api::conversation::{self, History, PageInput, PageTool, read};
 use crate::api::must_fit;
-use crate::api::page::{self, PageTool};
 use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
 
-/// Messages of a conversation that a page may send along.
-const MESSAGES: usize = 10_000;
-
 /// What a page wants.
 pub(super) struct Chat {
-    pub(super) session: SessionId,
-    pub(super) client: Option<ClientId>,
-    pub(super) model: Option<ModelRef>,
-    pub(super) agent: Option<String>,
-    /// The client's connection that it comes from.
-    pub(super) connection: Option<String>,
-    pub(super) page_tools: Vec<Arc<ToolSpec>>,
+    pub(super) page: PageInput,
+    /// Whether the stream ends when nothing but asks is open.
     pub(super) yields_asks: bool,
-    /// The conversation before what is new.
-    pub(super) history: History,
-    pub(super) new: New,
-}
-
-/// An earlier conversation, as far as one looks at it each time.
-pub(super) struct History {
-    messages: Arc<[Box<RawValue>]>,
-    /// Its first message.
-    pub(super) first: Option<MessageId>,
-    /// Whether a user has said anything.
-    pub(super) has_user: bool,
-}
-
-/// What is new in a conversation.
-pub(super) enum New {
-    /// The user says something.
-    Prompt {
-        message: Option<MessageId>,
-        parts: Vec<PartBody>,
-        /// Whether what was answered to it before is to be forgotten.
-        anew: bool,
-    },
-    /// The page says what came of calls, or what the user said to questions.
-    GoOn {
-        /// The assistant's message that goes on.
-        message: wire::UiMessage,
-        results: Vec<(CallId, ToolResult)>,
-        answers: Vec<(PermissionId, Answer)>,
-    },
+    /// The page's name for the message that goes on.
+    pub(super) message: Option<String>,
 }
 
 /// Takes a request apart; an error says what is wrong with it.
 pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> {
-    let hub = app.hub().clone();
-    let (chat, tools) = payload.read(app, move |text| taken_apart(&hub, text)).await?;
-    Ok(Chat { page_tools: page_tools(app.hub(), tools).await?, ..chat })
+    let taking = app.clone();
+    let (mut chat, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
+    let tool = |wire::PageTool { name, description, parameters }| {
+        let description = description.unwrap_or_default();
+        PageTool { name, description, parameters }
+    };
+    chat.page.page_tools = conversation::page_tools(app.hub(), tools.into_iter().map(tool).collect()).await?;
+    Ok(chat)
 }
 
 /// All but the tools.
-fn taken_apart(hub: &Hub, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
+fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
     let request: wire::ChatRequest = parse(text)?;
     if request.id.is_empty() {
         return Err(Problem::invalid("`id` is missing: it names the chat"));
     }
     let mut messages = request.messages;
-    if messages.len() > MESSAGES {
-        return Err(Problem::invalid(format!(
-            "`messages` has {} entries; at most {MESSAGES} are allowed",
-            messages.len()
-        )));
-    }
+    conversation::must_be_few(&messages)?;
     let is_regenerated = match request.trigger.as_deref() {
         None | Some("submit-message") => false,
         Some("regenerate-message") => true,
@@ -97,23 +55,40 @@ fn taken_apart(hub: &Hub, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Pro
     let Some(last) = messages.pop() else {
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
-    let last = message(hub, &last, messages.len())?;
-    let new = match last.role.as_str() {
-        "user" => prompt(last, hub.clock().time(), is_regenerated || request.message_id.is_some())?,
-        "assistant" => go_on(last)?,
-        _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
-    };
-    let chat = Chat {
+    let last = message(app.hub(), &last, messages.len())?;
+    let mut page = PageInput {
         session: SessionId::parse(&request.id)?,
         client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
-        model: request.model.as_deref().map(ModelRef::parse).transpose()?,
+        connection: request.connection.as_deref().and_then(|name| ConnectionName::parse(name).ok()),
         agent: request.agent,
-        connection: request.connection,
+        model: request.model.as_deref().map(ModelRef::parse).transpose()?,
         page_tools: Vec::new(),
-        yields_asks: request.approvals == Some(wire::Approvals::Yield),
-        history: history(messages)?,
-        new,
+        instructions: Vec::new(),
+        history: History { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) },
+        said: Vec::new(),
+        replaces: is_regenerated || request.message_id.is_some(),
+        results: Vec::new(),
+        has_new_results: true,
+        shown: Some(Vec::new()),
+        ended: Vec::new(),
+        answers: Vec::new(),
     };
+    let name = Some(last.id.clone()).filter(|id| !id.is_empty());
+    let continued = match last.role.as_str() {
+        "user" => {
+            page.said.push(prompt(last, app.hub().clock().time())?);
+            None
+        }
+        "assistant" => {
+            page.go_on(&last)?;
+            Some(last)
+        }
+        _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
+    };
+    let is_continued = continued.is_some();
+    page.history = history(messages, continued)?;
+    let yields_asks = request.approvals == Some(wire::Approvals::Yield);
+    let chat = Chat { page, yields_asks, message: name.filter(|_| is_continued) };
     Ok((chat, request.tools.unwrap_or_default()))
 }
 
@@ -135,43 +110,35 @@ fn message(hub: &Hub, json: &RawValue, place: usize) -> Result<wire::UiMessage, 
     Ok(message)
 }
 
-fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T, Problem> {
-    // serde would take a list of an object's values as well.
-    if !json.get().starts_with('{') {
-        return Err(Problem::invalid(format!("`messages[{place}]` must be an object")));
-    }
-    serde_json::from_str(json.get()).map_err(|error| Problem::invalid(format!("`messages[{place}]`: {error}")))
-}
-
-fn history(messages: Vec<Box<RawValue>>) -> Result<History, Problem> {
+/// The conversation before what is new, with the answer that goes on.
+fn history(messages: Vec<Box<RawValue>>, continued: Option<wire::UiMessage>) -> Result<History, Problem> {
     #[derive(Deserialize)]
     struct Head {
         #[serde(default)]
         id: String,
-        #[serde(default)]
-        role: String,
     }
-    let (mut first, mut has_user) = (None, false);
+    let mut first = None;
     for (place, message) in messages.iter().enumerate() {
-        let Head { id, role } = read(message, place)?;
+        let Head { id } = read(message, place)?;
         let id = MessageId::parse(&id)?;
         first.get_or_insert(id);
-        has_user |= role == "user";
     }
-    Ok(History { messages: messages.into(), first, has_user })
+    let (is_empty, bytes) = (messages.is_empty(), conversation::bytes(&messages));
+    let read = move |app: &App| {
+        let read = messages.iter().enumerate().map(|(place, json)| message(app.hub(), json, place));
+        let messages: Vec<_> = read.collect::<Result<_, _>>()?;
+        Ok(messages.into_iter().chain(continued).flat_map(|message| earlier(app, message)).collect())
+    };
+    Ok(History { first, is_empty, bytes, read: Box::new(read) })
 }
 
-fn prompt(message: wire::UiMessage, now: Time, anew: bool) -> Result<New, Problem> {
+fn prompt(message: wire::UiMessage, now: Time) -> Result<Said, Problem> {
     let parts: Vec<PartBody> = message.parts.into_iter().filter_map(|part| said(part, now)).collect();
-    let says_something = parts.iter().any(|part| match part {
-        PartBody::Text { text, .. } => !text.trim().is_empty(),
-        _ => true,
-    });
-    if !says_something {
+    if !conversation::says_something(&parts) {
         return Err(Problem::invalid("the user's message says nothing: it needs a text or a file among its `parts`"));
     }
     let message = Some(message.id).filter(|id| !id.is_empty()).map(|id| MessageId::parse(&id)).transpose()?;
-    Ok(New::Prompt { message, parts, anew })
+    Ok(Said { message, parts })
 }
 
 /// What a user says; what is neither text nor file is the page's own.
@@ -186,19 +153,24 @@ fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
     }
 }
 
-fn go_on(message: wire::UiMessage) -> Result<New, Problem> {
-    let (mut results, mut answers) = (Vec::new(), Vec::new());
-    for part in &message.parts {
-        let Some(call) = part.tool_call_id.as_deref() else { continue };
-        if let Some(result) = result(part) {
-            results.push((CallId::parse(call)?, result));
+impl PageInput {
+    /// An answer goes on with what the page says of its calls, and the user to asks.
+    fn go_on(&mut self, message: &wire::UiMessage) -> Result<(), Problem> {
+        for part in &message.parts {
+            let Some(call) = part.tool_call_id.as_deref() else { continue };
+            let call = CallId::parse(call)?;
+            if part.state.as_deref().is_some_and(|state| state.starts_with("output-")) {
+                self.ended.push(call.clone());
+            }
+            self.results.extend(result(part).map(|result| (call.clone(), result)));
+            self.shown.get_or_insert_default().push(call);
+            if let Some(wire::UiApproval { id, approved: Some(approved), reason }) = &part.approval {
+                let reply = if *approved { Reply::Once } else { Reply::Reject };
+                self.answers.push((PermissionId::parse(id)?, Answer { reply, input: None, message: reason.clone() }));
+            }
         }
-        if let Some(wire::UiApproval { id, approved: Some(approved), reason }) = &part.approval {
-            let reply = if *approved { Reply::Once } else { Reply::Reject };
-            answers.push((PermissionId::parse(id)?, Answer { reply, input: None, message: reason.clone() }));
-        }
+        Ok(())
     }
-    Ok(New::GoOn { message, results, answers })
 }
 
 /// What a page says came of a call, if it says so.
@@ -220,106 +192,32 @@ fn null() -> Box<RawValue> {
     to_raw_value(&()).unwrap_or_default()
 }
 
-async fn page_tools(hub: &Hub, tools: Vec<wire::PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
-    let tool = |wire::PageTool { name, description, parameters }| {
-        let description = description.unwrap_or_default();
-        PageTool { name, description, parameters }
+/// A message of an earlier conversation: each step of an answer is one of its own.
+fn earlier(app: &App, message: wire::UiMessage) -> Vec<Earlier> {
+    let now = app.hub().clock().time();
+    let mut id = MessageId::parse(&message.id).ok();
+    if message.role == "user" {
+        let parts = message.parts.into_iter().filter_map(|part| said(part, now)).collect();
+        return vec![Earlier::User(Said { message: id, parts })];
+    }
+    if message.role != "assistant" {
+        return Vec::new();
+    }
+    let steps = message.parts.split(|part| part.kind == "step-start").filter(|step| !step.is_empty());
+    let step = |step: &[wire::UiPart]| {
+        let parts = step.iter().filter_map(|part| answered(app, part, now)).collect();
+        Earlier::Step(Said { message: id.take(), parts })
     };
-    page::tools(hub, tools.into_iter().map(tool).collect()).await
-}
-
-impl History {
-    /// All of it; an error says which message is wrong.
-    pub(super) async fn read(&self, hub: &Hub) -> Result<Vec<wire::UiMessage>, Problem> {
-        let reader = hub.clone();
-        page::read_all(hub, &self.messages, move |json, place| message(&reader, json, place)).await
-    }
-}
-
-/// An earlier conversation, which only the page knows of, as messages of a session.
-pub(super) fn earlier(hub: &Hub, session: &Session, model: &ModelRef, page: Vec<wire::UiMessage>) -> Vec<Message> {
-    let (clock, mut messages) = (hub.clock(), Vec::<Message>::new());
-    let now = clock.time();
-    let agent = session.agent.clone().unwrap_or_else(|| "default".into());
-    let part = |body| Arc::new(Part { id: clock.part_id(), body });
-    let id = |id: &str| match MessageId::parse(id) {
-        Ok(id) if !id.as_str().is_empty() => id,
-        _ => clock.message_id(),
-    };
-    let mut asked = None;
-    for message in page {
-        if message.role == "user" {
-            let user = id(&message.id);
-            asked = Some(user.clone());
-            messages.push(Message {
-                id: user,
-                session: session.id.clone(),
-                created: now,
-                role: Role::User(UserMessage {
-                    agent: agent.clone(),
-                    model: model.clone(),
-                    system: None,
-                    tools: Default::default(),
-                    wants_reply: true,
-                    connection: None,
-                }),
-                parts: message.parts.into_iter().filter_map(|part| said(part, now)).map(part).collect(),
-            });
-        } else if let (Some(parent), "assistant") = (&asked, message.role.as_str()) {
-            let mut first = Some(id(&message.id));
-            for step in message.parts.split(|part| part.kind == "step-start").filter(|step| !step.is_empty()) {
-                let parts: Vec<PartBody> = step.iter().filter_map(|said| answered(hub, said, now)).collect();
-                messages.push(Message {
-                    id: first.take().unwrap_or_else(|| clock.message_id()),
-                    session: session.id.clone(),
-                    created: now,
-                    role: Role::Assistant(AssistantMessage {
-                        parent: parent.clone(),
-                        agent: agent.clone(),
-                        model: model.clone(),
-                        completed: Some(now),
-                        finish: Some(StopReason::Other),
-                        usage: Usage::default(),
-                        error: None,
-                        kept: None,
-                    }),
-                    parts: parts.into_iter().map(part).collect(),
-                });
-            }
-        }
-    }
-    let answered: HashSet<MessageId> = messages.iter().filter_map(|message| message.answers().cloned()).collect();
-    for message in &mut messages {
-        if let Role::User(said) = &mut message.role {
-            // What was not answered then is not to be answered now.
-            said.wants_reply = answered.contains(&message.id);
-        }
-    }
-    messages
+    steps.map(step).collect()
 }
 
 /// What an assistant said, in an earlier conversation.
-fn answered(hub: &Hub, part: &wire::UiPart, now: Time) -> Option<PartBody> {
-    let span = Span { start: now, end: Some(now) };
+fn answered(app: &App, part: &wire::UiPart, now: Time) -> Option<PartBody> {
     if part.kind == "text" {
-        return Some(PartBody::Text { text: part.text.clone()?, span });
+        return Some(PartBody::Text { text: part.text.clone()?, span: Span { start: now, end: Some(now) } });
     }
     let name = part.kind.strip_prefix("tool-").or(part.tool_name.as_deref())?;
     let call = part.tool_call_id.as_deref().and_then(|id| CallId::parse(id).ok());
-    let call = call.filter(|id| !id.as_str().is_empty()).unwrap_or_else(|| hub.clock().call_id());
-    let result =
-        result(part).unwrap_or_else(|| ToolResult::Failed("It is not known what came of this call".to_owned()));
-    let input = part.input.clone().filter(|input| input.get().starts_with('{'));
-    let input = input.map_or_else(|| to_raw_value(&serde_json::Map::new()).unwrap_or_default(), one_line);
-    Some(PartBody::Tool(ToolPart {
-        provider_call: call.to_string(),
-        call,
-        alias: name.into(),
-        tool: name.into(),
-        request: None,
-        is_cut: false,
-        is_half_said: false,
-        kept: None,
-        state: ToolState::Done { input, start: now, end: now, result },
-    }))
+    let call = call.filter(|id| !id.as_str().is_empty());
+    Some(app.sessions().earlier_call(call, name, part.input.clone(), result(part)))
 }

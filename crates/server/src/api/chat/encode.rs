@@ -7,15 +7,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handback_core::event::{Field, SessionEvent};
+use handback_core::event::{Field, TurnEvent};
 use handback_core::id::{CallId, MessageId, PartId, PermissionId};
 use handback_core::message::{Message, Part, PartBody, Role, StopReason, ToolPart, ToolResult, ToolState, TurnError};
-use handback_core::permission::{Ask, Reply};
-use handback_core::sessions::RunEvent;
+use handback_core::permission::Reply;
 use handback_wire::chat::{Chunk, UiApproval, UiMessage, UiPart};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::api::client_tools::encode::json;
+use crate::api::conversation;
 
 /// The end of a stream.
 const DONE: &str = "data: [DONE]\n\n";
@@ -28,191 +28,117 @@ pub(super) struct Encoder {
     is_started: bool,
     /// Names of tools that frontends run.
     frontend_tools: HashSet<String>,
-    /// What is settled already: calls that are not handed out again, questions that nobody waits for.
-    settled: Settled,
+    /// Calls that are over when the page comes: they are not handed out again.
+    over: HashSet<CallId>,
+    /// The step that is being written. The page knows those before it, and so no more than the ends of their calls.
+    step: Option<MessageId>,
+    /// Whether that step is one of an earlier turn that is told again.
+    is_replayed: bool,
+    /// Whether something was written of a step that the page knows, and that has not ended since.
+    is_loose: bool,
     /// Texts that have begun.
     texts: HashSet<PartId>,
     /// The calls of the step, by the part that each is.
     parts: HashMap<PartId, CallId>,
-    /// How much of each the page knows.
-    calls: HashMap<CallId, Stage>,
-    /// Whether the stream ends when only questions are open.
-    yields_asks: bool,
-    /// Nothing is written until these questions have been passed.
-    passed_over: HashSet<PermissionId>,
+    /// Calls that were handed out, or asked for.
+    handed_out: HashSet<CallId>,
     finish: Option<StopReason>,
-    failure: Option<TurnError>,
     chunks: Vec<u8>,
 }
 
-/// What is settled when a page comes to a turn.
-#[derive(Default)]
-pub(super) struct Settled {
-    /// Calls that are over.
-    pub(super) calls: HashSet<CallId>,
-    /// Questions that are answered.
-    pub(super) asks: HashSet<PermissionId>,
-}
+impl conversation::Encoder for Encoder {
+    fn event(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::StepBegan(message) => self.begin_step(message),
+            TurnEvent::Grew { message, part, field, delta } => {
+                if self.step.as_ref() == Some(message) {
+                    self.grow(part, *field, delta);
+                }
+            }
+            TurnEvent::Part { message, part } => match &part.body {
+                PartBody::Tool(tool) => self.tool(message, &part.id, tool),
+                _ if self.step.as_ref() == Some(message) => self.text(part),
+                _ => {}
+            },
+            TurnEvent::Asked(ask) => {
+                let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.as_str());
+                self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
+                self.handed_out.insert(ask.call.clone());
+            }
+            TurnEvent::Answered { ask, call, reply } => {
+                // A no is told with the end of the call, which says why.
+                if *reply != Reply::Reject {
+                    let approval_id = ask.as_str();
+                    self.write(&Chunk::ToolApprovalResponse { approval_id, approved: true, reason: None });
+                    self.is_loose |= self.step.is_none();
+                }
+                self.handed_out.insert(call.clone());
+            }
+            TurnEvent::StepDone(message) => self.end_step(message),
+            TurnEvent::Ended(error) => self.end(error.as_deref(), self.finish),
+            TurnEvent::Waiting(_) => self.end(None, None),
+            TurnEvent::PartRemoved { .. } | TurnEvent::Recorded(_) => {}
+        }
+    }
 
-/// How much of a call the page knows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Its arguments grow.
-    Begun,
-    /// It waits to be allowed.
-    Asked,
-    /// It is handed out, or about to be refused.
-    HandedOut,
-    /// It is the page's own to run, or over.
-    Settled,
+    fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.chunks))
+    }
 }
 
 impl Encoder {
-    /// Writes a turn; these are the names of the tools that frontends run.
-    pub(super) fn new(frontend_tools: impl IntoIterator<Item = String>) -> Self {
-        Self { frontend_tools: frontend_tools.into_iter().collect(), ..Self::default() }
-    }
-
-    /// The page has a name for the message, which goes on.
-    pub(super) fn continues(self, message: &str) -> Self {
-        Self { message: Some(message.to_owned()), ..self }
-    }
-
-    /// The stream ends when nothing but questions to the user is open.
-    pub(super) fn yields_asks(self, yields_asks: bool) -> Self {
-        Self { yields_asks, ..self }
-    }
-
-    /// The page knows all up to these questions.
-    pub(super) fn after(self, asks: impl IntoIterator<Item = PermissionId>) -> Self {
-        Self { passed_over: asks.into_iter().collect(), ..self }
-    }
-
-    /// This is settled: such calls are told with their end only, and such questions are not waited for.
-    pub(super) fn knowing(self, settled: Settled) -> Self {
-        Self { settled, ..self }
-    }
-
-    /// What is written so far.
-    pub(super) fn take(&mut self) -> Bytes {
-        Bytes::from(std::mem::take(&mut self.chunks))
-    }
-
-    /// Whether nothing but questions to the user is open, and the stream may end for now.
-    pub(super) fn waits_for_user(&self) -> bool {
-        let is_open = |stage: Stage| matches!(stage, Stage::Begun | Stage::HandedOut);
-        self.yields_asks
-            && self.calls.values().any(|stage| *stage == Stage::Asked)
-            && !self.calls.values().any(|stage| is_open(*stage))
-    }
-
-    /// Writes a message that is complete.
-    pub(super) fn stored(&mut self, message: &Message) {
-        self.begin_step(&message.id);
-        for part in &message.parts {
-            if let PartBody::Tool(tool) = &part.body {
-                self.settled.calls.extend(matches!(tool.state, ToolState::Done { .. }).then(|| tool.call.clone()));
-            }
-            self.part(part);
-        }
-        self.end_step(message);
-    }
-
-    /// The turn is over, and ended as its last message says.
-    pub(super) fn ended_with(&mut self, last: &Message) {
-        if let Role::Assistant(said) = &last.role {
-            self.failure.clone_from(&said.error);
-        }
-    }
-
-    /// Writes what came of the calls that the page knows of a message that is complete, as far as it does not know it.
-    pub(super) fn ends(&mut self, message: &Message, page: &UiMessage) {
-        self.start();
-        let open = |call: &CallId| {
-            let is_open = |state: &str| !state.starts_with("output-");
-            let mut parts = page.parts.iter().filter(|part| part.tool_call_id.as_deref() == Some(call.as_str()));
-            parts.any(|part| part.state.as_deref().is_none_or(is_open))
-        };
-        let before = self.chunks.len();
-        for part in &message.parts {
-            if let PartBody::Tool(ToolPart { call, state: ToolState::Done { result, .. }, .. }) = &part.body
-                && open(call)
-            {
-                self.result(call, result);
-            }
-        }
-        if self.chunks.len() > before {
-            self.end_step(message);
-        }
-    }
-
-    /// Writes what a turn tells.
-    pub(super) fn event(&mut self, event: &RunEvent) {
-        match event {
-            RunEvent::Session(SessionEvent::Message(message)) => match &message.role {
-                Role::Assistant(said) if said.completed.is_some() => self.end_step(message),
-                Role::Assistant(_) => self.begin_step(&message.id),
-                Role::User(_) => {}
-            },
-            RunEvent::Session(SessionEvent::Part { part, delta: None, .. }) => self.part(part),
-            RunEvent::Session(SessionEvent::Delta { part, field, delta, .. }) => self.grow(part, *field, delta),
-            RunEvent::Session(SessionEvent::Failed(error)) => self.failure = Some(TurnError::clone(error)),
-            RunEvent::Session(_) => {}
-            RunEvent::Asked(ask) => self.ask(ask),
-            RunEvent::Answered(ask, reply) => self.answer(ask, *reply),
-            // A page is told of these when it goes on.
-            RunEvent::Settled(_) => {}
-        }
+    /// Writes a turn: the tools that frontends run, the page's name for the message if it goes on, and the calls that are
+    /// over already.
+    pub(super) fn new(
+        frontend_tools: impl IntoIterator<Item = String>,
+        message: Option<String>,
+        over: impl IntoIterator<Item = CallId>,
+    ) -> Self {
+        let (frontend_tools, over) = (frontend_tools.into_iter().collect(), over.into_iter().collect());
+        Self { message, frontend_tools, over, ..Self::default() }
     }
 
     /// Writes the end of the stream, and how the turn ended.
-    pub(super) fn end(&mut self) -> Bytes {
-        match self.failure.take() {
-            Some(TurnError::Aborted(reason)) => {
+    fn end(&mut self, error: Option<&TurnError>, finish: Option<StopReason>) {
+        self.end_loose();
+        match error {
+            Some(TurnError::Aborted(reason) | TurnError::Stopped(reason)) => {
                 // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
-                self.write(&Chunk::Finish { finish_reason: "interrupted" });
-                self.write(&Chunk::Abort { reason: &reason });
+                self.push(&Chunk::Finish { finish_reason: "interrupted" });
+                self.push(&Chunk::Abort { reason });
             }
             Some(error) => {
-                self.write(&Chunk::Error { error_text: error.message() });
-                self.write(&Chunk::Finish { finish_reason: "error" });
-            }
-            None if !self.is_started => {
-                self.write(&Chunk::Error {
-                    error_text: "The turn was not run: the chat was deleted, or could not be kept",
-                });
-                self.write(&Chunk::Finish { finish_reason: "error" });
+                self.push(&Chunk::Error { error_text: error.message() });
+                self.push(&Chunk::Finish { finish_reason: "error" });
             }
             None => {
-                let reason = self.finish.filter(|_| !self.waits_for_user()).unwrap_or(StopReason::ToolCalls);
+                let reason = finish.unwrap_or(StopReason::ToolCalls);
                 self.write(&Chunk::Finish { finish_reason: reason.as_str() });
             }
         }
         self.chunks.extend_from_slice(DONE.as_bytes());
-        self.take()
     }
 
+    /// Writes a chunk; the first one is preceded by the start of the message.
     fn write(&mut self, chunk: &Chunk<'_>) {
-        if self.passed_over.is_empty() {
-            self.chunks.extend_from_slice(b"data: ");
-            self.chunks.extend_from_slice(json(chunk).as_bytes());
-            self.chunks.extend_from_slice(b"\n\n");
-        }
-    }
-
-    fn start(&mut self) {
-        if !self.is_started && self.passed_over.is_empty() {
-            self.is_started = true;
+        if !std::mem::replace(&mut self.is_started, true) {
             let message = self.message.clone().unwrap_or_default();
-            self.write(&Chunk::Start { message_id: &message });
+            self.push(&Chunk::Start { message_id: &message });
         }
+        self.push(chunk);
     }
 
-    fn begin_step(&mut self, message: &MessageId) {
-        self.message.get_or_insert_with(|| message.to_string());
-        self.start();
+    fn push(&mut self, chunk: &Chunk<'_>) {
+        self.chunks.extend_from_slice(b"data: ");
+        self.chunks.extend_from_slice(json(chunk).as_bytes());
+        self.chunks.extend_from_slice(b"\n\n");
+    }
+
+    fn begin_step(&mut self, message: &Message) {
+        self.end_loose();
+        self.message.get_or_insert_with(|| message.id.to_string());
+        (self.step, self.is_replayed) = (Some(message.id.clone()), message.is_complete());
         self.parts.clear();
-        self.calls.clear();
         self.write(&Chunk::StartStep);
     }
 
@@ -220,7 +146,15 @@ impl Encoder {
         if let Role::Assistant(said) = &message.role {
             self.finish = said.finish.or(self.finish);
         }
+        self.is_loose = false;
         self.write(&Chunk::FinishStep);
+    }
+
+    /// Ends the step that the page knows, of which something was written.
+    fn end_loose(&mut self) {
+        if std::mem::take(&mut self.is_loose) {
+            self.write(&Chunk::FinishStep);
+        }
     }
 
     fn grow(&mut self, part: &PartId, field: Field, delta: &str) {
@@ -247,66 +181,58 @@ impl Encoder {
         }
     }
 
-    fn part(&mut self, part: &Part) {
+    /// A text is complete.
+    fn text(&mut self, part: &Part) {
+        let (field, text) = match &part.body {
+            PartBody::Text { text, .. } => (Field::Text, text),
+            PartBody::Reasoning { text, .. } => (Field::Reasoning, text),
+            _ => return,
+        };
+        if !self.texts.contains(&part.id) && !text.is_empty() {
+            self.grow(&part.id, field, text);
+        }
         let id = part.id.as_str();
-        match &part.body {
-            PartBody::Text { text, .. } => {
-                if !self.texts.contains(&part.id) && !text.is_empty() {
-                    self.grow(&part.id, Field::Text, text);
-                }
-                if self.texts.remove(&part.id) {
-                    self.write(&Chunk::TextEnd { id });
-                }
-            }
-            PartBody::Reasoning { text, .. } => {
-                if !self.texts.contains(&part.id) && !text.is_empty() {
-                    self.grow(&part.id, Field::Reasoning, text);
-                }
-                if self.texts.remove(&part.id) {
-                    self.write(&Chunk::ReasoningEnd { id });
-                }
-            }
-            PartBody::Tool(tool) => self.tool(&part.id, tool),
-            PartBody::File(_) | PartBody::StepStart | PartBody::StepFinish { .. } => {}
+        if self.texts.remove(&part.id) {
+            self.write(&if field == Field::Text { Chunk::TextEnd { id } } else { Chunk::ReasoningEnd { id } });
         }
     }
 
-    fn tool(&mut self, part: &PartId, tool: &ToolPart) {
+    fn tool(&mut self, message: &MessageId, part: &PartId, tool: &ToolPart) {
         let (tool_call_id, tool_name) = (tool.call.as_str(), tool.tool.as_str());
-        if !self.parts.contains_key(part) {
+        let is_known = self.step.as_ref() != Some(message);
+        self.is_loose |= is_known && matches!(tool.state, ToolState::Running { .. } | ToolState::Done { .. });
+        if !is_known && !self.parts.contains_key(part) {
             self.parts.insert(part.clone(), tool.call.clone());
-            self.calls.insert(tool.call.clone(), Stage::Begun);
             self.write(&Chunk::ToolInputStart { tool_call_id, tool_name });
             if !matches!(tool.state, ToolState::Pending { .. }) {
                 self.write(&Chunk::ToolInputDelta { tool_call_id, input_text_delta: tool.arguments() });
             }
         }
-        let before = self.calls.get(&tool.call).copied().unwrap_or(Stage::Begun);
-        let stage = match &tool.state {
-            ToolState::Pending { .. } => return,
+        match &tool.state {
+            ToolState::Pending { .. } => {}
+            ToolState::Yielded { .. } if is_known => {}
             ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => {
                 let is_yielded = matches!(tool.state, ToolState::Yielded { .. });
                 // The page is not to run what others do.
                 let provider_executed = (!is_yielded && !self.frontend_tools.contains(tool_name)).then_some(true);
-                if !self.settled.calls.contains(&tool.call) {
+                if !self.over.contains(&tool.call) {
                     self.write(&Chunk::ToolInputAvailable { tool_call_id, tool_name, input, provider_executed });
                 }
-                if is_yielded { Stage::Settled } else { Stage::HandedOut }
+                self.handed_out.insert(tool.call.clone());
             }
             ToolState::Done { input, result, .. } => {
+                let was_told = is_known || self.is_replayed || self.over.contains(&tool.call);
                 match result {
                     // It was never handed out to anybody.
                     ToolResult::Failed(error_text) | ToolResult::Denied { reason: error_text, ask: None }
-                        if before == Stage::Begun && !self.settled.calls.contains(&tool.call) =>
+                        if !was_told && !self.handed_out.contains(&tool.call) =>
                     {
                         self.write(&Chunk::ToolInputError { tool_call_id, tool_name, input, error_text });
                     }
                     result => self.result(&tool.call, result),
                 }
-                Stage::Settled
             }
-        };
-        self.set_stage(&tool.call, stage);
+        }
     }
 
     fn result(&mut self, call: &CallId, result: &ToolResult) {
@@ -328,34 +254,6 @@ impl Encoder {
             ToolResult::Completed { output, .. } => {
                 self.write(&Chunk::ToolOutputAvailable { tool_call_id, output: &as_json(output) });
             }
-        }
-    }
-
-    fn ask(&mut self, ask: &Ask) {
-        let (approval_id, tool_call_id) = (ask.id.as_str(), ask.call.call.as_str());
-        if self.passed_over.remove(&ask.id) {
-            // The page knows it and has brought the answer, which comes next.
-            self.start();
-        } else {
-            self.write(&Chunk::ToolApprovalRequest { approval_id, tool_call_id });
-            if !self.settled.asks.contains(&ask.id) {
-                self.set_stage(&ask.call.call, Stage::Asked);
-            }
-        }
-    }
-
-    fn answer(&mut self, ask: &Ask, reply: Reply) {
-        // A no is told with the end of the call, which says why.
-        if reply != Reply::Reject {
-            let approval_id = ask.id.as_str();
-            self.write(&Chunk::ToolApprovalResponse { approval_id, approved: true, reason: None });
-        }
-        self.set_stage(&ask.call.call, Stage::HandedOut);
-    }
-
-    fn set_stage(&mut self, id: &CallId, stage: Stage) {
-        if let Some(known) = self.calls.get_mut(id) {
-            *known = stage;
         }
     }
 }

@@ -3,7 +3,7 @@
 use handback_core::agent::Agent;
 use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::event::{Field, SessionEvent};
+use handback_core::event::{Field, SessionEvent, TurnEvent};
 use handback_core::id::{MessageId, SessionId};
 use handback_core::message::{
     Message, ModelRef, Part, PartBody, Role, Session, Span, ToolPart, ToolResult, ToolState, TurnError, Usage,
@@ -98,8 +98,8 @@ fn tokens(usage: Usage) -> wire::Tokens {
 fn turn_error(error: &TurnError) -> wire::TurnError {
     let data = wire::TurnErrorData { message: error.message().to_owned(), ..wire::TurnErrorData::default() };
     let (name, data) = match error {
-        TurnError::Aborted(_) => ("MessageAbortedError", data),
-        TurnError::Other(_) => ("UnknownError", data),
+        TurnError::Aborted(_) | TurnError::Stopped(_) => ("MessageAbortedError", data),
+        TurnError::Refused { .. } | TurnError::Other(_) => ("UnknownError", data),
         TurnError::Auth { provider, .. } => {
             ("ProviderAuthError", wire::TurnErrorData { provider_id: Some(provider.to_string()), ..data })
         }
@@ -302,28 +302,45 @@ pub(crate) fn event(of: &Session, model: &ModelRef, event: &SessionEvent) -> Vec
         SessionEvent::Busy => vec![status(wire::Status::Busy)],
         SessionEvent::Idle => vec![status(wire::Status::Idle), events::Event::SessionIdle { session_id }],
         SessionEvent::Failed(error) => vec![events::Event::SessionError { session_id, error: turn_error(error) }],
-        SessionEvent::Message(message) => vec![events::Event::MessageUpdated { session_id, info: info(message) }],
-        SessionEvent::UserPart { message, part } => {
-            let part = user_part(&of.id, message, part);
-            vec![events::Event::PartUpdated { session_id, part, delta: None }]
+        SessionEvent::Said(message) => {
+            let parts = message.parts.iter().map(|part| user_part(&of.id, &message.id, part));
+            let parts =
+                parts.map(|part| events::Event::PartUpdated { session_id: of.id.to_string(), part, delta: None });
+            [events::Event::MessageUpdated { session_id, info: info(message) }].into_iter().chain(parts).collect()
         }
-        SessionEvent::Part { message, part, delta } => vec![events::Event::PartUpdated {
+        SessionEvent::Turn(event) => turn_event(of, event).into_iter().collect(),
+        SessionEvent::Snapshot { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
             part: self::part(&of.id, message, part),
             // Older clients print what they find there: only text belongs into it, no arguments of calls.
-            delta: delta.as_deref().filter(|_| !part.is_call()).map(str::to_owned),
+            delta: Some(delta.to_string()).filter(|_| !part.is_call()),
         }],
-        SessionEvent::PartRemoved { message, part } => {
-            vec![events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }]
+        SessionEvent::Mark(_) => Vec::new(),
+    }
+}
+
+/// What a turn tells, as an event.
+fn turn_event(of: &Session, event: &TurnEvent) -> Option<events::Event> {
+    let session_id = of.id.to_string();
+    Some(match event {
+        TurnEvent::StepBegan(message) | TurnEvent::StepDone(message) => {
+            events::Event::MessageUpdated { session_id, info: info(message) }
+        }
+        TurnEvent::Part { message, part } => {
+            events::Event::PartUpdated { session_id, part: self::part(&of.id, message, part), delta: None }
+        }
+        TurnEvent::PartRemoved { message, part } => {
+            events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }
         }
         // Arguments are shown in the part itself; this event is for fields of a part.
-        SessionEvent::Delta { field: Field::Arguments, .. } | SessionEvent::Mark(_) => Vec::new(),
-        SessionEvent::Delta { message, part, delta, .. } => vec![events::Event::PartDelta {
+        TurnEvent::Grew { field: Field::Arguments, .. } => return None,
+        TurnEvent::Grew { message, part, delta, .. } => events::Event::PartDelta {
             session_id,
             message_id: message.to_string(),
             part_id: part.to_string(),
             field: "text".to_owned(),
             delta: delta.to_string(),
-        }],
-    }
+        },
+        _ => return None,
+    })
 }

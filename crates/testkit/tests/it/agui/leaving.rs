@@ -1,9 +1,9 @@
 //! A reader that leaves takes along what nobody else reads, and nothing else.
 
-use handback_core::event::SessionEvent;
+use futures_util::FutureExt;
+use handback_core::event::{Feed, TurnEvent};
 use handback_core::id::{MessageId, SessionId};
 use handback_core::model::ModelEvent;
-use handback_core::sessions::{Feed, RunEvent};
 use handback_testkit::agui::Page;
 use handback_testkit::server::until;
 use handback_testkit::{RawSocket, TestServer};
@@ -44,11 +44,13 @@ impl Reader {
 
 /// How much text a turn has told.
 fn told(feed: &Feed) -> usize {
-    let length = |event: &RunEvent| match event {
-        RunEvent::Session(SessionEvent::Delta { delta, .. }) => delta.len(),
+    let mut follower = feed.follow(0);
+    let events = std::iter::from_fn(|| follower.next().now_or_never().flatten());
+    let length = |event: TurnEvent| match event {
+        TurnEvent::Grew { delta, .. } => delta.len(),
         _ => 0,
     };
-    feed.look(|events| events.iter().map(length).sum())
+    events.map(length).sum()
 }
 
 #[tokio::test]
@@ -112,9 +114,9 @@ async fn a_reader_of_an_answer_that_is_given_anew_does_not_stop_the_new_one() {
     let mut anew = world.server.agui(&input).await;
     asked.dropped().await;
     let asked = world.model.asked().await;
-    assert!(!old.follow().leave(), "it still follows what is over");
+    assert!(!old.follow(0).leave(), "it still follows what is over");
     drop(stalled);
-    until("the server has noticed", async || old.follow().leave()).await;
+    until("the server has noticed", async || old.follow(0).leave()).await;
     asked.answer("Hello.");
     assert_eq!(anew.lines().await, run(1, &[&text("msg_1", "Hello.")]));
     assert_eq!(world.history("t").await, ["user | hi", "assistant | Hello. | <stop>"]);

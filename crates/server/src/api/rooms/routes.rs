@@ -1,48 +1,41 @@
-//! Threads and runs, as Soliplex serves them: a room is an agent, a thread is a session of it, and a run is made first
-//! and executed later, once. It goes on when its reader leaves, and whoever comes back gets what it missed.
+//! The routes of rooms, threads and runs.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{FutureExt, stream};
+use handback_core::event::{Feed, TurnEvent};
 use handback_core::id::{RunId, SessionId};
 use handback_core::message::Session;
-use handback_core::sessions::{NewSession, SessionError};
+use handback_core::sessions::{NewSession, NotStarted, SessionError};
 use handback_core::store::{Most, SessionFilter};
-use handback_core::thread_run::{RunUsage, ThreadRun};
-use handback_core::threads::{NotStarted, RunFollower, Teller};
-use handback_wire::agui::{Body, Event, RunAgentInput};
+use handback_core::thread_run::ThreadRun;
+use handback_wire::agui::{Event, RunAgentInput};
 use handback_wire::threads as wire;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::begin;
-use super::decode::{self, Input};
-use super::routes::LONGEST_SILENCE;
-use super::run::{Reader, Run};
-use crate::api::client_tools::encode::json;
-use crate::api::session::{client_header, connection, must_own, named, visible};
-use crate::api::{Answer, PathValue};
+use super::encode::{self, Numbered};
+use crate::api::agui::decode;
+use crate::api::agui::encode::{Encoder, RunHead};
+use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
+use crate::api::session::{client_header, must_own, named, visible};
+use crate::api::{Answer, PathValue, conversation};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Payload, parse, parse_or_default};
 use crate::problem::Problem;
-use crate::transport::sse::{self, Next};
 
 /// Threads of one listing.
 const LISTED: usize = 1_000;
 
-/// The routes of threads and runs.
-pub(super) fn routes() -> OpenApiRouter<App> {
+/// The routes of this API.
+pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(rooms))
         .routes(routes!(list, create))
@@ -78,7 +71,7 @@ async fn list(
     must_be_room(&app, &principal, &room)?;
     let of_agent = SessionFilter { agent: Some(room.as_str().into()), ..SessionFilter::default() };
     let sessions = visible(&app, &principal, of_agent, None, Most::items(LISTED)).await?.items;
-    Ok(Answer(wire::Threads { threads: sessions.iter().map(|session| thread(session, &room, None)).collect() }))
+    Ok(Answer(wire::Threads { threads: sessions.iter().map(|session| encode::thread(session, &room, None)).collect() }))
 }
 
 /// Make a thread, with a first run
@@ -116,11 +109,11 @@ async fn create(
     // The only one that a token is good for may be there already.
     must_be_in(&principal, &session, &room)?;
     app.sessions().must_have_storage_for(&session).await?;
-    let first = app.threads().create(&session.id, None, None).await?;
-    let mut shown = self::run(&first, None);
+    let first = app.runs().create(&session.id, None, None).await?;
+    let mut shown = encode::run(&first, None);
     shown.run_input = to_raw_value(&empty_input(&session.id, &first.id)).ok();
     shown.events = Some(Vec::new());
-    Ok(Answer(thread(&session, &room, Some(BTreeMap::from([(first.id.to_string(), shown)])))))
+    Ok(Answer(encode::thread(&session, &room, Some(BTreeMap::from([(first.id.to_string(), shown)])))))
 }
 
 /// Show a thread with its runs
@@ -133,11 +126,11 @@ async fn show(
     PathValue((room, thread)): PathValue<(String, String)>,
 ) -> Result<Answer<wire::Thread>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
-    let runs = app.threads().runs(&session.id).await?;
+    let runs = app.runs().runs(&session.id).await?;
     // What each was started with has the whole conversation up to then; it is shown with the run.
-    let shown = |run: &Arc<ThreadRun>| (run.id.to_string(), wire::Run { run_input: None, ..self::run(run, None) });
+    let shown = |run: &Arc<ThreadRun>| (run.id.to_string(), wire::Run { run_input: None, ..encode::run(run, None) });
     let runs = runs.iter().map(shown).collect();
-    Ok(Answer(self::thread(&session, &room, Some(runs))))
+    Ok(Answer(encode::thread(&session, &room, Some(runs))))
 }
 
 /// Make a run, which is executed later
@@ -155,13 +148,13 @@ async fn create_run(
     let label = named("metadata.label", metadata.and_then(|metadata| metadata.label))?;
     let parent = parent_run_id.as_deref().map(RunId::parse).transpose()?;
     if let Some(parent) = &parent
-        && app.threads().run(&session.id, parent).await?.is_none()
+        && app.runs().run(&session.id, parent).await?.is_none()
     {
         return Err(Problem::invalid(format!("there is no run {parent} in this thread to go on from")));
     }
     app.sessions().must_have_storage_for(&session).await?;
-    let made = app.threads().create(&session.id, parent, label).await?;
-    Ok(Answer(self::run(&made, Some(Vec::new()))))
+    let made = app.runs().create(&session.id, parent, label).await?;
+    Ok(Answer(encode::run(&made, Some(Vec::new()))))
 }
 
 /// Forget a thread with its runs
@@ -189,10 +182,18 @@ async fn show_run(
 ) -> Result<Answer<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
-    let run = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
-    let events = app.threads().events(&session.id, &id).await?;
-    let events = events.iter().filter_map(|event| RawValue::from_string(event.to_string()).ok()).collect();
-    Ok(Answer(self::run(&run, Some(events))))
+    let run = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let mut events = Vec::new();
+    if run.started.is_some() {
+        let feed = app.runs().feed(&session.id, &id).await?;
+        let (mut encoder, mut told) = (encoder(&app, &run, &feed).await?, feed.follow(0));
+        while let Some(event) = told.next().now_or_never().flatten() {
+            encoder.event(&event);
+        }
+        events = encoder.take();
+    }
+    let events = events.into_iter().filter_map(|event| to_raw_value(&Event::from(event)).ok()).collect();
+    Ok(Answer(encode::run(&run, Some(events))))
 }
 
 /// Execute a run, or come back to it
@@ -216,7 +217,7 @@ async fn execute(
 ) -> Result<Response, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
-    let stored = app.threads().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let stored = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
     let from = match (seen(&headers, &id)?, stored.started) {
         (Some(Seen::Event(seen)), Some(_)) => seen.saturating_add(1),
         (Some(Seen::Event(_)), None) => return Err(Problem::invalid(format!("run {id} was not started yet"))),
@@ -224,19 +225,30 @@ async fn execute(
         (seen, _) => {
             let started = start(&app, &principal, &headers, &session, &id, &payload).await;
             // Whoever comes back to it does not mind that it was started just now.
-            if seen.is_none() || app.threads().run(&session.id, &id).await?.is_none_or(|run| run.started.is_none()) {
+            if seen.is_none() || app.runs().run(&session.id, &id).await?.is_none_or(|run| run.started.is_none()) {
                 started?;
             }
             0
         }
     };
-    let follower = app.threads().follow(&session.id, &id, from).await?;
-    let events = stream::unfold(follower, async |mut follower: RunFollower| Some((follower.next().await?, follower)));
-    let lifetime = principal.lifetime(app.hub().clock().now());
-    let expires = lifetime.map(|lifetime| Box::pin(tokio::time::sleep(lifetime)));
-    let frames = Frames { run: id, events: Box::pin(events), expires, is_over: false };
+    let stored = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let feed = app.runs().feed(&session.id, &id).await?;
+    let encoder = encoder(&app, &stored, &feed).await?;
+    let numbered = Numbered::new(id, encoder, from, feed.len());
+    let events = stream::unfold(feed.follow(0), async |mut follower| Some((follower.next().await?, follower)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(sse::response(frames, sse::KEEP_ALIVE, silence, None))
+    Ok(conversation::streamed(&app, &principal, events, numbered, silence))
+}
+
+/// Writes a run as it was told, from its beginning.
+async fn encoder(app: &App, run: &ThreadRun, feed: &Feed) -> Result<Encoder, Problem> {
+    let mut head = match &run.input {
+        Some(input) => decode::head(app, input.clone()).await?,
+        None => RunHead::new(&run.session, &run.id),
+    };
+    head.parent = head.parent.or_else(|| run.parent.as_ref().map(ToString::to_string));
+    let is_recorded = matches!(feed.milestones().first(), Some((0, TurnEvent::Recorded(_))));
+    Ok(if is_recorded { Encoder::begun(head) } else { Encoder::new(head) })
 }
 
 /// What a reader that comes back has seen of a run.
@@ -269,97 +281,41 @@ async fn start(
     id: &RunId,
     payload: &Payload,
 ) -> Result<(), Problem> {
-    let mut input = decode::input(app, payload).await?;
-    for (name, said, meant) in
-        [("threadId", input.thread.as_str(), session.id.as_str()), ("runId", input.run.as_str(), id.as_str())]
-    {
+    let input = decode::input(app, payload).await?;
+    for (name, said, meant) in [
+        ("threadId", input.page.session.as_str(), session.id.as_str()),
+        ("runId", input.head.run.as_str(), id.as_str()),
+    ] {
         if said != meant {
             return Err(Problem::invalid(format!("`{name}` must be {meant}, as in the path")));
         }
     }
-    input.client = client_header(headers, input.client)?;
-    input.connection = input.connection.or_else(|| connection(None, headers));
     let raw: Box<RawValue> = payload.read(app, parse).await?;
     let (begun, is_begun) = oneshot::channel();
-    let starting = execute_once(app.clone(), principal.clone(), session.id.clone(), id.clone(), raw, input, begun);
-    app.tasks().spawn(starting);
-    is_begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
-}
-
-async fn execute_once(
-    app: App,
-    principal: Principal,
-    session: SessionId,
-    id: RunId,
-    raw: Box<RawValue>,
-    mut input: Input,
-    begun: oneshot::Sender<Result<(), Problem>>,
-) {
-    let teller = match app.threads().start(&session, &id, raw, &broken_off()).await {
-        Ok(teller) => teller,
-        Err(error) => {
+    let (app_, principal, headers, session, id) =
+        (app.clone(), principal.clone(), headers.clone(), session.id.clone(), id.clone());
+    app.tasks().spawn(async move {
+        let app = app_;
+        let recorder = match app.runs().start(&session, &id, raw).await {
+            Ok(recorder) => recorder,
             // Whoever started it may have left.
-            _ = begun.send(Err(not_started(error)));
-            return;
-        }
-    };
-    input.parent = input.parent.or_else(|| teller.run().parent.as_ref().map(ToString::to_string));
-    match begin::run(&app, &principal, begin::Thread::OfRoom, input, Reader::default()).await {
-        Ok(run) => {
-            _ = begun.send(Ok(()));
-            drive(run, teller).await;
-        }
-        Err(problem) => {
-            let withdrawn = teller.withdraw().await.map_err(Problem::from);
-            _ = begun.send(withdrawn.and(Err(problem)));
-        }
-    }
-}
-
-/// Runs a run to its end; its events are kept and told.
-async fn drive(mut run: Run, mut teller: Teller) {
-    loop {
-        let events = tokio::select! {
-            biased;
-            events = run.next() => events.unwrap_or_default(),
-            () = teller.keep_up(), if teller.is_saving() => continue,
+            Err(error) => {
+                _ = begun.send(Err(not_started(error)));
+                return;
+            }
         };
-        let events = events.into_iter().map(|event| json(&Event::from(event)).into()).collect();
-        if run.is_over() {
-            return teller.finish(events, usage(&run)).await;
+        match agui::begin(&app, &principal, &headers, input, agui::face(false)).await {
+            Ok((_, playback)) => {
+                _ = begun.send(Ok(()));
+                recorder.record(playback).await;
+            }
+            Err(problem) => {
+                let withdrawn = recorder.withdraw().await.map_err(Problem::from);
+                _ = begun.send(withdrawn.and(Err(problem)));
+            }
         }
-        teller.tell(events);
-    }
-}
-
-fn usage(run: &Run) -> RunUsage {
-    let cost = run.cost();
-    RunUsage {
-        input_tokens: cost.models.iter().map(|(_, used)| used.read()).fold(0, u64::saturating_add),
-        output_tokens: cost.models.iter().map(|(_, used)| used.written()).fold(0, u64::saturating_add),
-        requests: cost.requests,
-        tool_calls: cost.calls,
-    }
-}
-
-/// The last words of a run that a restart has ended.
-pub(crate) fn interrupted() -> String {
-    last_words("interrupted", "The server was restarted before this run was over")
-}
-
-/// Whether a run is over with an event.
-pub(crate) fn is_terminal(event: &str) -> bool {
-    serde_json::from_str::<Event>(event).is_ok_and(|event| event.body.is_terminal())
-}
-
-/// The last words of a run that broke off.
-fn broken_off() -> String {
-    last_words("run_failed", "The run broke off on the server; see its log")
-}
-
-fn last_words(code: &str, message: &str) -> String {
-    let (message, code) = (message.to_owned(), Some(code.to_owned()));
-    json(&Event::from(Body::RunError { message, code, usage: None }))
+    });
+    is_begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 
 fn not_started(error: NotStarted) -> Problem {
@@ -415,66 +371,5 @@ fn empty_input(thread: &SessionId, run: &RunId) -> RunAgentInput {
         state: Some(serde_json::Map::new().into()),
         forwarded_props: Some(serde_json::Map::new().into()),
         ..RunAgentInput::new(thread.as_str(), run.as_str(), Vec::new())
-    }
-}
-
-fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String, wire::Run>>) -> wire::Thread {
-    let metadata = session.metadata.as_ref().and_then(|metadata| serde_json::from_str(metadata.get()).ok());
-    wire::Thread {
-        room_id: room.to_owned(),
-        thread_id: session.id.to_string(),
-        created: moment(session.created),
-        metadata,
-        runs,
-    }
-}
-
-fn run(run: &ThreadRun, events: Option<Vec<Box<RawValue>>>) -> wire::Run {
-    wire::Run {
-        run_id: run.id.to_string(),
-        thread_id: run.session.to_string(),
-        parent_run_id: run.parent.as_ref().map(ToString::to_string),
-        created: moment(run.created),
-        finished: run.finished.map(moment),
-        run_input: run.input.clone(),
-        events,
-        metadata: run.label.clone().map(|label| wire::RunMetadata { label: Some(label) }),
-        usage: run.usage.map(|usage| wire::RunUsage {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            requests: usage.requests,
-            tool_calls: usage.tool_calls,
-        }),
-    }
-}
-
-fn moment(time: handback_core::clock::Time) -> String {
-    humantime::format_rfc3339_millis(time.into()).to_string()
-}
-
-/// A run's events as numbered frames.
-struct Frames {
-    run: RunId,
-    events: Pin<Box<dyn Stream<Item = (usize, Arc<str>)> + Send>>,
-    /// When the reader may not read any more. The run goes on.
-    expires: Option<Pin<Box<Sleep>>>,
-    is_over: bool,
-}
-
-impl sse::Source for Frames {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
-        if self.is_over {
-            return Poll::Ready(Next::End);
-        }
-        if self.expires.as_mut().is_some_and(|expires| expires.as_mut().poll(context).is_ready()) {
-            self.is_over = true;
-            // Without a number: it is this reader's end, not the run's.
-            let end = last_words("token_expired", "The token has expired; come back with a new one");
-            return Poll::Ready(Next::Frame(Bytes::from(format!("data: {end}\n\n"))));
-        }
-        self.events.as_mut().poll_next(context).map(|event| match event {
-            Some((number, event)) => Next::Frame(Bytes::from(format!("id: {}:{number}\ndata: {event}\n\n", self.run))),
-            None => Next::End,
-        })
     }
 }

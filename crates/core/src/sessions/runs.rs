@@ -1,0 +1,364 @@
+//! The runs of threads: each is started once, and what it tells is kept and given to whoever follows it, however late.
+//!
+//! A thread is a session. Each event of a run is in the store before anybody sees it, so that its number means the same
+//! after a restart.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use serde_json::value::RawValue;
+
+use super::playback::Playback;
+use crate::event::{CloseFeed, Feed, TurnEvent};
+use crate::hub::Hub;
+use crate::id::{RunId, SessionId};
+use crate::message::{PartBody, Role, ToolState, TurnError};
+use crate::sharded::Sharded;
+use crate::store::{RunStore, StoreError, StoreFuture};
+use crate::thread_run::{RunUsage, ThreadRun};
+
+/// The runs of threads. A cheap clone of one shared state.
+#[derive(Clone)]
+pub struct Runs(Arc<Shared>);
+
+struct Shared {
+    hub: Hub,
+    store: Arc<dyn RunStore>,
+    /// What the runs tell that are being started, or under way.
+    under_way: Sharded<Key, UnderWay>,
+}
+
+type Key = (SessionId, RunId);
+
+struct UnderWay {
+    feed: Feed,
+    /// Whether it is known that nobody has started the run before.
+    is_started: bool,
+}
+
+/// Why a run is not started.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStarted {
+    /// No such run.
+    #[error("there is no run {0} in this thread")]
+    Unknown(RunId),
+    /// It was started before.
+    #[error("run {0} was started already; a run is executed once")]
+    Again(RunId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Runs {
+    /// Runs that are kept in this store, with this hub's clock.
+    pub fn new(hub: Hub, store: Arc<dyn RunStore>) -> Self {
+        Self(Arc::new(Shared { hub, store, under_way: Sharded::default() }))
+    }
+
+    fn store(&self) -> &dyn RunStore {
+        &*self.0.store
+    }
+
+    /// Makes a run, which is not started.
+    pub async fn create(
+        &self,
+        session: &SessionId,
+        parent: Option<RunId>,
+        label: Option<String>,
+    ) -> Result<Arc<ThreadRun>, StoreError> {
+        let clock = self.0.hub.clock();
+        let run = Arc::new(ThreadRun {
+            id: clock.run_id(),
+            session: session.clone(),
+            parent,
+            created: clock.time(),
+            started: None,
+            finished: None,
+            label,
+            input: None,
+            usage: None,
+        });
+        self.store().save_run(&run).await?;
+        Ok(run)
+    }
+
+    /// A run of a thread.
+    pub async fn run(&self, session: &SessionId, run: &RunId) -> Result<Option<Arc<ThreadRun>>, StoreError> {
+        self.store().run(session, run).await
+    }
+
+    /// The runs of a thread, in the order in which they were made.
+    pub async fn runs(&self, session: &SessionId) -> Result<Vec<Arc<ThreadRun>>, StoreError> {
+        self.store().runs(session).await
+    }
+
+    /// What a run tells, and has told.
+    pub async fn feed(&self, session: &SessionId, run: &RunId) -> Result<Feed, StoreError> {
+        let key = (session.clone(), run.clone());
+        let under_way = self.0.under_way.of(&key).get(&key).filter(|run| run.is_started).map(|run| run.feed.clone());
+        if let Some(feed) = under_way {
+            return Ok(feed);
+        }
+        let feed = Feed::default();
+        let _closed = feed.closer();
+        for row in self.store().run_events(session, run, 0).await? {
+            feed.tell(read(&row));
+        }
+        Ok(feed)
+    }
+
+    /// Starts a run with what the front end sent: nobody else can start it.
+    pub async fn start(&self, session: &SessionId, id: &RunId, input: Box<RawValue>) -> Result<Recorder, NotStarted> {
+        let key = (session.clone(), id.clone());
+        let feed = Feed::default();
+        {
+            let mut under_way = self.0.under_way.of(&key);
+            if under_way.contains_key(&key) {
+                return Err(NotStarted::Again(id.clone()));
+            }
+            under_way.insert(key.clone(), UnderWay { feed: feed.clone(), is_started: false });
+        }
+        let entry = Entry { runs: self.clone(), key, _close: feed.closer() };
+        let stored = self.store().run(session, id).await?.ok_or_else(|| NotStarted::Unknown(id.clone()))?;
+        if stored.started.is_some() {
+            return Err(NotStarted::Again(id.clone()));
+        }
+        let started = Some(self.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
+        self.store().save_run(&run).await?;
+        if let Some(under_way) = self.0.under_way.of(&entry.key).get_mut(&entry.key) {
+            under_way.is_started = true;
+        }
+        Ok(Recorder { entry, run, feed, kept: 0, unkept: Vec::new(), unseen: Vec::new(), saving: None, is_over: false })
+    }
+
+    /// Ends the runs that an earlier process has left.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let left = self.store().unfinished_runs().await?;
+        for run in &left {
+            let told = self.store().run_events(&run.session, &run.id, 0).await?;
+            if !told.last().is_some_and(|last| read(last).is_last()) {
+                let message = "The server was restarted before this run was over".to_owned();
+                let error = TurnError::Refused { code: "interrupted".into(), message };
+                let last = row(&TurnEvent::Ended(Some(Arc::new(error))));
+                self.store().append_run_events(&run.session, &run.id, told.len(), vec![last]).await?;
+            }
+            let finished = Some(self.0.hub.clock().time());
+            self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await?;
+        }
+        Ok(left.len())
+    }
+}
+
+/// An event as it is kept.
+fn row(event: &TurnEvent) -> Arc<str> {
+    // What an event is made of has a JSON form; an empty row would be read as an event of an earlier version.
+    serde_json::to_string(event).unwrap_or_default().into()
+}
+
+/// An event that was kept. Earlier versions kept them in the words of their protocol.
+fn read(row: &Arc<str>) -> TurnEvent {
+    serde_json::from_str(row).unwrap_or_else(|_| TurnEvent::Recorded(row.clone()))
+}
+
+/// The entry of a run that is under way; when this is dropped it is not any more, and nobody follows it for ever.
+struct Entry {
+    runs: Runs,
+    key: Key,
+    _close: CloseFeed,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.runs.0.under_way.of(&self.key).remove(&self.key);
+    }
+}
+
+/// Keeps what a run tells, and then tells it to whoever follows.
+pub struct Recorder {
+    entry: Entry,
+    run: Arc<ThreadRun>,
+    feed: Feed,
+    /// How many events are kept.
+    kept: usize,
+    /// Those after them, as they will be kept.
+    unkept: Vec<Arc<str>>,
+    /// Events that nobody has seen yet.
+    unseen: Vec<TurnEvent>,
+    saving: Option<Saving>,
+    is_over: bool,
+}
+
+/// A save that is under way.
+struct Saving {
+    /// How many events it keeps.
+    rows: usize,
+    /// How many of those can be seen afterwards that nobody has seen.
+    unseen: usize,
+    ended: StoreFuture<()>,
+}
+
+impl Recorder {
+    /// The run.
+    pub fn run(&self) -> &ThreadRun {
+        &self.run
+    }
+
+    /// Records all that is told, to the end.
+    pub async fn record(mut self, mut playback: Playback) {
+        let (mut usage, mut is_replayed) = (RunUsage::default(), false);
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = playback.next() => event,
+                () = self.keep_up(), if self.saving.is_some() => continue,
+            };
+            let Some(event) = event else { return };
+            if let TurnEvent::StepBegan(message) = &event {
+                is_replayed = message.is_complete();
+            }
+            if !is_replayed {
+                usage.add(&event);
+            }
+            if event.is_last() {
+                return self.finish(event, usage).await;
+            }
+            self.tell(event);
+        }
+    }
+
+    /// Takes an event, which is seen when it is kept.
+    fn tell(&mut self, event: TurnEvent) {
+        self.unkept.push(row(&event));
+        self.unseen.push(event);
+        self.look_at_save();
+        if self.saving.is_none() {
+            self.save();
+            self.look_at_save();
+        }
+    }
+
+    /// Notes that a save has ended, if it has.
+    fn look_at_save(&mut self) {
+        if let Some(saved) = self.saving.as_mut().and_then(|saving| (&mut saving.ended).now_or_never()) {
+            self.saved(saved);
+        }
+    }
+
+    /// Keeps what was told while an earlier save was under way. Ends when everything is kept; safe to drop while it waits.
+    async fn keep_up(&mut self) {
+        while let Some(saving) = &mut self.saving {
+            let saved = (&mut saving.ended).await;
+            let is_saved = saved.is_ok();
+            self.saved(saved);
+            // What could not be kept is tried again with what comes next.
+            if is_saved && !self.unkept.is_empty() {
+                self.save();
+            }
+        }
+    }
+
+    fn save(&mut self) {
+        let ended = self.append(self.unkept.clone());
+        self.saving = Some(Saving { rows: self.unkept.len(), unseen: self.unseen.len(), ended });
+    }
+
+    fn saved(&mut self, saved: Result<(), StoreError>) {
+        let Some(Saving { rows, unseen, .. }) = self.saving.take() else { return };
+        match saved {
+            Ok(()) => {
+                self.kept += rows;
+                self.unkept.drain(..rows);
+            }
+            Err(error) => unkept(&self.run, &error),
+        }
+        // What cannot be kept is seen all the same: the run goes on.
+        self.unseen.drain(..unseen).for_each(|event| self.feed.tell(event));
+    }
+
+    fn append(&self, rows: Vec<Arc<str>>) -> StoreFuture<()> {
+        let store = self.entry.runs.store();
+        store.append_run_events(&self.run.session, &self.run.id, self.kept, rows)
+    }
+
+    /// Tells the last event of the run; everything is kept before anybody sees it.
+    async fn finish(mut self, last: TurnEvent, usage: RunUsage) {
+        self.keep_up().await;
+        self.is_over = true;
+        let ends = self.end(last.clone(), Some(usage));
+        keep_end(&self.run, ends).await;
+        self.unseen.drain(..).for_each(|event| self.feed.tell(event));
+        self.feed.tell(last);
+    }
+
+    /// Keeps the end of the run.
+    fn end(&mut self, last: TurnEvent, usage: Option<RunUsage>) -> [StoreFuture<()>; 2] {
+        self.unkept.push(row(&last));
+        let rows = std::mem::take(&mut self.unkept);
+        let finished = Some(self.entry.runs.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { finished, usage, ..ThreadRun::clone(&self.run) });
+        [self.append(rows), self.entry.runs.store().save_run(&run)]
+    }
+
+    /// The run was not begun after all, and can be started again.
+    pub async fn withdraw(mut self) -> Result<(), StoreError> {
+        self.is_over = true;
+        let run = Arc::new(ThreadRun { started: None, input: None, ..ThreadRun::clone(&self.run) });
+        self.entry.runs.store().save_run(&run).await
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let error = TurnError::Other("The run broke off on the server; see its log".to_owned());
+        let last = TurnEvent::Ended(Some(Arc::new(error)));
+        // The store keeps the order: this comes after what is being saved.
+        let (run, ends) = (self.run.clone(), self.end(last.clone(), None));
+        let hub = &self.entry.runs.0.hub;
+        hub.0.tasks.spawn_on(async move { keep_end(&run, ends).await }, &hub.0.runtime);
+        self.unseen.drain(..).chain([last]).for_each(|event| self.feed.tell(event));
+    }
+}
+
+async fn keep_end(run: &ThreadRun, ends: [StoreFuture<()>; 2]) {
+    for saving in ends {
+        if let Err(error) = saving.await {
+            unkept(run, &error);
+        }
+    }
+}
+
+/// What a run tells could not be kept, which is for the log: the run goes on.
+fn unkept(run: &ThreadRun, error: &StoreError) {
+    tracing::error!(run = %run.id, %error, "what a run tells could not be kept");
+}
+
+impl RunUsage {
+    /// Counts what an event says was used.
+    fn add(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::StepDone(message) => {
+                if let Role::Assistant(said) = &message.role
+                    && said.finish.is_some()
+                {
+                    self.input_tokens = self.input_tokens.saturating_add(said.usage.read());
+                    self.output_tokens = self.output_tokens.saturating_add(said.usage.written());
+                    self.requests += 1;
+                }
+            }
+            TurnEvent::Part { part, .. } => {
+                let begins =
+                    matches!(&part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Pending { .. }));
+                self.tool_calls += u64::from(begins);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

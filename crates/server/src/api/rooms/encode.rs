@@ -1,0 +1,103 @@
+//! From the core to the wire.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use handback_core::event::TurnEvent;
+use handback_core::id::RunId;
+use handback_core::message::Session;
+use handback_core::thread_run::ThreadRun;
+use handback_wire::agui::{Body, Event};
+use handback_wire::threads as wire;
+use serde_json::value::RawValue;
+
+use crate::api::agui::encode::Encoder;
+use crate::api::client_tools::encode::json;
+use crate::api::conversation;
+
+/// A thread with its runs, if they are wanted.
+pub(super) fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String, wire::Run>>) -> wire::Thread {
+    let metadata = session.metadata.as_ref().and_then(|metadata| serde_json::from_str(metadata.get()).ok());
+    wire::Thread {
+        room_id: room.to_owned(),
+        thread_id: session.id.to_string(),
+        created: moment(session.created),
+        metadata,
+        runs,
+    }
+}
+
+/// A run with its events, if they are wanted.
+pub(super) fn run(run: &ThreadRun, events: Option<Vec<Box<RawValue>>>) -> wire::Run {
+    wire::Run {
+        run_id: run.id.to_string(),
+        thread_id: run.session.to_string(),
+        parent_run_id: run.parent.as_ref().map(ToString::to_string),
+        created: moment(run.created),
+        finished: run.finished.map(moment),
+        run_input: run.input.clone(),
+        events,
+        metadata: run.label.clone().map(|label| wire::RunMetadata { label: Some(label) }),
+        usage: run.usage.map(|usage| wire::RunUsage {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            requests: usage.requests,
+            tool_calls: usage.tool_calls,
+        }),
+    }
+}
+
+fn moment(time: handback_core::clock::Time) -> String {
+    humantime::format_rfc3339_millis(time.into()).to_string()
+}
+
+/// Writes a run as frames that are numbered from its beginning, for a reader that may have seen some.
+pub(super) struct Numbered {
+    run: RunId,
+    encoder: Encoder,
+    /// The number of the first event that the reader has not seen.
+    from: usize,
+    /// How many events of the run's feed are told before anything new is.
+    known: usize,
+    is_new: bool,
+    number: usize,
+    /// What the reader gets that is not numbered.
+    last: Option<Body>,
+}
+
+impl Numbered {
+    pub(super) fn new(run: RunId, encoder: Encoder, from: usize, known: usize) -> Self {
+        Self { run, encoder, from, known, is_new: false, number: 0, last: None }
+    }
+}
+
+impl conversation::Encoder for Numbered {
+    fn event(&mut self, event: &TurnEvent) {
+        self.is_new = self.known == 0;
+        self.known = self.known.saturating_sub(1);
+        self.encoder.event(event);
+    }
+
+    fn expired(&mut self) {
+        // Without a number: it is this reader's end, not the run's.
+        let (message, code) = ("The token has expired; come back with a new one", "token_expired");
+        self.last = Some(Body::RunError { message: message.to_owned(), code: Some(code.to_owned()), usage: None });
+    }
+
+    fn take(&mut self) -> Bytes {
+        let mut frames = Vec::new();
+        for event in self.encoder.take() {
+            // Whoever has seen all of it hears its last word again; what comes now nobody has seen.
+            let is_unseen = self.number >= self.from || self.is_new || event.is_terminal();
+            if is_unseen {
+                let data = json(&Event::from(event));
+                frames.extend_from_slice(format!("id: {}:{}\ndata: {data}\n\n", self.run, self.number).as_bytes());
+            }
+            self.number += 1;
+        }
+        if let Some(last) = self.last.take() {
+            frames.extend_from_slice(format!("data: {}\n\n", json(&Event::from(last))).as_bytes());
+        }
+        frames.into()
+    }
+}
