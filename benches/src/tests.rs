@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::chart;
 use crate::figures::{Comparison, median};
 use crate::histories::{self, Case};
-use crate::hostile;
 use crate::machine::Machine;
-use crate::page;
 use crate::process::{Growing, HubLoad, Latency, Load, Memory, Peer, Sample, Store, Stretch, Waiting, WaitingMemory};
 use crate::scenario::{Readers, Scenario, Threads};
+use crate::{chart, hostile, page};
 
 /// A run in which nothing was measured.
 fn nothing() -> Sample {

@@ -135,10 +135,14 @@ impl Clock {
 /// Which letters of a call id say in which shard the call is.
 const SHARD_LETTERS: Range<usize> = 1..3;
 
+/// How many shards calls are in: so many that threads seldom meet in one. An id can name 4,096.
+pub(crate) const SHARDS: u16 = 256;
+
 /// The shard that a call id names, if it is one of ours or looks like it.
-pub(crate) fn shard_in(request: &RequestId) -> Option<u16> {
+pub(crate) fn named_by(request: &RequestId) -> Option<u16> {
     let letters = request.as_str().as_bytes().get(SHARD_LETTERS)?;
-    letters.iter().try_fold(0, |bits, letter| Some(bits << 6 | digit(*letter)?))
+    let shard = letters.iter().try_fold(0, |bits, letter| Some(bits << 6 | digit(*letter)?))?;
+    (shard < SHARDS).then_some(shard)
 }
 
 /// Letters of six bits each, which sort as their bits do.

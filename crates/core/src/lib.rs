@@ -1,69 +1,31 @@
 //! Calls, clients, tools, sessions: how a call gets from a model to one client and back.
 //!
-//! The line through the house is [`delegate`]: read that file first. Everything else serves it.
+//! Five rooms, each a folder with a front door that says what it is for and exports what others may use. Arrows point
+//! down only: a room knows those below it.
 //!
-//! | module | responsibility |
+//! | room | holds |
 //! | --- | --- |
-//! | [`sessions`] | making, prompting, stopping and forgetting sessions |
-//! | `run` | the run engine: one turn, from a prompt until the model has nothing more to do |
-//! | [`delegate`] | the line: a call is made, offered, answered, timed out, cancelled |
-//! | [`frontend`] | calls that a frontend runs: claims and acks |
-//! | [`permission`] | a call that waits until somebody allows it |
-//! | [`connection`] | a client's connections: who holds which offer, taking over, coming back |
-//! | [`hub`] | the handle that everything is reached by; listings, grace, shutting down |
-//! | `shards` | the call table in shards, one for each part of the clients; where a call is |
-//! | `table` | what a shard's lock guards: every transition of calls, tools and connections |
-//! | `registry` | who offers which tool, in which sessions |
-//! | `outbox` | what a connection still has to be told, and what it was told already |
-//! | [`call`] | a call, its stages, its outcome; pure |
-//! | `finished` | calls that are over, remembered for late and repeated answers |
-//! | [`message`] | a session, its messages and their parts |
-//! | [`thread_run`] | a run of a thread |
-//! | [`model`] | the seam to models |
-//! | [`toolbox`] | what a model is offered, the server's own tools, hooks |
-//! | [`agent`] | what a model is told to be, and what it may do |
-//! | [`policy`] | which tools may be called: patterns over their ids; pure |
-//! | [`tool`], [`schema`] | a tool and its compiled JSON Schema |
-//! | [`store`] | what is kept: calls, sessions, messages, runs; and its memory implementation |
-//! | [`event`] | what happened, and how it gets to those who listen to a session, a client or everything |
-//! | `sharded` | a map in parts, each with a lock of its own |
-//! | [`metrics`] | what happened, counted |
-//! | [`rate`] | how many calls a client may be asked for |
-//! | [`aside`] | work that takes long, outside of the threads that serve |
-//! | [`limits`] | every bound and default, in one struct |
-//! | [`clock`] | wall time and new ids |
-//! | [`id`] | names of things; parsing validates |
+//! | [`sessions`] | conversations, turns, the plan that is made of what a page sends, runs of threads |
+//! | [`calls`] | the line that a call takes (`calls/delegate.rs`: read that first), shards, connections, approvals |
+//! | [`tools`] | who offers which tool, what may be called, what a model is offered |
+//! | [`events`] | what happened, and how it gets to those who listen; the feed of a turn |
+//! | [`store`] | what is kept, the traits of what keeps it, and the implementation in memory |
+//!
+//! Below them is the ground, which every room may use: [`id`] (names of things; parsing validates), [`clock`] (wall time
+//! and new ids), [`limits`] (every bound and default), [`schema`] (JSON Schemas, compiled and checked), [`json`],
+//! [`aside`] (work that takes long, outside of the threads that serve) and `sharded` (a map in parts).
 
-pub mod agent;
 pub mod aside;
-pub mod call;
+pub mod calls;
 pub mod clock;
-pub mod connection;
-pub mod delegate;
-pub mod event;
-mod finished;
-pub mod frontend;
-pub mod hub;
+pub mod events;
 pub mod id;
 pub mod json;
 pub mod limits;
-pub mod message;
-pub mod metrics;
-pub mod model;
-mod outbox;
-pub mod permission;
-pub mod policy;
-pub mod rate;
-mod registry;
-mod run;
 pub mod schema;
 pub mod sessions;
 mod sharded;
-mod shards;
 pub mod store;
-mod table;
-pub mod thread_run;
-pub mod tool;
-pub mod toolbox;
+pub mod tools;
 
-pub use hub::Hub;
+pub use calls::Hub;

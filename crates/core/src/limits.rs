@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::store::Quotas;
-
 /// The bounds and defaults of a hub.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -100,4 +98,21 @@ impl Default for Limits {
             quotas: Quotas::NONE,
         }
     }
+}
+
+/// How much may be kept. At a bound whatever begins something new is refused: sessions, prompts, imports, runs. What is
+/// under way goes on, and results and the ends of turns are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// Sessions of one client; then it makes no more.
+    pub client_sessions: u64,
+    /// Bytes of one client's sessions; then it begins nothing.
+    pub client_bytes: u64,
+    /// Bytes of all sessions; then nobody begins anything.
+    pub bytes: u64,
+}
+
+impl Quotas {
+    /// Nothing is ever refused.
+    pub const NONE: Self = Self { client_sessions: u64::MAX, client_bytes: u64::MAX, bytes: u64::MAX };
 }

@@ -1,19 +1,22 @@
 //! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`; what pages need
-//! besides is in `page`; what a turn does is in [`run`](crate::run).
+//! besides is in `page`; what a turn does is in `turn`.
 //!
 //! The store has the sessions; what is here is what goes on in them. A session is live while it has turns to run: one
 //! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
 //! that no two changes are lost in each other and a session that was deleted does not come back.
 
+mod agent;
 mod claims;
 mod conversation;
 mod earlier;
 mod held;
-pub(crate) mod history;
+mod history;
 mod live;
+mod model;
 mod page;
 mod playback;
 mod runs;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -26,6 +29,7 @@ use smol_str::SmolStr;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub use self::agent::{Agent, Agents};
 use self::claims::{Claim, Claims};
 pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::earlier::Earlier;
@@ -34,22 +38,19 @@ use self::history::Conversation;
 use self::live::Prompter;
 pub(crate) use self::live::Queued;
 use self::live::{Enqueued, Live, NewTurn, UNTITLED};
+pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
 pub use self::playback::Playback;
 pub use self::runs::{NotStarted, Recorder, Runs};
-use crate::agent::{Agent, Agents, DEFAULT_AGENT};
-use crate::event::{Feed, SessionEvent};
-use crate::hub::{Hub, Placement};
+use crate::calls::{Caller, Hub, NotAnswered};
+use crate::clock::Clock;
+use crate::events::{Feed, SessionEvent};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
-use crate::message::{Message, ModelRef, Part, PartBody, Role, Session, ToolResult, TurnError, UserMessage};
-use crate::model::Models;
-use crate::permission::{Answer, Ask, NotAnswered, Reply};
-use crate::policy::switched;
-use crate::run;
 use crate::sharded::Sharded;
-use crate::store::{Beginning, Most, Page, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture};
-use crate::tool::ToolSpec;
-use crate::toolbox::{Hook, Offered, Place, ServerTool, offer};
-use crate::{clock::Clock, delegate::Caller};
+use crate::store::{
+    Answer, Ask, Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, Part, PartBody, Reply, Role, Session,
+    SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture, ToolResult, ToolSpec, TurnError, UserMessage,
+};
+use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 
 /// What sessions run with.
 pub struct Setup {
@@ -619,7 +620,7 @@ impl Sessions {
         let left = self.store().unanswered().await?;
         for message in &left {
             let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
-            run::interrupted(self, message, error).await?;
+            turn::interrupted(self, message, error).await?;
         }
         Ok(left.len())
     }

@@ -1,8 +1,14 @@
-//! What is kept: the journal of calls, sessions, their messages and runs, for as long as the store keeps them.
+//! What is kept: the values (calls, tools, asks, sessions, messages, runs), the traits of what keeps them, and the
+//! implementation in memory.
 
+mod ask;
+mod call;
 mod listing;
 mod memory;
+mod message;
 mod quota;
+mod run;
+mod tool;
 pub mod weight;
 
 use std::future::Future;
@@ -11,15 +17,22 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
-use crate::message::{Message, Session};
-use crate::thread_run::ThreadRun;
 
-pub use listing::{Most, Page, SessionPlace};
-pub use memory::{Bounds, MemoryStore};
-pub(crate) use quota::Beginning;
-pub use quota::{QuotaExceeded, Quotas, Usage};
+pub use self::ask::{Answer, Ask, AskSummary, Reply};
+pub use self::call::{
+    Ack, AckStatus, Attachment, CallHead, CallState, Cancellation, FinishedCall, Outcome, OutcomeKind, Phases, Success,
+};
+pub use self::listing::{Most, Page, SessionPlace};
+pub use self::memory::{Bounds, MemoryStore};
+pub use self::message::{
+    AssistantMessage, DEFAULT_AGENT, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason,
+    ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,
+};
+pub(crate) use self::quota::Beginning;
+pub use self::quota::{QuotaExceeded, StorageUsed};
+pub use self::run::{RunUsage, ThreadRun};
+pub use self::tool::{Effect, Executor, Tool, ToolSpec};
 
 /// The store could not do it, or must not. But for quotas, the cause is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +163,7 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Whether what is kept stays until it is deleted. Otherwise sessions may be gone when there are too many.
     fn keeps_all(&self) -> bool;
     /// How much is kept, for a client and in all, as far as writes have ended. Cheap: nothing is counted for it.
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage>;
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed>;
     /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'
     /// messages that want a reply and have none.
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;

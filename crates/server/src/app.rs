@@ -7,14 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::http::StatusCode;
 use handback_core::Hub;
-use handback_core::agent::Agents;
 use handback_core::clock::Clock;
-use handback_core::limits::Limits;
-use handback_core::model::{Model, Models};
-use handback_core::sessions::{Runs, Sessions, Setup};
-use handback_core::store::{Bounds, MemoryStore, Quotas, Store, StoreError};
-use handback_core::tool::ToolSpec;
-use handback_core::toolbox::{Hook, ListTools, ServerTool};
+use handback_core::limits::{Limits, Quotas};
+use handback_core::sessions::{Agents, Model, Models, Runs, Sessions, Setup};
+use handback_core::store::{Bounds, MemoryStore, Store, StoreError, ToolSpec};
+use handback_core::tools::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -24,16 +21,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::api;
 use crate::auth::{Auth, BadPublicKey};
 use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
-use crate::console;
 use crate::frontend_tools::{self, InvalidTool};
 use crate::gate::Origins;
 use crate::problem::Problem;
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
 use crate::store::{self as sqlite, OpenError, Sqlite};
+use crate::{api, console};
 
 /// The name of the database in its directory.
 const DATABASE: &str = "handback.db";
@@ -70,7 +66,7 @@ struct StatusLabel {
 ///
 /// use handback_server::app::Extensions;
 /// use handback_server::config::Config;
-/// use handback_server::core::call::Success;
+/// use handback_server::core::store::Success;
 /// use handback_server::core::schema::Schema;
 /// use handback_server::core::toolbox::{
 ///     Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec,

@@ -4,10 +4,11 @@ mod signatures;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handback_core::agent::{Agents, DEFAULT_AGENT};
-use handback_core::delegate::Caller;
+use handback_core::calls::Caller;
 use handback_core::id::{ClientId, SessionId};
-use handback_core::message::Session;
+use handback_core::sessions::Agents;
+use handback_core::store::DEFAULT_AGENT;
+use handback_core::store::Session;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};

@@ -22,9 +22,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handback_core::agent;
-use handback_core::message::ModelRef;
-use handback_core::policy::{Pattern, Permission, Policy};
+use handback_core::sessions;
+use handback_core::store::{DEFAULT_AGENT, ModelRef};
+use handback_core::tools::{Pattern, Permission, Policy};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Source};
@@ -215,20 +215,20 @@ pub struct AgentPermission {
     pub tools: BTreeMap<Pattern, Permission>,
 }
 
-impl From<&Config> for agent::Agents {
+impl From<&Config> for sessions::Agents {
     fn from(config: &Config) -> Self {
         config.agents.iter().map(|(name, agent)| (name.into(), agent.named(name))).collect()
     }
 }
 
 impl Agent {
-    fn named(&self, name: &str) -> agent::Agent {
+    fn named(&self, name: &str) -> sessions::Agent {
         let AgentPermission { client_tools, tools } = self.permission.clone();
-        agent::Agent {
+        sessions::Agent {
             system: self.system.clone(),
             model: self.model.clone(),
             policy: Policy { client_tools, tools: tools.into_iter().collect() },
-            is_open: self.open.unwrap_or(name == agent::DEFAULT_AGENT),
+            is_open: self.open.unwrap_or(name == DEFAULT_AGENT),
         }
     }
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use handback_core::Hub;
-use handback_core::frontend::timeout_of;
+use handback_core::calls::timeout_of;
 use handback_core::id::ToolName;
 use handback_core::schema::Schema;
-use handback_core::tool::{Effect, ToolSpec};
-use handback_core::toolbox::ServerTool;
+use handback_core::store::{Effect, ToolSpec};
+use handback_core::tools::ServerTool;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -100,7 +100,7 @@ mod tests {
     fn with(name: &str, tool: FrontendTool) -> Result<Vec<Arc<ToolSpec>>, InvalidTool> {
         let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(MemoryStore::default()), TaskTracker::new());
         let config = Config { tools: [(name.to_owned(), tool)].into(), ..Config::default() };
-        let server: Arc<dyn ServerTool> = Arc::new(handback_core::toolbox::ListTools::default());
+        let server: Arc<dyn ServerTool> = Arc::new(handback_core::tools::ListTools::default());
         all(&hub, &config, Vec::new(), &[server])
     }
 

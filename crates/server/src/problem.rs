@@ -3,14 +3,11 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use handback_core::call::{Cancellation, FinishedCall, Outcome};
-use handback_core::connection::TooManyConnections;
-use handback_core::delegate::{NotTaken, Refusal};
-use handback_core::hub::RegisterError;
+use handback_core::calls::{NotAnswered, NotTaken, Refusal, TooManyConnections};
 use handback_core::id::InvalidId;
-use handback_core::permission::NotAnswered;
 use handback_core::sessions::SessionError;
-use handback_core::store::StoreError;
+use handback_core::store::{Cancellation, FinishedCall, Outcome, StoreError};
+use handback_core::tools::RegisterError;
 use handback_wire::error::{ErrorBody, ErrorCode};
 use handback_wire::session::{TurnError, TurnErrorData};
 use handback_wire::threads::Detail;

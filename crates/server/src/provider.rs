@@ -1,4 +1,4 @@
-//! The models that a session can talk to, each behind the core's [`Model`](handback_core::model::Model).
+//! The models that a session can talk to, each behind the core's [`Model`](handback_core::sessions::Model).
 //!
 //! - this file: what a provider is set up with
 //! - [`scripted`]: `demo/scripted`, which is built in, needs no key, and matches words with tools

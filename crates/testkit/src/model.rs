@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use futures_util::stream;
-use handback_core::message::{Message, PartBody, Role, StopReason, ToolPart, ToolState, TurnError};
-use handback_core::model::{Model, ModelEvent, ModelRequest, ModelStream};
+use handback_core::sessions::{Model, ModelEvent, ModelRequest, ModelStream};
+use handback_core::store::{Message, PartBody, Role, StopReason, ToolPart, ToolState, TurnError};
 use handback_server::app::Extensions;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use handback_core::hub::Counts;
+use handback_core::calls::Counts;
 use handback_server::app::Extensions;
 use handback_server::config::Config;
 use handback_server::{App, Server};

@@ -7,8 +7,8 @@ use tokio::task::JoinHandle;
 use crate::model::{FakeModel, MODEL};
 use crate::server::{Answer, TestServer, until};
 use crate::stream::TestStream;
-use handback_core::message::ModelRef;
-use handback_core::policy::Permission;
+use handback_core::store::ModelRef;
+use handback_core::tools::Permission;
 use handback_server::config::{Agent, AgentPermission, Config};
 
 /// Sets what the default agent may do with clients' tools.

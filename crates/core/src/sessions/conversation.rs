@@ -11,12 +11,11 @@ use smol_str::SmolStr;
 
 use super::playback::Playback;
 use super::{Audience, Prompt, Prompted, SessionError, Sessions};
-use crate::delegate::Caller;
-use crate::event::{Feed, TurnEvent};
+use crate::calls::{Caller, NotAnswered};
+use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, MessageId, PermissionId};
-use crate::message::{Message, Part, PartBody, Role, Session, ToolResult};
-use crate::permission::{Answer, NotAnswered, Reply};
 use crate::schema::InputError;
+use crate::store::{Answer, Message, Part, PartBody, Reply, Role, Session, ToolResult};
 
 /// What a page sends.
 pub struct PageRequest {

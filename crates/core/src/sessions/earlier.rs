@@ -8,12 +8,11 @@ use serde_json::value::RawValue;
 
 use super::{Said, SessionError, Sessions};
 use crate::id::{CallId, MessageId, SessionId};
-use crate::message::{
-    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Session, StopReason, ToolPart, ToolResult, ToolState,
-    Usage, UserMessage,
-};
 use crate::schema::{depth, empty_object, one_line};
-use crate::store::{Beginning, StoreError};
+use crate::store::{
+    AssistantMessage, Beginning, Message, ModelRef, Part, PartBody, Role, Session, StopReason, StoreError, ToolPart,
+    ToolResult, ToolState, Usage, UserMessage,
+};
 
 /// A message of an earlier conversation.
 pub enum Earlier {

@@ -10,9 +10,8 @@ use tokio::sync::OnceCell;
 
 use super::history::{Conversation, History};
 use crate::id::{MessageId, SessionId};
-use crate::message::{Message, Session};
 use crate::sharded::Sharded;
-use crate::store::{SessionStore, StoreError, StoreFuture, weight};
+use crate::store::{Message, Session, SessionStore, StoreError, StoreFuture, weight};
 
 /// About how many bytes it takes to hold a session with nothing in it.
 const ENTRY: usize = 512;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use ahash::HashMap;
 
 use crate::id::MessageId;
-use crate::message::{Message, Role};
-use crate::store::weight;
+use crate::store::{Message, Role, weight};
 
 /// What a turn is shown: every user's message followed by its answers, up to the one that is to be answered and what was
 /// answered to it so far.

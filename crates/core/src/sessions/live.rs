@@ -8,11 +8,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Audience, SessionError, Sessions};
-use crate::event::{CloseFeed, Feed, SessionEvent, TurnEvent};
+use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, SessionId};
-use crate::message::{Message, PartBody, Role, Session, TurnError};
-use crate::run;
-use crate::store::{StoreError, StoreFuture};
+use crate::sessions::turn;
+use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError};
 
 /// How a session is called until somebody says something in it.
 pub(super) const UNTITLED: &str = "New session";
@@ -273,7 +272,7 @@ impl Sessions {
             _ => return Ok(None),
         };
         if !is_known {
-            let stored = self.find(id).await.map_err(|error| run::failed(&error))?;
+            let stored = self.find(id).await.map_err(|error| turn::failed(&error))?;
             let mut live = self.live(id);
             let live = live.get_mut(id).filter(|live| live.running == queued.user.id);
             let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
@@ -282,7 +281,7 @@ impl Sessions {
         let adopting = queued.prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
         // Somebody may have said something before this since it was decided.
         let adopting = match adopting {
-            Some(client) if self.is_first(id, &queued.user.id).await.map_err(|error| run::failed(&error))? => {
+            Some(client) if self.is_first(id, &queued.user.id).await.map_err(|error| turn::failed(&error))? => {
                 Some(client)
             }
             _ => None,
@@ -352,7 +351,7 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
         if let Some(live) = sessions.live(&id).get_mut(&id) {
             live.is_kept = is_kept;
         }
-        let answer = if is_kept { run::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
+        let answer = if is_kept { turn::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {
             if let Some(feed) = &queued.feed {

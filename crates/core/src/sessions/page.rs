@@ -8,11 +8,10 @@ use tokio::sync::oneshot;
 use super::history::History;
 use super::live::{Enqueued, Live, NewTurn, Prompter, RunningTurn};
 use super::{Audience, NewSession, Prompt, Prompted, SessionError, Sessions};
-use crate::event::{Feed, SessionEvent, TurnEvent};
+use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId, SessionId};
-use crate::message::{Message, Part, PartBody, Session, ToolPart, ToolResult};
-use crate::run;
-use crate::store::StoreError;
+use crate::sessions::turn;
+use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
 impl Sessions {
     /// The session of an id that somebody else chose; made when there is none.
@@ -213,7 +212,7 @@ impl Sessions {
                     continue;
                 }
                 let part = &mut Arc::make_mut(message).parts[place];
-                Arc::make_mut(part).recall(run::told(&finished, None));
+                Arc::make_mut(part).recall(turn::told(&finished, None));
                 let part = part.clone();
                 self.save_message(message).await?;
                 self.tell(&session, SessionEvent::Turn(TurnEvent::Part { message: message.id.clone(), part }));

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use ahash::{HashMap, HashSet};
 
 use super::Sessions;
-use crate::event::{Feed, Follower, TurnEvent};
+use crate::events::{Feed, Follower, TurnEvent};
 use crate::id::{CallId, PermissionId, SessionId};
-use crate::message::{Message, PartBody, ToolState, TurnError};
-use crate::permission::{Answer, AskSummary};
+use crate::store::{Answer, AskSummary, Message, PartBody, ToolState, TurnError};
 
 /// Tells stored answers again, then follows turns to their end. Gives [`TurnEvent`]s; the last one is
 /// [`TurnEvent::Ended`] or [`TurnEvent::Waiting`].

@@ -9,13 +9,11 @@ use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
 use super::playback::Playback;
-use crate::event::{CloseFeed, Feed, TurnEvent};
-use crate::hub::Hub;
+use crate::calls::Hub;
+use crate::events::{CloseFeed, Feed, TurnEvent};
 use crate::id::{RunId, SessionId};
-use crate::message::{PartBody, Role, ToolState, TurnError};
 use crate::sharded::Sharded;
-use crate::store::{RunStore, StoreError, StoreFuture};
-use crate::thread_run::{RunUsage, ThreadRun};
+use crate::store::{PartBody, Role, RunStore, RunUsage, StoreError, StoreFuture, ThreadRun, ToolState, TurnError};
 
 /// The runs of threads. A cheap clone of one shared state.
 #[derive(Clone)]

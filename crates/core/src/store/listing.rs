@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
 use crate::id::SessionId;
-use crate::message::Session;
+use crate::store::message::Session;
 
 /// How much of a listing is read at a time. The first entry is read however large it is, so that a reader always gets
 /// on; after it, an entry that would exceed either bound is left for the next page.

@@ -10,13 +10,13 @@ use ahash::HashMap;
 
 use self::calls::FinishedCalls;
 use super::{
-    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture,
-    Usage, weight,
+    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError,
+    StoreFuture, weight,
 };
-use crate::call::{CallHead, FinishedCall};
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
-use crate::message::{Message, Role, Session};
-use crate::thread_run::ThreadRun;
+use crate::store::call::{CallHead, FinishedCall};
+use crate::store::message::{Message, Role, Session};
+use crate::store::run::ThreadRun;
 
 /// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
 /// much room, the oldest go first.
@@ -314,10 +314,10 @@ impl SessionStore for MemoryStore {
         false
     }
 
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed> {
         let sessions = self.sessions();
         let of_client = client.and_then(|client| sessions.clients.get(client));
-        ready(Usage {
+        ready(StorageUsed {
             client_sessions: of_client.map_or(0, |of_client| of_client.sessions as u64),
             client_bytes: of_client.map_or(0, |of_client| of_client.bytes as u64),
             bytes: sessions.bytes as u64,

@@ -2,10 +2,11 @@
 
 use super::{SessionStore, StoreError};
 use crate::id::ClientId;
+use crate::limits::Quotas;
 
 /// How much is kept: sessions with their messages, runs and events. Finished calls have a bound of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct StorageUsed {
     /// Sessions of the client.
     pub client_sessions: u64,
     /// About how many bytes they take.
@@ -14,22 +15,7 @@ pub struct Usage {
     pub bytes: u64,
 }
 
-/// How much may be kept. At a bound whatever begins something new is refused: sessions, prompts, imports, runs. What is
-/// under way goes on, and results and the ends of turns are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quotas {
-    /// Sessions of one client; then it makes no more.
-    pub client_sessions: u64,
-    /// Bytes of one client's sessions; then it begins nothing.
-    pub client_bytes: u64,
-    /// Bytes of all sessions; then nobody begins anything.
-    pub bytes: u64,
-}
-
 impl Quotas {
-    /// Nothing is ever refused.
-    pub const NONE: Self = Self { client_sessions: u64::MAX, client_bytes: u64::MAX, bytes: u64::MAX };
-
     /// Whether a client, or nobody in particular, may begin something.
     pub(crate) async fn must_allow(
         &self,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
-use crate::message::{Kept, Message, Part, PartBody, Role, Session, ToolResult, ToolState};
-use crate::thread_run::ThreadRun;
+use crate::store::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
+use crate::store::message::{Kept, Message, Part, PartBody, Role, Session, ToolResult, ToolState};
+use crate::store::run::ThreadRun;
 
 /// Of a call under way.
 pub fn of_head(head: &CallHead) -> usize {

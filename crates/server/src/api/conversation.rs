@@ -11,15 +11,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_core::Hub;
-use handback_core::event::TurnEvent;
+use handback_core::events::TurnEvent;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId, ToolName};
-use handback_core::message::{Message, ModelRef, PartBody, Session, ToolResult};
-use handback_core::permission::Answer;
 use handback_core::sessions::{
     Audience, Earlier, Manners, NewSession, NotPlanned, PageRequest, Playback, Said, SessionError,
 };
-use handback_core::tool::{Effect, ToolSpec};
-use handback_core::toolbox::Offered;
+use handback_core::store::{Answer, Effect, Message, ModelRef, PartBody, Session, ToolResult, ToolSpec};
+use handback_core::tools::Offered;
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -4,7 +4,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use handback_core::hub::CallCursor;
+use handback_core::calls::CallCursor;
 use handback_core::id::MessageId;
 use handback_core::store::{Most, SessionPlace};
 use serde::{Deserialize, Serialize};

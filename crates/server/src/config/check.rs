@@ -1,6 +1,6 @@
 //! What keys demand of each other.
 
-use handback_core::message::ModelRef;
+use handback_core::store::ModelRef;
 
 use super::error::did_you_mean;
 use super::load::{Layers, key};

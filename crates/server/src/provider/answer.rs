@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
-use handback_core::model::{ModelEvent, ModelStream};
+use handback_core::sessions::{ModelEvent, ModelStream};
 use reqwest::Response;
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::{Instant, timeout_at};

@@ -5,7 +5,7 @@ mod encode;
 
 use std::sync::Arc;
 
-use handback_core::model::{Model, ModelRequest, ModelStream};
+use handback_core::sessions::{Model, ModelRequest, ModelStream};
 use reqwest::header::HeaderName;
 use serde::{Deserialize, Serialize};
 

@@ -6,9 +6,9 @@ mod file;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use handback_core::call::Attachment;
-use handback_core::message::{AssistantMessage, Kept, Message, PartBody, Role, ToolPart, ToolState};
-use handback_core::model::{ModelRequest, ModelTool};
+use handback_core::sessions::ModelRequest;
+use handback_core::store::{AssistantMessage, Attachment, Kept, Message, PartBody, Role, ToolPart, ToolState};
+use handback_core::tools::ModelTool;
 use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};

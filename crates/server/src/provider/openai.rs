@@ -6,7 +6,7 @@ mod kept;
 
 use std::sync::Arc;
 
-use handback_core::model::{Model, ModelRequest, ModelStream};
+use handback_core::sessions::{Model, ModelRequest, ModelStream};
 use reqwest::header::AUTHORIZATION;
 
 use super::conversation::Shown;

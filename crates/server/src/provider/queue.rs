@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;

@@ -37,9 +37,8 @@ mod word;
 use std::sync::Arc;
 
 use futures_util::stream;
-use handback_core::call::Attachment;
-use handback_core::message::{Message, PartBody, Role, ToolPart, TurnError};
-use handback_core::model::{Model, ModelRequest, ModelStream};
+use handback_core::sessions::{Model, ModelRequest, ModelStream};
+use handback_core::store::{Attachment, Message, PartBody, Role, ToolPart, TurnError};
 
 use self::pick::Pick;
 use self::speech::{Call, Events};

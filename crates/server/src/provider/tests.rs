@@ -14,10 +14,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use handback_core::clock::{Clock, Time};
 use handback_core::id::SessionId;
-use handback_core::message::{
+use handback_core::sessions::{Model, ModelEvent, ModelRequest, ModelStream};
+use handback_core::store::{
     AssistantMessage, Message, ModelRef, Part, PartBody, Role, Span, StopReason, TurnError, Usage, UserMessage,
 };
-use handback_core::model::{Model, ModelEvent, ModelRequest, ModelStream, ModelTool};
+use handback_core::tools::ModelTool;
 use serde_json::value::RawValue;
 
 use super::{Anthropic, Bounds, OpenAi, Settings};

@@ -38,14 +38,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use handback_core::call::{CallHead, FinishedCall};
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
-use handback_core::message::{Message, Session};
 use handback_core::store::{
-    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture,
-    Usage, weight,
+    CallFilter, CallHead, CallStore, FinishedCall, Message, Most, Page, RunStore, Session, SessionFilter, SessionPlace,
+    SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
 };
-use handback_core::thread_run::ThreadRun;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -348,7 +345,7 @@ impl SessionStore for Sqlite {
         true
     }
 
-    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<Usage> {
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed> {
         let usage = self.totals.of(client);
         Box::pin(async move { Ok(usage) })
     }

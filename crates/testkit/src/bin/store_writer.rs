@@ -6,8 +6,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use handback_core::message::Message;
-use handback_core::store::{CallStore, RunStore, SessionStore};
+use handback_core::store::{CallStore, Message, RunStore, SessionStore};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::store_contract::samples::{events, finished, head, run, session, text_part, user};
 use tokio::task::JoinSet;

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use handback_core::call::{CallHead, FinishedCall, Outcome, Phases};
 use handback_core::id::{CallId, ClientId, MessageId, ToolName};
-use handback_core::store::{CallFilter, Most, Store};
-use handback_core::tool::{Effect, Executor, Tool};
+use handback_core::store::{CallFilter, CallHead, Effect, Executor, FinishedCall, Most, Outcome, Phases, Store, Tool};
 
 use super::samples::{
     SeenCall, acks, calls_of, client_id, ended, finished, head, objects, outcomes, raw, request_id, seen_call,

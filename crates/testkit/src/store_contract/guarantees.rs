@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, Most, SessionFilter, Store};
-use handback_core::thread_run::ThreadRun;
+use handback_core::store::{CallFilter, Message, Most, Session, SessionFilter, Store, ThreadRun};
 use tokio::task::JoinSet;
 
 use super::samples::{

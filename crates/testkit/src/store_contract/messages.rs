@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use handback_core::clock::Time;
 use handback_core::id::MessageId;
-use handback_core::message::{AssistantMessage, Message, Part, Role, StopReason, Usage, UserMessage};
-use handback_core::store::{Most, Store};
+use handback_core::store::{AssistantMessage, Message, Most, Part, Role, StopReason, Store, Usage, UserMessage};
 
 use super::samples::{
     TEXTS, assistant, frontend_parts, model, parts, parts_of_providers, seen_message, seen_messages, session,

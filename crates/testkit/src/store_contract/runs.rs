@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::store::Store;
-use handback_core::thread_run::{RunUsage, ThreadRun};
+use handback_core::store::{RunUsage, Store, ThreadRun};
 
 use super::samples::{TEXTS, events, objects, run, run_id, seen_run, seen_runs, session, session_id, texts, user};
 

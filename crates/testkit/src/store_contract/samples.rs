@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handback_core::call::{Ack, AckStatus, Attachment, CallHead, Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, RunId, SessionId, ToolName};
-use handback_core::message::{
-    AssistantMessage, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason, ToolPart, ToolResult,
-    ToolState, TurnError, Usage, UserMessage,
+use handback_core::store::{
+    Ack, AckStatus, AssistantMessage, Attachment, CallHead, Cancellation, Effect, Executor, FinishedCall, Kept,
+    Message, ModelRef, Outcome, Page, Part, PartBody, Phases, Role, Session, Span, StopReason, Success, ThreadRun,
+    Tool, ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,
 };
-use handback_core::store::Page;
-use handback_core::thread_run::ThreadRun;
-use handback_core::tool::{Effect, Executor, Tool};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;

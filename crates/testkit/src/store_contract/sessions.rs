@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::message::Session;
-use handback_core::store::{CallFilter, Most, SessionFilter, SessionPlace, Store};
+use handback_core::store::{CallFilter, Most, Session, SessionFilter, SessionPlace, Store};
 
 use super::samples::{
     TEXTS, assistant, calls_of, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls,

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use handback_core::message::{Message, Session};
-use handback_core::store::{Store, Usage};
+use handback_core::store::{Message, Session, StorageUsed, Store};
 
 use super::samples::{client_id, events, raw, run, session, session_id, text_part, user};
 
 /// What is added to a session counts at least this much for each thing.
 const LARGE: usize = 10_000;
 
-async fn usage(store: &Arc<dyn Store>, client: &str) -> Usage {
+async fn usage(store: &Arc<dyn Store>, client: &str) -> StorageUsed {
     store.usage(Some(&client_id(client))).await.unwrap()
 }
 
@@ -30,7 +29,7 @@ fn message(id: &str, parts: usize) -> Arc<Message> {
 
 /// Checks that as much was added or taken away as so many large things take, for the client and in all alike.
 #[track_caller]
-fn must_differ(before: Usage, after: Usage, things: i64) {
+fn must_differ(before: StorageUsed, after: StorageUsed, things: i64) {
     let differences = [(before.bytes, after.bytes), (before.client_bytes, after.client_bytes)];
     for difference in differences.map(|(before, after)| after.cast_signed() - before.cast_signed()) {
         // What goes with them is small.
@@ -41,7 +40,7 @@ fn must_differ(before: Usage, after: Usage, things: i64) {
 
 /// Everything counts as long as it is there, once.
 pub async fn sessions_and_bytes_are_counted(store: Arc<dyn Store>) {
-    assert_eq!(usage(&store, "desk").await, Usage::default());
+    assert_eq!(usage(&store, "desk").await, StorageUsed::default());
     keep(&store, "ses_1", Some("desk")).await;
     let bare = usage(&store, "desk").await;
     assert_eq!((bare.client_sessions, bare.client_bytes), (1, bare.bytes));
@@ -77,7 +76,7 @@ pub async fn sessions_and_bytes_are_counted(store: Arc<dyn Store>) {
     store.save_message(&Arc::new(user("ses_2", "msg_1"))).await.unwrap();
     must_change(0).await;
     store.delete_session(&session_id("ses_1")).await.unwrap();
-    assert_eq!(usage(&store, "desk").await, Usage::default());
+    assert_eq!(usage(&store, "desk").await, StorageUsed::default());
 }
 
 /// A session without a client counts in all only.
@@ -110,5 +109,5 @@ pub async fn what_changes_hands_is_counted_where_it_is(store: Arc<dyn Store>) {
         store.delete_session(&session_id(id)).await.unwrap();
     }
     counted([0, 0, 0]).await;
-    assert_eq!(store.usage(None).await.unwrap(), Usage::default());
+    assert_eq!(store.usage(None).await.unwrap(), StorageUsed::default());
 }

@@ -1,7 +1,7 @@
 //! A storm from its beginning to its end, for a client in whatever language.
 
 use handback_client::Transport;
-use handback_core::hub::Counts;
+use handback_core::calls::Counts;
 
 use super::{Runs, Server, Storm, configure};
 use crate::faults::{self, Fault, Faults, Severity};

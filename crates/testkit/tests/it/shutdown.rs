@@ -247,7 +247,7 @@ async fn an_answer_that_is_on_its_way_is_written_to_its_end() {
         let answer = call.await.unwrap();
         assert_eq!((answer.status, answer.body["output"].as_str().map(str::len)), (200, Some(output.len())));
     }
-    assert_eq!(server.counts(), handback_core::hub::Counts { calls: 0, ..server.counts() });
+    assert_eq!(server.counts(), handback_core::calls::Counts { calls: 0, ..server.counts() });
 }
 
 #[tokio::test]

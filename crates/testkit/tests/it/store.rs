@@ -20,11 +20,11 @@ fn sqlite(scratch: &Scratch) -> Sqlite {
 }
 
 mod in_memory {
-    use handback_core::message::Session;
+    use handback_core::store::Session;
+    use handback_core::store::ThreadRun;
     use handback_core::store::{
         Bounds, CallFilter, CallStore, MemoryStore, Most, RunStore, SessionFilter, SessionStore,
     };
-    use handback_core::thread_run::ThreadRun;
     use handback_testkit::store_contract;
     use handback_testkit::store_contract::samples::{events, finished, head, raw, request_id, run, session};
 

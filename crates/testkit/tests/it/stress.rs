@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::{SinkExt, StreamExt};
-use handback_core::hub::Counts;
+use handback_core::calls::Counts;
 use handback_testkit::{Answer, TestServer, TestSocket, TestStream};
 use reqwest::Method;
 use serde_json::{Value, json};

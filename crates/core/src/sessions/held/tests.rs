@@ -4,10 +4,9 @@ use futures_util::FutureExt;
 
 use super::super::history::tests::{id, user};
 use super::*;
-use crate::event;
+use crate::events;
 use crate::id::ClientId;
-use crate::message::PartBody;
-use crate::store::{MemoryStore, Most, Page, SessionFilter, SessionPlace, Usage};
+use crate::store::{MemoryStore, Most, Page, PartBody, SessionFilter, SessionPlace, StorageUsed};
 
 /// Reads take a moment, and show what was there before it, or after it when they are told to; writes fail when they are.
 #[derive(Default)]
@@ -68,7 +67,7 @@ impl SessionStore for Slow {
         true
     }
 
-    fn usage(&self, _: Option<&ClientId>) -> StoreFuture<Usage> {
+    fn usage(&self, _: Option<&ClientId>) -> StoreFuture<StorageUsed> {
         unreachable!()
     }
 
@@ -78,7 +77,7 @@ impl SessionStore for Slow {
 }
 
 fn session(id: &str) -> Arc<Session> {
-    event::tests::session(id, None)
+    events::tests::session(id, None)
 }
 
 /// A store with the session `ses`, of which so much may be held.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Time;
 use crate::id::{PartId, SessionId};
-use crate::message::{AssistantMessage, ModelRef, Part, PartBody, Span, TurnError, Usage, UserMessage};
+use crate::store::{AssistantMessage, ModelRef, Part, PartBody, Span, TurnError, Usage, UserMessage};
 
 pub(in crate::sessions) fn id(name: &str) -> MessageId {
     MessageId::parse(name).unwrap()

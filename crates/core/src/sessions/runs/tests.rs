@@ -10,10 +10,9 @@ use tokio_util::task::TaskTracker;
 use self::gated::GatedStore;
 use super::*;
 use crate::clock::{Clock, Time};
-use crate::event::Follower;
+use crate::events::Follower;
 use crate::limits::Limits;
-use crate::message::Session;
-use crate::store::{MemoryStore, SessionStore};
+use crate::store::{MemoryStore, Session, SessionStore};
 
 /// A moment of the clock that always says the same.
 const NOW: Time = Time(1_767_225_600_000);
@@ -57,7 +56,7 @@ fn event(name: &str) -> TurnEvent {
         name => TurnEvent::Grew {
             message: crate::id::MessageId::parse("m").unwrap(),
             part: crate::id::PartId::parse("p").unwrap(),
-            field: crate::event::Field::Text,
+            field: crate::events::Field::Text,
             delta: name.into(),
         },
     }

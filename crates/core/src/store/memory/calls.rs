@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
-use crate::call::FinishedCall;
+use crate::clock::{SHARDS, named_by};
 use crate::id::{RequestId, SessionId};
-use crate::shards::{SHARDS, named_by};
+use crate::store::call::FinishedCall;
 use crate::store::{CallFilter, Most, Page, StoreError, weight};
 
 /// After how many calls a shard is swept of what is too old; the shards take turns.

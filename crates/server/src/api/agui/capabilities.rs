@@ -1,6 +1,6 @@
 //! What front ends can expect of an agent.
 
-use handback_core::agent::DEFAULT_AGENT;
+use handback_core::store::DEFAULT_AGENT;
 use handback_wire::agui::{
     AgentCapabilities, ExecutionCapabilities, HumanInTheLoopCapabilities, IdentityCapabilities, ReasoningCapabilities,
     StateCapabilities, Tool, ToolsCapabilities, TransportCapabilities,

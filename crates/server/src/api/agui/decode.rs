@@ -2,14 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use handback_core::Hub;
-use handback_core::call::Attachment;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
-use handback_core::json;
-use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
-use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{MOST_VALUES, values};
 use handback_core::sessions::{Earlier, Said};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult};
+use handback_core::{Hub, json};
 use handback_wire::agui::{Content, Context, Message, Part, Resume, ResumeStatus, RunAgentInput, Source, speaks_1_0};
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;

@@ -6,11 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use handback_core::call::Attachment;
-use handback_core::event::{Field, TurnEvent};
+use handback_core::events::{Field, TurnEvent};
 use handback_core::id::{CallId, MessageId, PartId, RunId, SessionId};
-use handback_core::message::{Message, ModelRef, Part, PartBody, Role, ToolPart, ToolState, TurnError, Usage};
-use handback_core::permission::AskSummary;
+use handback_core::store::{
+    AskSummary, Attachment, Message, ModelRef, Part, PartBody, Role, ToolPart, ToolState, TurnError, Usage,
+};
 use handback_wire::agui::{
     self, Body, Content, Event, Interrupt, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, TokenUsage,
     ToolRole,

@@ -1,13 +1,11 @@
 //! From the wire to the core.
 
 use handback_core::Hub;
-use handback_core::call::Attachment;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
-use handback_core::message::{ModelRef, PartBody, Span, ToolResult};
-use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
 use handback_core::sessions::{Earlier, Said};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult};
 use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};

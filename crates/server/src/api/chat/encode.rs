@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handback_core::event::{Field, TurnEvent};
+use handback_core::events::{Field, TurnEvent};
 use handback_core::id::{CallId, MessageId, PartId, PermissionId};
-use handback_core::message::{Message, Part, PartBody, Role, StopReason, ToolPart, ToolResult, ToolState, TurnError};
-use handback_core::permission::Reply;
+use handback_core::store::{
+    Message, Part, PartBody, Reply, Role, StopReason, ToolPart, ToolResult, ToolState, TurnError,
+};
 use handback_wire::chat::{Chunk, UiApproval, UiMessage, UiPart};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use handback_core::Hub;
-use handback_core::call::{Attachment, CallState, Outcome, Success};
-use handback_core::delegate::{Callee, NewCall, Origin};
+use handback_core::calls::{Callee, NewCall, Origin};
 use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
-use handback_core::policy::Permission;
-use handback_core::schema::empty_object;
-use handback_core::schema::{SchemaError, depth, one_line};
-use handback_core::tool::{Effect, ToolSpec};
+use handback_core::schema::{SchemaError, depth, empty_object, one_line};
+use handback_core::store::{Attachment, CallState, Effect, Outcome, Success, ToolSpec};
+use handback_core::tools::Permission;
 use handback_wire::client_tools as wire;
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use handback_core::call::{AckStatus, Attachment, CallHead, CallState, Outcome, Phases, Success};
-use handback_core::connection::Delivery;
-use handback_core::hub::{CallInfo, ClientInfo};
-use handback_core::tool::{Effect, Executor, Tool};
+use handback_core::calls::{CallInfo, ClientInfo, Delivery};
+use handback_core::store::{
+    AckStatus, Attachment, CallHead, CallState, Effect, Executor, Outcome, Phases, Success, Tool,
+};
 use handback_wire::client_tools as wire;
 use handback_wire::socket::ServerMessage;
 use serde::Serialize;

@@ -11,7 +11,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use handback_core::connection::{Connection, Opening};
+use handback_core::calls::{Connection, Opening};
 use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use handback_core::store::CallFilter;
 use handback_wire::client_tools as wire;
@@ -155,7 +155,7 @@ async fn result(State(app): State<App>, principal: Principal, payload: Payload) 
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.caller(), outcome).await?;
-    let ignored = (taken == handback_core::delegate::Taken::Again).then_some(true);
+    let ignored = (taken == handback_core::calls::Taken::Again).then_some(true);
     Ok(Answer(wire::Done { success: true, ignored }))
 }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 use axum::extract::ws::{Utf8Bytes, WebSocketUpgrade};
 use axum::response::Response;
 use handback_core::Hub;
-use handback_core::call::Outcome;
-use handback_core::connection::{Connection, Delivery};
-use handback_core::delegate::Taken;
+use handback_core::calls::{Connection, Delivery, Taken};
 use handback_core::id::{RequestId, SessionId};
 use handback_core::json::mend;
+use handback_core::store::Outcome;
 use handback_wire::client_tools as wire;
 use handback_wire::error::ErrorCode;
 use handback_wire::socket::{Answer, ServerMessage, close};
@@ -150,10 +149,8 @@ impl Conversation {
                 Ok(ServerMessage::Unregistered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
             Said::Result(request, outcome) => {
-                let caller = handback_core::delegate::Caller::Client {
-                    client: client.clone(),
-                    session: principal.session(None)?,
-                };
+                let caller =
+                    handback_core::calls::Caller::Client { client: client.clone(), session: principal.session(None)? };
                 let taken = app.hub().complete(&request, &caller, outcome).await;
                 taken_message(&request, taken.map_err(Problem::from))
             }

@@ -1,9 +1,9 @@
 //! From the wire to the core.
 
-use handback_core::call::{Ack, AckStatus};
 use handback_core::id::RequestId;
 use handback_core::limits::Limits;
 use handback_core::schema::{depth, one_line};
+use handback_core::store::{Ack, AckStatus};
 use handback_wire::frontend_tools as wire;
 
 use crate::problem::Problem;

@@ -3,8 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use handback_core::delegate::{NotTaken, Taken};
-use handback_core::frontend::Claim;
+use handback_core::calls::{Claim, NotTaken, Taken};
 use handback_wire::frontend_tools as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

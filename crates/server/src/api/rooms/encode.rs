@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use handback_core::event::TurnEvent;
+use handback_core::events::TurnEvent;
 use handback_core::id::RunId;
-use handback_core::message::Session;
-use handback_core::thread_run::ThreadRun;
+use handback_core::store::{Session, ThreadRun};
 use handback_wire::agui::{Body, Event};
 use handback_wire::threads as wire;
 use serde_json::value::RawValue;

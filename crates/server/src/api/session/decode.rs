@@ -2,13 +2,11 @@
 
 use axum::http::HeaderMap;
 use handback_core::Hub;
-use handback_core::call::Attachment;
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, ConnectionName, MessageId, SessionId};
-use handback_core::message::{ModelRef, PartBody, Span};
-use handback_core::permission::{Answer, Reply};
 use handback_core::schema::{depth, one_line};
 use handback_core::sessions::{Audience, NewSession, Prompt};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span};
 use handback_wire::session as wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;

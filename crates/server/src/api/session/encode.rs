@@ -1,17 +1,15 @@
 //! From the core to the wire.
 
-use handback_core::agent::Agent;
-use handback_core::call::Attachment;
 use handback_core::clock::Time;
-use handback_core::event::{Field, SessionEvent, TurnEvent};
+use handback_core::events::{Field, SessionEvent, TurnEvent};
 use handback_core::id::{MessageId, SessionId};
-use handback_core::message::{
-    Message, ModelRef, Part, PartBody, Role, Session, Span, ToolPart, ToolResult, ToolState, TurnError, Usage,
-};
-use handback_core::permission::{Ask, Reply};
-use handback_core::policy::Permission;
 use handback_core::schema::empty_object;
-use handback_core::toolbox::{Offered, Place};
+use handback_core::sessions::Agent;
+use handback_core::store::{
+    Ask, Attachment, Message, ModelRef, Part, PartBody, Reply, Role, Session, Span, ToolPart, ToolResult, ToolState,
+    TurnError, Usage,
+};
+use handback_core::tools::{Offered, Permission, Place};
 use handback_wire::event as events;
 use handback_wire::session as wire;
 use serde_json::value::RawValue;

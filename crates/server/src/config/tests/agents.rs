@@ -1,6 +1,7 @@
 //! Agents, and what they may do.
 
-use handback_core::agent::{self, Agents};
+use handback_core::sessions;
+use handback_core::sessions::Agents;
 
 use super::*;
 
@@ -24,7 +25,7 @@ const JSON: &str = r#"{"agents": {
 #[test]
 fn agents_as_the_engine_has_them() {
     let pattern = |text: &str, permission| (Pattern::parse(text).unwrap(), permission);
-    let default = agent::Agent {
+    let default = sessions::Agent {
         system: Some("Be brief.\nBe kind.".to_owned()),
         model: None,
         policy: Policy {
@@ -37,7 +38,8 @@ fn agents_as_the_engine_has_them() {
         },
         is_open: true,
     };
-    let clerk = agent::Agent { model: Some(ModelRef::parse("demo/scripted").unwrap()), ..agent::Agent::default() };
+    let clerk =
+        sessions::Agent { model: Some(ModelRef::parse("demo/scripted").unwrap()), ..sessions::Agent::default() };
     let expected = Agents::from_iter([("default".into(), default), ("clerk".into(), clerk)]);
     for place in [Place::new().toml(TOML), Place::new().json(JSON)] {
         assert_eq!(Agents::from(&place.load().config), expected);
@@ -64,7 +66,7 @@ fn agents_are_shown_with_their_patterns_as_they_are_written() {
 fn an_agent_of_which_nothing_is_said_may_do_everything() {
     let place = Place::new().toml("[agents.clerk]");
     assert_eq!(place.load().config.agents, [("clerk".to_owned(), Agent::default())].into());
-    let expected = Agents::from_iter([("clerk".into(), agent::Agent::default())]);
+    let expected = Agents::from_iter([("clerk".into(), sessions::Agent::default())]);
     assert_eq!(Agents::from(&place.load().config), expected);
 }
 

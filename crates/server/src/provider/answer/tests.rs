@@ -1,4 +1,4 @@
-use handback_core::message::StopReason;
+use handback_core::store::StopReason;
 
 use super::*;
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use handback_core::json::mend;
-use handback_core::message::{Kept, StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{Kept, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use handback_core::model::ModelRequest;
+use handback_core::sessions::ModelRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

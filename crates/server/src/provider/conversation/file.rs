@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use handback_core::call::Attachment;
+use handback_core::store::Attachment;
 use percent_encoding::percent_decode_str;
 
 /// Bytes of a text file that are shown; the rest is cut, with a note.

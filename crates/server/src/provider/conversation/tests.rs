@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use handback_core::clock::{Clock, Time};
 use handback_core::id::{CallId, SessionId};
-use handback_core::message::{ModelRef, Part, Span, UserMessage};
+use handback_core::store::{ModelRef, Part, Span, UserMessage};
 
 use super::*;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use handback_core::json::mend;
-use handback_core::message::{Kept, StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{Kept, StopReason, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use handback_core::model::ModelRequest;
+use handback_core::sessions::ModelRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-use handback_core::message::{StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, Usage};
 use serde_json::value::RawValue;
 
 use super::{Channel, EventQueue, JsonText};

@@ -1,8 +1,8 @@
 //! What it says: about results, about what is missing, about itself.
 
-use handback_core::call::Attachment;
-use handback_core::message::ToolPart;
-use handback_core::model::{ModelRequest, ModelTool};
+use handback_core::sessions::ModelRequest;
+use handback_core::store::{Attachment, ToolPart};
+use handback_core::tools::ModelTool;
 
 use super::Turn;
 use super::line::MOST_CALLS;

@@ -15,7 +15,7 @@
 //! - or looks like nothing but a name: it begins with `client_`, or is all there is on the line, begins with a letter
 //!   and has one of `_ - . : @` between others (`call no_such_tool`).
 
-use handback_core::model::ModelTool;
+use handback_core::tools::ModelTool;
 use serde::de::IgnoredAny;
 
 use super::speech::Call;

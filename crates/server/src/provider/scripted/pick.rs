@@ -3,7 +3,7 @@
 //! Each word of the user counts once for a tool: most if it is in the tool's name, less if in its description, least
 //! if only its parameters have it. The best of those that reach [`ENOUGH`] is called, of equals the first.
 
-use handback_core::model::ModelTool;
+use handback_core::tools::ModelTool;
 use serde_json::Value;
 
 use super::fill::{self, Filled, Own};

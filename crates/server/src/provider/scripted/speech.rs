@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use handback_core::message::{StopReason, TurnError, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError, Usage};
 
 /// What a stream is made of.
 pub(super) type Events = Vec<Result<ModelEvent, TurnError>>;

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
-use handback_core::call::Attachment;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, MessageId, PartId, SessionId};
-use handback_core::message::{
-    AssistantMessage, Message, ModelRef, Part, PartBody, Role, Span, StopReason, ToolPart, ToolResult, ToolState,
-    TurnError, Usage, UserMessage,
+use handback_core::sessions::{Model, ModelEvent, ModelRequest};
+use handback_core::store::{
+    AssistantMessage, Attachment, Message, ModelRef, Part, PartBody, Role, Span, StopReason, ToolPart, ToolResult,
+    ToolState, TurnError, Usage, UserMessage,
 };
-use handback_core::model::{Model, ModelEvent, ModelRequest, ModelTool};
+use handback_core::tools::ModelTool;
 use serde_json::value::RawValue;
 
 use super::{MODEL, Scripted};

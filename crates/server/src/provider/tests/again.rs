@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use handback_core::message::{Kept, Message, PartBody, Role};
-use handback_core::model::{Model, ModelStream};
+use handback_core::sessions::{Model, ModelStream};
+use handback_core::store::{Kept, Message, PartBody, Role};
 use serde_json::json;
 
 use super::fake::{Fake, Request};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
 

@@ -5,8 +5,8 @@ mod thoughts;
 
 use std::time::Duration;
 
-use handback_core::message::{Kept, StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{Kept, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::fake::Fake;

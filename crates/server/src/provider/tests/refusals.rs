@@ -1,6 +1,6 @@
 //! What a provider says when it refuses, and how that is told.
 
-use handback_core::message::TurnError;
+use handback_core::store::TurnError;
 
 use super::fake::Fake;
 use super::{BOTH, KEY, Wire, ask, collect, failure, hello, provider_error, settings};

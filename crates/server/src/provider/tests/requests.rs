@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use handback_core::call::Attachment;
 use handback_core::id::CallId;
-use handback_core::message::{Kept, Message, PartBody, ToolPart, ToolResult, ToolState, TurnError};
-use handback_core::model::ModelTool;
+use handback_core::store::{Attachment, Kept, Message, PartBody, ToolPart, ToolResult, ToolState, TurnError};
+use handback_core::tools::ModelTool;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! A recorded stream means the same however it is cut into pieces.
 
-use handback_core::message::{Kept, StopReason, TurnError, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{Kept, StopReason, TurnError, Usage};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::id::{ClientId, RequestId, SessionId};
-use handback_core::store::{CallFilter, Most, Page, weight};
-use handback_core::tool::Tool;
+use handback_core::store::{
+    CallFilter, CallHead, Cancellation, FinishedCall, Most, Outcome, Page, Phases, Tool, weight,
+};
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 use serde_json::value::RawValue;
 use tokio::time::Instant;

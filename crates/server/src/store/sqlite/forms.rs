@@ -3,9 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use handback_core::call::{Ack, Attachment, Cancellation, Outcome, Phases, Success};
 use handback_core::id::{CallId, MessageId, ToolName};
-use handback_core::tool::{Effect, Executor};
+use handback_core::store::{Ack, Attachment, Cancellation, Effect, Executor, Outcome, Phases, Success};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, Weak};
 
 use handback_core::clock::Time;
 use handback_core::id::{MessageId, PartId, SessionId};
-use handback_core::message::{Message, Part, Role};
-use handback_core::store::{Most, Page};
+use handback_core::store::{Message, Most, Page, Part, Role};
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 
 use super::database::{Database, Fault, growth, integer, json, name};

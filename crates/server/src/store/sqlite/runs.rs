@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::id::{RunId, SessionId};
-use handback_core::thread_run::ThreadRun;
+use handback_core::store::ThreadRun;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::database::{Database, Fault, growth, integer, json};

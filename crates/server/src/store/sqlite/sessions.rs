@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, SessionId};
-use handback_core::message::Session;
-use handback_core::store::{Most, Page, SessionFilter, SessionPlace, weight};
+use handback_core::store::{Most, Page, Session, SessionFilter, SessionPlace, weight};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use handback_core::id::{ClientId, SessionId};
-use handback_core::store::Usage;
+use handback_core::store::StorageUsed;
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 use tokio::time::Instant;
 
@@ -64,10 +64,10 @@ impl Totals {
     }
 
     /// How much a client has, and how much there is.
-    pub(super) fn of(&self, client: Option<&ClientId>) -> Usage {
+    pub(super) fn of(&self, client: Option<&ClientId>) -> StorageUsed {
         let added = self.lock();
         let of_client = client.and_then(|client| added.clients.get(client));
-        Usage {
+        StorageUsed {
             bytes: unsigned(added.bytes),
             client_sessions: of_client.map_or(0, |of_client| unsigned(of_client.sessions)),
             client_bytes: of_client.map_or(0, |of_client| unsigned(of_client.bytes)),

@@ -1,6 +1,6 @@
 //! Which agents a client may name: those that are open, and those of its token.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_server::config::{Agent, AgentPermission, Config};
 use handback_testkit::agui::Page;
 use handback_testkit::chat::saying;

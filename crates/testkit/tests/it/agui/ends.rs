@@ -1,8 +1,8 @@
 //! However a turn ends, its run says so, and the stream is over.
 
 use handback_core::id::{MessageId, SessionId};
-use handback_core::message::{StopReason, TurnError, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError, Usage};
 use handback_server::config::OnDisconnect;
 use handback_testkit::RawSocket;
 use handback_testkit::agui::{Generation, Page};
@@ -230,7 +230,7 @@ async fn a_server_that_stops_ends_its_runs() {
 #[tokio::test]
 async fn a_run_that_answers_interrupts_ends_at_shutdown_as_well() {
     let world = World::with(|config| {
-        handback_testkit::session::permit(config, handback_core::policy::Permission::Ask);
+        handback_testkit::session::permit(config, handback_core::tools::Permission::Ask);
     })
     .await;
     world.server.register("tab", &["t"]).await;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use handback_core::message::{ModelRef, ToolResult};
-use handback_core::policy::Permission;
-use handback_core::toolbox::{Before, BoxFuture, Hook, HookedCall};
+use handback_core::store::{ModelRef, ToolResult};
+use handback_core::tools::{Before, BoxFuture, Hook, HookedCall, Permission};
 use handback_server::app::Extensions;
 use handback_testkit::agui::{Generation, Page};
 use handback_testkit::client::{failure, success};

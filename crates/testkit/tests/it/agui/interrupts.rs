@@ -4,7 +4,7 @@ mod mixed;
 
 use std::time::Duration;
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::agui::{Generation, Page, resolved};
 use handback_testkit::session::permit;
 use handback_testkit::{AguiStream, TestStream};

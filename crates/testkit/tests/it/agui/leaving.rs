@@ -1,9 +1,9 @@
 //! A reader that leaves takes along what nobody else reads, and nothing else.
 
 use futures_util::FutureExt;
-use handback_core::event::{Feed, TurnEvent};
+use handback_core::events::{Feed, TurnEvent};
 use handback_core::id::{MessageId, SessionId};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
 use handback_testkit::agui::Page;
 use handback_testkit::server::until;
 use handback_testkit::{RawSocket, TestServer};
@@ -145,7 +145,7 @@ async fn a_threads_run_goes_on_when_a_reader_of_the_same_turn_leaves() {
 #[tokio::test]
 async fn answers_that_are_sent_again_are_followed_when_the_first_reader_leaves() {
     let world = World::with(|config| {
-        handback_testkit::session::permit(config, handback_core::policy::Permission::Ask);
+        handback_testkit::session::permit(config, handback_core::tools::Permission::Ask);
     })
     .await;
     world.server.register("tab", &["t"]).await;

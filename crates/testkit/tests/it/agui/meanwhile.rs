@@ -1,6 +1,6 @@
 //! Results that come while the turn that they belong to is still under way.
 
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
 use handback_server::config::OnDisconnect;
 use handback_testkit::TestStream;
 use handback_testkit::agui::{Generation, Page};

@@ -1,7 +1,7 @@
 //! Calls that are the page's own: the run ends with them, and the next brings the results.
 
-use handback_core::message::TurnError;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::TurnError;
 use handback_testkit::agui::{Generation, Page, result as ran};
 use handback_testkit::model::called;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn whoever_speaks_1_0_is_told_which_calls_are_pending() {
 #[tokio::test]
 async fn text_and_calls_of_a_step_are_one_message() {
     let world = World::start().await;
-    let says = handback_core::model::ModelEvent::Text("Let me see.".to_owned());
+    let says = handback_core::sessions::ModelEvent::Text("Let me see.".to_owned());
     world.model.will([vec![Ok(says)], called(&[("pick", "{}".to_owned()), ("pick", "{}".to_owned())])].concat());
     let mut page = Page::new("t");
     page.say("u1", "go");
@@ -172,8 +172,8 @@ async fn a_tool_that_nobody_has_is_over_within_the_run() {
 
 #[tokio::test]
 async fn calls_whose_arguments_come_interleaved_are_told_so() {
-    use handback_core::message::StopReason;
-    use handback_core::model::ModelEvent::{Arguments, CallEnded, CallStarted, Stop};
+    use handback_core::sessions::ModelEvent::{Arguments, CallEnded, CallStarted, Stop};
+    use handback_core::store::StopReason;
     let world = World::start().await;
     let begins = |index, id: &str| Ok(CallStarted { index, id: id.to_owned(), name: "pick".to_owned() });
     let grows = |index, delta: &str| Ok(Arguments { index, delta: delta.to_owned() });
@@ -199,8 +199,8 @@ async fn calls_whose_arguments_come_interleaved_are_told_so() {
 
 #[tokio::test]
 async fn a_call_without_arguments_has_an_empty_object() {
-    use handback_core::message::StopReason;
-    use handback_core::model::ModelEvent::{CallEnded, CallStarted, Stop};
+    use handback_core::sessions::ModelEvent::{CallEnded, CallStarted, Stop};
+    use handback_core::store::StopReason;
     let world = World::start().await;
     world.model.will(vec![
         Ok(CallStarted { index: 0, id: String::new(), name: "pick".to_owned() }),

@@ -1,7 +1,7 @@
 //! Runs without calls: texts, what the model thinks, what it costs, and what it is told besides the conversation.
 
-use handback_core::message::{StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, Usage};
 use handback_server::config::Agent;
 use handback_testkit::agui::{Generation, Page, user};
 use handback_testkit::{AguiStream, FakeModel, TestServer};
@@ -250,7 +250,7 @@ async fn an_agents_path_uses_its_instructions_and_its_policy() {
     let model = FakeModel::default();
     let server = TestServer::with_model(&model, |config| {
         let permission = handback_server::config::AgentPermission {
-            client_tools: handback_core::policy::Permission::Deny,
+            client_tools: handback_core::tools::Permission::Deny,
             ..Default::default()
         };
         let agent = Agent { system: Some("Be brief.".to_owned()), permission, ..Agent::default() };

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use futures_util::stream;
-use handback_core::message::{ModelRef, StopReason, TurnError, Usage};
-use handback_core::model::{Model, ModelEvent, ModelRequest, ModelStream};
-use handback_core::policy::Permission;
+use handback_core::sessions::{Model, ModelEvent, ModelRequest, ModelStream};
+use handback_core::store::{ModelRef, StopReason, TurnError, Usage};
+use handback_core::tools::Permission;
 use handback_server::app::Extensions;
 use handback_testkit::agui::{Generation, Page, Rules, resolved};
 use handback_testkit::client::{failure, success};

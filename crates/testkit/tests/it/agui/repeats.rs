@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handback_core::message::{ModelRef, ToolResult, TurnError};
-use handback_core::model::ModelEvent;
-use handback_core::toolbox::{BoxFuture, Hook, HookedCall};
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{ModelRef, ToolResult, TurnError};
+use handback_core::tools::{BoxFuture, Hook, HookedCall};
 use handback_server::app::Extensions;
 use handback_testkit::agui::Page;
 use handback_testkit::chat::saying;

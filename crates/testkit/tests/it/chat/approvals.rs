@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::ChatStream;
 use handback_testkit::chat::{assistant, saying, user};
 use handback_testkit::session::permit;

@@ -1,7 +1,7 @@
 //! However a turn ends, its stream says so and is over.
 
-use handback_core::message::TurnError;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::TurnError;
 use handback_testkit::RawSocket;
 use handback_testkit::chat::saying;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! What `/event` tells of a frontend's call, and in which order.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::chat::saying;
 use handback_testkit::session::{events_until, permit};
 use handback_testkit::tidy::Tidier;

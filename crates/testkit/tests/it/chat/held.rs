@@ -1,7 +1,7 @@
 //! Calls that are held: the stream stays open until their results are there, and goes on with them.
 
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::sessions::ModelEvent;
+use handback_core::tools::Permission;
 use handback_testkit::chat::saying;
 use handback_testkit::model::called;
 use handback_testkit::session::permit;

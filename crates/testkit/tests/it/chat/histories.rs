@@ -1,6 +1,6 @@
 //! A conversation that the server does not know is taken from the page; one that it knows is its own.
 
-use handback_core::message::ModelRef;
+use handback_core::store::ModelRef;
 use handback_testkit::Scratch;
 use handback_testkit::chat::{assistant, ran, user};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The same message again, edited, or to be answered anew.
 
-use handback_core::message::TurnError;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::TurnError;
 use handback_testkit::chat::{assistant, saying, user};
 use handback_testkit::client::success;
 use handback_testkit::server::until;

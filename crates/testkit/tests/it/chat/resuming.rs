@@ -1,6 +1,6 @@
 //! A page that comes back gets the whole message from its beginning, and calls that are over are not handed out again.
 
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
 use handback_testkit::chat::{assistant, ran, saying, user};
 use serde_json::json;
 

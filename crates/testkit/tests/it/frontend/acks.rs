@@ -1,6 +1,6 @@
 //! Every row of the table of acks, on both paths, and what each makes of the call.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::chat::saying;
 use handback_testkit::session::{permit, tool_part};
 use handback_testkit::tidy::Tidier;

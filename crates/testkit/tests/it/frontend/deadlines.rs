@@ -1,6 +1,6 @@
 //! How long a frontend has: what the call says, what the tool says, 60 s; and what becomes of a call that took longer.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_server::config::FrontendTool;
 use handback_testkit::chat::saying;
 use handback_testkit::keys::seconds_until;

@@ -11,9 +11,9 @@ use handback_client::agui::{
     ClientTool, Conversation, Ending, HttpAgent, Item, Lifecycle, Phase, Run, RunError, RunKey, RunOptions,
     RunRegistry, RunState, ThreadAgent, ToolCallStatus, ToolRegistry, Turn,
 };
-use handback_core::message::{StopReason, TurnError};
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError};
+use handback_core::tools::Permission;
 use handback_server::config::{Agent, AgentPermission, Config};
 use handback_testkit::client::success;
 use handback_testkit::model::Piece;

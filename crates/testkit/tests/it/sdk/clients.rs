@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use handback_client::{Client, ClientOptions, Options, StartSession, Tool, TurnEvent};
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::TestServer;
 use handback_testkit::server::PATIENCE;
 use handback_testkit::session::permit;

@@ -1,8 +1,8 @@
 //! Turns that outlive their connections.
 
 use handback_client::{Error, Turn, TurnEvent};
-use handback_core::message::{StopReason, TurnError};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError};
 use handback_testkit::server::{PATIENCE, until};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::raw::Head;
 use handback_testkit::session::permit;
 use handback_testkit::{Answer, RawSocket};

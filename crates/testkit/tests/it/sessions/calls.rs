@@ -1,7 +1,7 @@
 //! From a prompt through the model to the client and back: every way in which a call can end.
 
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::sessions::ModelEvent;
+use handback_core::tools::Permission;
 use handback_testkit::client::{failure, success};
 use handback_testkit::model::called;
 use handback_testkit::session::{permit, tool_part};
@@ -235,8 +235,8 @@ async fn the_most_specific_pattern_decides_for_each_tool() {
     assert_eq!(world.model.last_shown().results, ["done", "This tool is not allowed here"]);
 }
 
-fn pattern(text: &str) -> handback_core::policy::Pattern {
-    handback_core::policy::Pattern::parse(text).unwrap()
+fn pattern(text: &str) -> handback_core::tools::Pattern {
+    handback_core::tools::Pattern::parse(text).unwrap()
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What the errors of this API look like, and how a turn ends that goes wrong.
 
-use handback_core::message::{StopReason, TurnError, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError, Usage};
 use handback_testkit::Answer;
 use handback_testkit::model::called;
 use handback_testkit::session::events_until;

@@ -2,9 +2,9 @@
 
 use std::io::{ErrorKind, Read};
 
-use handback_core::message::StopReason;
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::StopReason;
+use handback_core::tools::Permission;
 use handback_testkit::session::{events_until, permit, tool_part};
 use handback_testkit::tidy::Tidier;
 use handback_testkit::{Answer, RawSocket, TestServer, TestStream};
@@ -179,7 +179,7 @@ async fn a_turn_with_an_ask_and_a_call_is_told_step_by_step() {
     asked.say(ModelEvent::Arguments { index: 0, delta: "1}".to_owned() });
     until(&mut seen, &|event| event["part"]["state"]["raw"] == "{\"n\":1}").await;
     asked.say(ModelEvent::CallEnded { index: 0, kept: None });
-    asked.say(ModelEvent::Stop(handback_core::message::StopReason::ToolCalls));
+    asked.say(ModelEvent::Stop(handback_core::store::StopReason::ToolCalls));
     let ask = world.server.until_asked(1).await.remove(0);
     world.server.reply(&ask, json!({ "reply": "once" })).await.must_be(200, &json!(true));
     let call = world.stream.next_call().await;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use handback_core::call::Success;
-use handback_core::message::{ModelRef, ToolResult};
 use handback_core::schema::Schema;
-use handback_core::toolbox::{Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec};
+use handback_core::store::{ModelRef, Success, ToolResult};
+use handback_core::tools::{Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec};
 use handback_server::app::Extensions;
 use handback_testkit::model::MODEL;
 use handback_testkit::session::tool_part;

@@ -1,6 +1,6 @@
 //! What opencode's clients ask for besides sessions: true, and nothing that is not theirs to know.
 
-use handback_core::message::ModelRef;
+use handback_core::store::ModelRef;
 use handback_server::config::{Agent, Config, ProviderKind};
 use handback_testkit::keys::{self, APPLICATION_KEY, seconds_from_now, token};
 use handback_testkit::session::events_until;

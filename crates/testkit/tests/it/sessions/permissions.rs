@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::server::until;
 use handback_testkit::session::{permit, tool_part};
 use handback_testkit::tidy::{Tidier, tidy};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use handback_core::message::ModelRef;
+use handback_core::store::ModelRef;
 use handback_server::config::Agent;
 use handback_testkit::session::text_prompt;
 use handback_testkit::{Answer, Scratch};

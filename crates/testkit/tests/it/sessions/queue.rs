@@ -1,7 +1,7 @@
 //! One turn at a time: those that wait, those that are refused, and those whose prompter has gone.
 
-use handback_core::message::StopReason;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::StopReason;
 use handback_testkit::server::until;
 use handback_testkit::session::{brief, text_prompt};
 use handback_testkit::{Answer, RawSocket};

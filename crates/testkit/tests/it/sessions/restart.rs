@@ -1,6 +1,6 @@
 //! A server that is stopped and started again has its sessions, as they were.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::session::{permit, text_prompt, tool_part};
 use handback_testkit::{Answer, Scratch};
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use handback_core::hub::Counts;
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::calls::Counts;
+use handback_core::sessions::ModelEvent;
+use handback_core::tools::Permission;
 use handback_testkit::Scratch;
 use handback_testkit::server::until;
 use handback_testkit::session::{permit, text_prompt};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fastrand::Rng;
-use handback_core::hub::Counts;
-use handback_core::policy::{Pattern, Permission};
+use handback_core::calls::Counts;
+use handback_core::tools::{Pattern, Permission};
 use handback_server::config::Config;
 use handback_testkit::session::{permit, text_prompt};
 use handback_testkit::{Answer, Scratch, TestServer};

@@ -1,8 +1,8 @@
 //! What a model thought goes back to its provider as it came: in the next step of the turn, in later turns, and after a
 //! restart. Nobody else is shown more of it than its text.
 
-use handback_core::message::{ModelRef, StopReason};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{ModelRef, StopReason};
 use handback_server::config::{Config, ProviderKind};
 use handback_testkit::session::{events_until, text_prompt};
 use handback_testkit::{Scratch, TestServer, Upstream};

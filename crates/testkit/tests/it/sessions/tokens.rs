@@ -1,6 +1,6 @@
 //! With keys, a client token uses its client's own sessions and no others.
 
-use handback_core::policy::Permission;
+use handback_core::tools::Permission;
 use handback_testkit::keys::{self, seconds_from_now, token};
 use handback_testkit::session::{permit, text_prompt};
 use handback_testkit::{Answer, FakeModel, RawSocket, TestServer, TestStream};

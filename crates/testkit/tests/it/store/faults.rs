@@ -5,8 +5,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore, StoreError};
+use handback_core::store::{
+    CallFilter, CallStore, Message, Most, RunStore, Session, SessionFilter, SessionStore, StoreError,
+};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases, Success};
 use handback_core::clock::Time;
-use handback_core::message::{Message, Session};
-use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore};
-use handback_core::thread_run::ThreadRun;
+use handback_core::store::{
+    CallFilter, CallStore, Cancellation, FinishedCall, Message, Most, Outcome, Phases, RunStore, Session,
+    SessionFilter, SessionStore, Success, ThreadRun,
+};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{

@@ -5,8 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use handback_core::call::{Cancellation, Outcome};
-use handback_core::store::{CallStore, RunStore, SessionStore};
+use handback_core::store::{CallStore, Cancellation, Outcome, RunStore, SessionStore};
 use handback_server::store::{Bounds, OpenError, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{finished, head, request_id, run_id, seen_call, session_id};

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handback_core::call::{CallHead, Cancellation, FinishedCall, Outcome, Phases};
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
-use handback_core::message::{Message, Part, Role, Session};
 use handback_core::store::{
-    Bounds, CallFilter, CallStore, MemoryStore, Most, SessionFilter, SessionPlace, SessionStore, Store,
+    Bounds, CallFilter, CallHead, CallStore, Cancellation, FinishedCall, MemoryStore, Message, Most, Outcome, Part,
+    Phases, Role, Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
 };
-use handback_core::thread_run::ThreadRun;
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{

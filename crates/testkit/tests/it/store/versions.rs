@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use handback_core::call::{Cancellation, FinishedCall, Outcome, Phases};
-use handback_core::message::{Message, Role, Session, Usage};
-use handback_core::store::{CallFilter, CallStore, Most, RunStore, SessionFilter, SessionStore};
+use handback_core::store::{
+    CallFilter, CallStore, Cancellation, FinishedCall, Message, Most, Outcome, Phases, Role, RunStore, Session,
+    SessionFilter, SessionStore, Usage,
+};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
     assistant, calls_of, client_id, ended, events, head, model, outcomes, parts, raw, run, seen_calls, seen_messages,

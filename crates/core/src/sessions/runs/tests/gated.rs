@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::id::{RunId, SessionId};
-use crate::store::{MemoryStore, RunStore, StoreFuture};
-use crate::thread_run::ThreadRun;
+use crate::store::{MemoryStore, RunStore, StoreFuture, ThreadRun};
 
 /// A store of runs that keeps events when the test lets it, takes a moment to find a run, and does everything else at once.
 pub(super) struct GatedStore {

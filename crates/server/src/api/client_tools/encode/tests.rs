@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use handback_core::id::{CallId, ClientId, EventId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::schema::Schema;
-use handback_core::tool::ToolSpec;
+use handback_core::store::ToolSpec;
 use serde_json::value::to_raw_value;
 
 use super::*;

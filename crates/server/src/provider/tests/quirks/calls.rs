@@ -1,7 +1,7 @@
 //! Calls.
 
-use handback_core::message::{StopReason, Usage};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, Usage};
 use serde_json::json;
 
 use super::super::Wire;

@@ -1,7 +1,7 @@
 //! What models think.
 
-use handback_core::message::StopReason;
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::StopReason;
 use serde_json::{Value, json};
 
 use super::super::Wire;

@@ -1,4 +1,4 @@
-use handback_core::message::{AssistantMessage, ModelRef, PartBody, Span};
+use handback_core::store::{AssistantMessage, ModelRef, PartBody, Span};
 
 use super::super::sessions;
 use super::super::tests::{Place, must_use_indices, session};

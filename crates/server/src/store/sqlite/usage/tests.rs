@@ -1,5 +1,5 @@
 use handback_core::clock::Time;
-use handback_core::message::{Role, Session};
+use handback_core::store::{Role, Session};
 use rusqlite::config::DbConfig;
 
 use super::super::database::Database;
@@ -128,5 +128,5 @@ fn a_sum_that_is_too_low_never_says_that_all_is_used_up() {
     let desk = ClientId::parse("desk").unwrap();
     totals.lock().add(Change { client: Some(desk.clone()), sessions: 1, bytes: 1 });
     totals.lock().add(Change { client: Some(desk.clone()), sessions: 0, bytes: -2 });
-    assert_eq!(totals.of(Some(&desk)), Usage { client_sessions: 1, client_bytes: 0, bytes: 0 });
+    assert_eq!(totals.of(Some(&desk)), StorageUsed { client_sessions: 1, client_bytes: 0, bytes: 0 });
 }

@@ -1,6 +1,6 @@
 //! Answers that differ, come early, come with something else, or come for a turn that nobody follows.
 
-use handback_core::message::TurnError;
+use handback_core::store::TurnError;
 use handback_testkit::agui::{Generation, Page, resolved};
 use serde_json::{Value, json};
 

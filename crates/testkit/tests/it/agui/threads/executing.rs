@@ -1,9 +1,9 @@
 //! A run is executed once, with an input of its own ids, and shows what it was and what it told.
 
 use futures_util::future::join_all;
-use handback_core::message::{StopReason, Usage};
-use handback_core::model::ModelEvent;
-use handback_core::policy::Permission;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, Usage};
+use handback_core::tools::Permission;
 use handback_testkit::agui::{refused, resolved, result};
 use handback_testkit::session::permit;
 use handback_testkit::tidy::Tidier;

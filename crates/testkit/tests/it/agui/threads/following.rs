@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use handback_core::message::{StopReason, TurnError};
-use handback_core::model::ModelEvent;
+use handback_core::sessions::ModelEvent;
+use handback_core::store::{StopReason, TurnError};
 use handback_testkit::agui::{Rules, refused};
 use handback_testkit::keys::{self, seconds_from_now, token};
 use handback_testkit::server::until;

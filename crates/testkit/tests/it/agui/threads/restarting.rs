@@ -1,8 +1,7 @@
 //! A server that is started again over the same file has its threads and runs, and ends those that were under way.
 
 use handback_core::id::{RunId, SessionId};
-use handback_core::store::RunStore;
-use handback_core::thread_run::ThreadRun;
+use handback_core::store::{RunStore, ThreadRun};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::agui::refused;

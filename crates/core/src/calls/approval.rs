@@ -1,0 +1,129 @@
+//! Asks: a call that waits until somebody allows it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::calls::delegate::Caller;
+use crate::calls::frontend::timeout_for;
+use crate::calls::hub::Hub;
+use crate::calls::table::Ending;
+use crate::id::{PermissionId, SessionId};
+use crate::schema::{InputError, one_line};
+use crate::store::{Answer, Ask, CallHead, Executor, Outcome, Reply, StoreError};
+
+/// Why an answer does not count. The ask is as it was, unless the journal failed: then the call is denied.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAnswered {
+    /// There is no such ask, or it was answered, or its time is over.
+    #[error("there is no open permission request {0}; it may have been answered or expired")]
+    Unknown(PermissionId),
+    /// Another client's call.
+    #[error("this is not your call")]
+    Forbidden,
+    /// The tool does not take that input.
+    #[error("`input` does not fit the tool's schema: {0}")]
+    InvalidInput(#[from] InputError),
+    /// The journal failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What an approved call is told: what it is now to do, and until when.
+pub(crate) type Approved = oneshot::Receiver<Arc<CallHead>>;
+
+/// An ask that is open, as the table has it.
+#[derive(Debug)]
+pub(crate) struct OpenAsk {
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) tell: oneshot::Sender<Arc<CallHead>>,
+}
+
+impl Hub {
+    /// The asks that are open, the oldest first.
+    pub fn asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
+        if !self.has_asks() {
+            return Vec::new();
+        }
+        let mut asks: Vec<Arc<Ask>> = self.everywhere(|table| table.open_asks(session)).flatten().collect();
+        asks.sort_by(|one, other| one.id.cmp(&other.id));
+        asks
+    }
+
+    /// An ask that is open.
+    pub fn ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
+        if !self.has_asks() {
+            return None;
+        }
+        self.everywhere(|table| table.find_ask(id)).find_map(|ask| ask)
+    }
+
+    /// Most often there are none, and nobody looks for one everywhere.
+    fn has_asks(&self) -> bool {
+        self.0.shards.common().asks.load(Ordering::Acquire) > 0
+    }
+
+    /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
+    pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let unknown = || NotAnswered::Unknown(id.clone());
+        let ask = self.ask(id).ok_or_else(unknown)?;
+        if !caller.may_touch(ask.call.client(), &ask.call.session) {
+            return Err(NotAnswered::Forbidden);
+        }
+        if answer.reply == Reply::Reject {
+            let message = answer.message.filter(|message| !message.trim().is_empty());
+            let reason = message.unwrap_or_else(|| "The user rejected this call".to_owned());
+            let ending = self.deny(&ask, reason).ok_or_else(unknown)?;
+            self.journal(ending).await?;
+            return Ok(ask);
+        }
+        if let Some(input) = &answer.input {
+            self.schemas().check(&ask.call.tool.spec.schema, input, self.limits()).await?;
+        }
+        let (now, wall) = (Instant::now(), self.0.clock.now());
+        let timeout = match (&answer.input, ask.call.tool.executor) {
+            // What a frontend is to do may say how long it takes.
+            (Some(input), Executor::Frontend) => {
+                timeout_for(&ask.call.tool.spec, input).min(self.limits().largest_timeout)
+            }
+            _ => ask.call.timeout,
+        };
+        let head = Arc::new(CallHead {
+            input: answer.input.map_or_else(|| ask.call.input.clone(), one_line),
+            timeout,
+            deadline: wall + timeout,
+            expires: now + timeout,
+            ..CallHead::clone(&ask.call)
+        });
+        // Journaled as it is now, and only then on its way. Whoever answers may go meanwhile; the answer holds.
+        let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
+        let hub = self.clone();
+        let approving = async move {
+            let journaled = hub.0.store.begin(&head).await;
+            let client = head.client().clone();
+            match &journaled {
+                Ok(()) => hub.of_client(&client, |table| table.approve(open, answer.reply, head, Instant::now())),
+                Err(_) => {
+                    hub.of_client(&client, |table| table.reject(&open.ask));
+                    let reason = "The call could not be recorded by the server and was not made".to_owned();
+                    if let Some(ending) = hub.end(&head, Outcome::Denied(reason)) {
+                        hub.settle(ending).await;
+                    }
+                }
+            }
+            journaled
+        };
+        self.finish(approving).await?;
+        Ok(ask)
+    }
+
+    /// Ends a call that is still waiting to be allowed.
+    fn deny(&self, ask: &Ask, reason: String) -> Option<Ending> {
+        self.of_client(ask.call.client(), |table| {
+            table.find_ask(&ask.id)?;
+            table.finish(&ask.call.request, Outcome::Denied(reason), None, Instant::now())
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Tools that a frontend runs: a call is shown where its session is shown, one of those that see it claims it, and says
+//! how it went.
+//!
+//! Such a call is in the table like any other, under the id that its session knows it by, before anybody can see it:
+//! an ack cannot be early. It waits for nobody's connection, only for its ack or its deadline.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::calls::delegate::{Answerer, Caller, NotTaken, Taken};
+use crate::calls::hub::Hub;
+use crate::calls::pending::Stage;
+use crate::id::RequestId;
+use crate::store::{Ack, Executor, Outcome, ToolSpec};
+
+/// How long a frontend has, where neither the tool nor the call says.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest that a frontend may take; more is cut to it.
+pub const LARGEST_TIMEOUT: Duration = Duration::from_hours(24);
+
+/// So many seconds, as far as they make sense: less than one is the default, more than a day is a day.
+pub fn timeout_of(seconds: f64) -> Duration {
+    if seconds >= LARGEST_TIMEOUT.as_secs_f64() {
+        LARGEST_TIMEOUT
+    } else if seconds >= 1.0 {
+        Duration::from_secs_f64(seconds)
+    } else {
+        DEFAULT_TIMEOUT
+    }
+}
+
+/// How long a call with this input may take: its own `timeoutSec` counts before the tool's.
+pub(crate) fn timeout_for(spec: &ToolSpec, input: &RawValue) -> Duration {
+    #[derive(Deserialize)]
+    struct Input {
+        #[serde(rename = "timeoutSec")]
+        seconds: Option<f64>,
+    }
+    // What is no number of seconds says nothing; whether it may be there is the schema's to say.
+    let asked = serde_json::from_str(input.get()).ok().and_then(|Input { seconds }| seconds);
+    asked.map(timeout_of).or(spec.timeout).unwrap_or(DEFAULT_TIMEOUT)
+}
+
+/// What a frontend wants of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Nobody else may run the call.
+    Take,
+    /// Others may again.
+    Release,
+}
+
+impl Hub {
+    /// A frontend says how a call went. With a claimant's name if it has one: what another has claimed is not its to
+    /// answer.
+    pub async fn acknowledge(
+        &self,
+        request: &RequestId,
+        caller: &Caller,
+        claimant: Option<&str>,
+        ack: Ack,
+    ) -> Result<Taken, NotTaken> {
+        let decided = self.decide(request, caller, Answerer::Frontend(claimant), Outcome::Acknowledged(ack))?;
+        self.keep_answer(request, decided).await
+    }
+
+    /// A frontend claims a call, so that it alone runs it, or lets go of it. Claiming twice is the same as once.
+    pub fn claim(&self, request: &RequestId, caller: &Caller, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
+        self.of_call(request, |table| {
+            let Some(call) = table.calls.get_mut(request) else {
+                let over =
+                    table.finished.get(request, Instant::now()).filter(|call| call.executor == Executor::Frontend);
+                let over = over.ok_or(NotTaken::Unknown)?;
+                let touchable = caller.may_touch(&over.client, &over.session);
+                return Err(if touchable { NotTaken::Over } else { NotTaken::Forbidden });
+            };
+            if call.head.tool.executor != Executor::Frontend {
+                return Err(NotTaken::Unknown);
+            }
+            if !caller.may_touch(call.head.client(), &call.head.session) {
+                return Err(NotTaken::Forbidden);
+            }
+            if call.stage == Stage::AwaitingApproval {
+                return Err(NotTaken::NotAllowedYet);
+            }
+            if call.claimant.as_deref().is_some_and(|other| other != claimant) {
+                return Err(NotTaken::Claimed);
+            }
+            call.claimant = (claim == Claim::Take).then(|| claimant.into());
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,419 @@
+//! The handle that everything is reached by: a cheap clone of one shared state.
+
+mod listing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::aside::Aside;
+use crate::calls::metrics::Metrics;
+use crate::calls::shards::{Common, Lifecycle, Shards, shard_of};
+use crate::calls::table::{Ending, Table};
+use crate::clock::Clock;
+use crate::events::{Event, SessionEvent, Subscription, Topic, Topics};
+use crate::id::{ClientId, RequestId, SessionId, ToolId};
+use crate::limits::Limits;
+use crate::schema::Schemas;
+use crate::store::{
+    CallFilter, CallHead, CallState, CallStore, Cancellation, FinishedCall, Most, Outcome, Phases, Session, StoreError,
+    Tool, ToolSpec,
+};
+
+pub use self::listing::{CallCursor, CallPlace};
+use crate::calls::table::ClientInfo;
+use crate::tools::{Placement, RegisterError};
+
+/// How many calls of an earlier process are remembered, at most: they are read as a whole.
+const RECALLED: usize = 1_000;
+/// How many calls are ended and journaled at a time when the server stops.
+const ENDED_AT_ONCE: usize = 256;
+/// How often what has grown old is forgotten, at the latest.
+const HOUSEKEEPING: Duration = Duration::from_secs(60);
+
+/// Clients, tools and calls of one server.
+#[derive(Clone)]
+pub struct Hub(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) shards: Shards,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: Clock,
+    pub(crate) store: Arc<dyn CallStore>,
+    pub(crate) schemas: Schemas,
+    aside: Aside,
+    pub(crate) epoch: Arc<str>,
+    /// Journal writes that nobody awaits.
+    pub(crate) tasks: TaskTracker,
+    /// Where those run: what is dropped may be dropped anywhere.
+    pub(crate) runtime: Handle,
+    topics: Arc<Topics>,
+}
+
+/// What there is, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Known clients.
+    pub clients: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// Registered tools.
+    pub tools: usize,
+    /// Calls under way.
+    pub calls: usize,
+}
+
+/// A call, under way or over.
+#[derive(Debug, Clone)]
+pub struct CallInfo {
+    /// What was asked.
+    pub head: Arc<CallHead>,
+    /// Where it stands.
+    pub state: CallState,
+    /// Which offer it is at, from 1.
+    pub attempt: u32,
+    /// How long it took so far.
+    pub phases: Phases,
+    /// The whole of it, once it is over.
+    pub finished: Option<Arc<FinishedCall>>,
+}
+
+impl From<Arc<FinishedCall>> for CallInfo {
+    fn from(call: Arc<FinishedCall>) -> Self {
+        Self {
+            head: call.head.clone(),
+            state: CallState::Done,
+            attempt: call.attempt,
+            phases: call.phases,
+            finished: Some(call),
+        }
+    }
+}
+
+impl Hub {
+    /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
+    pub fn new(limits: Limits, clock: Clock, store: Arc<dyn CallStore>, tasks: TaskTracker) -> Self {
+        let limits = Arc::new(limits);
+        let (topics, aside) = (Arc::new(Topics::new(&limits)), Aside::default());
+        let hub = Self(Arc::new(Shared {
+            shards: Shards::new(Arc::new(Common::new(limits.clone(), topics.clone()))),
+            epoch: clock.epoch(),
+            limits,
+            clock,
+            store,
+            schemas: Schemas::new(aside.clone()),
+            aside,
+            tasks,
+            runtime: Handle::current(),
+            topics,
+        }));
+        hub.0.tasks.spawn(housekeeping(hub.clone()));
+        hub
+    }
+
+    /// Does something where a client is.
+    pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.0.shards.of_client(client, act)
+    }
+
+    /// Does something where a call is; if there is no such call, where it is not found.
+    pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.0.shards.of_call(request, act)
+    }
+
+    /// Does something everywhere, one shard after the other.
+    pub(crate) fn everywhere<R>(&self, act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
+        self.0.shards.each(act)
+    }
+
+    /// A new id for a call of a client.
+    pub(crate) fn request_id(&self, client: &ClientId) -> RequestId {
+        self.0.clock.request_id(shard_of(client))
+    }
+
+    /// Does something to its end, whether or not whoever asks for it goes meanwhile.
+    pub(crate) async fn finish<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let task = self.0.tasks.spawn_on(work, &self.0.runtime);
+        task.await.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string()).into()))
+    }
+
+    /// A call is over; whoever shuts the server down waits for the last one.
+    pub(crate) fn changed_if_draining(&self) {
+        if !self.is_serving() {
+            self.0.shards.common().changed.notify_waiters();
+        }
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Wall time and new ids.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// What happened so far, counted.
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = Metrics::default();
+        self.everywhere(|table| metrics.add(&table.metrics)).for_each(drop);
+        metrics
+    }
+
+    /// Where work is done that takes long.
+    pub fn aside(&self) -> &Aside {
+        &self.0.aside
+    }
+
+    /// Compiled schemas, shared between tools.
+    pub fn schemas(&self) -> &Schemas {
+        &self.0.schemas
+    }
+
+    /// Tells whoever listens what happened in a session.
+    pub(crate) fn tell(&self, session: &Arc<Session>, event: impl FnOnce() -> SessionEvent) {
+        if self.is_watched(session) {
+            self.0.topics.emit(Event::Session(session.clone(), event()));
+        }
+    }
+
+    /// Waits until those who listen to a session have done with all that was told of it. One that does not read keeps
+    /// others waiting: for a bounded time only, please.
+    pub async fn heard(&self, session: &Arc<Session>) {
+        let heard = CancellationToken::new();
+        let mark = Arc::new(heard.clone().drop_guard());
+        self.tell(session, move || SessionEvent::Mark(mark));
+        heard.cancelled().await;
+    }
+
+    /// Whether anybody listens to a session.
+    pub(crate) fn is_watched(&self, session: &Session) -> bool {
+        self.0.topics.are_watched(Some(&session.id), session.client.as_ref())
+    }
+
+    /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
+    pub async fn recall(&self) -> Result<(), StoreError> {
+        let most = self.0.limits.remembered_calls.min(RECALLED);
+        let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
+        let (now, wall) = (Instant::now(), self.0.clock.now());
+        for (_, call) in finished.iter().rev() {
+            let Phases { approval, queue, execute } = call.phases;
+            let ended = call.head.created + approval + queue + execute;
+            let age = wall.duration_since(ended).unwrap_or_default();
+            let head = &call.head;
+            if age < self.0.limits.remembered_for && self.0.shards.take(&head.request, head.client()) {
+                let at = now.checked_sub(age).unwrap_or(now);
+                let number = self.of_client(head.client(), |table| table.recall(call, at));
+                self.0.shards.entered(&head.request, head.client(), number);
+            }
+        }
+        Ok(())
+    }
+
+    /// What happens from now on, as far as somebody wants to hear of it.
+    pub fn subscribe(&self, topic: Topic) -> Subscription {
+        self.0.topics.subscribe(topic)
+    }
+
+    /// Registers all the tools or none.
+    pub fn register(
+        &self,
+        client: &ClientId,
+        placement: &Placement,
+        specs: Vec<ToolSpec>,
+    ) -> Result<Vec<ToolId>, RegisterError> {
+        let wall = self.0.clock.now();
+        self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall))
+    }
+
+    /// Unregisters tools by name or full id, all of the client's when `which` is `None`; calls under way go on.
+    pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Vec<ToolId> {
+        self.of_client(client, |table| table.unregister(client, session, which))
+    }
+
+    /// A session is gone, and with it the tools that were only there.
+    pub(crate) fn forget_session(&self, session: &SessionId) {
+        if self.0.shards.common().owners.have_sessions() {
+            self.everywhere(|table| table.forget_session(session)).for_each(drop);
+        }
+    }
+
+    /// A client's tools in order of registration; with a session, those offered there.
+    pub fn tools_of(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
+        self.of_client(client, |table| table.registry.of_client(client, session))
+    }
+
+    /// The tools, of any client, that were registered for a session by name; by id.
+    pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
+        match self.0.shards.common().owners.have_sessions() {
+            true => sorted(self.everywhere(|table| table.registry.of_session(session))),
+            false => Vec::new(),
+        }
+    }
+
+    /// All tools, by id.
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        sorted(self.everywhere(|table| table.registry.all()))
+    }
+
+    /// A tool, whichever client has it.
+    pub(crate) fn tool(&self, id: &str) -> Option<Arc<Tool>> {
+        let owner = self.0.shards.common().owners.owner(id)?;
+        self.of_client(&owner, |table| table.registry.find(id).cloned())
+    }
+
+    /// All clients, by id.
+    pub fn clients(&self) -> Vec<ClientInfo> {
+        let mut clients: Vec<ClientInfo> = self.everywhere(|table| table.clients()).flatten().collect();
+        clients.sort_by(|one, other| one.id.cmp(&other.id));
+        clients
+    }
+
+    /// A client, as somebody sees it who is limited to that session, or not at all.
+    pub fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
+        self.of_client(id, |table| table.client(id, limit))
+    }
+
+    /// What there is, in numbers.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        let count = |table: &mut Table| {
+            counts.clients += table.count_clients();
+            counts.connections += table.count_connections();
+            counts.tools += table.registry.count();
+            counts.calls += table.calls.len();
+        };
+        self.everywhere(count).for_each(drop);
+        counts
+    }
+
+    /// One call. Waits until it is over, or for so long.
+    pub async fn call(&self, request: &RequestId, wait: Duration) -> Result<Option<CallInfo>, StoreError> {
+        let over = self.of_call(request, |table| {
+            let call = table.calls.get_mut(request).filter(|_| !wait.is_zero())?;
+            let (waiter, over) = oneshot::channel();
+            call.waiters.add(waiter);
+            Some(over)
+        });
+        if let Some(over) = over
+            && let Ok(Ok(finished)) = tokio::time::timeout(wait, over).await
+        {
+            return Ok(Some(finished.into()));
+        }
+        // One that has just ended may be on its way into the journal.
+        let known = self.of_call(request, |table| {
+            let ended = || table.finished.get(request, Instant::now())?.unjournaled.clone().map(CallInfo::from);
+            table.calls.get(request).map(call_info).or_else(ended)
+        });
+        match known {
+            Some(call) => Ok(Some(call)),
+            None => Ok(self.finished(request).await?.map(CallInfo::from)),
+        }
+    }
+
+    /// A call that is over, if it is still kept.
+    pub(crate) async fn finished(&self, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, StoreError> {
+        self.0.store.finished(request).await
+    }
+
+    /// From now on no new calls are taken.
+    pub fn start_draining(&self) {
+        self.0.shards.enter(Lifecycle::Draining);
+    }
+
+    /// Whether new calls are taken.
+    pub fn is_serving(&self) -> bool {
+        self.0.shards.common().lifecycle() == Lifecycle::Serving
+    }
+
+    /// Takes no new calls, lets those under way finish for a while, ends the others, and tells all connections to go.
+    pub async fn close(&self, patience: Duration) {
+        self.start_draining();
+        let idle = async {
+            loop {
+                let changed = self.0.shards.common().changed.notified();
+                tokio::pin!(changed);
+                // Listens before it looks, so that no change is missed in between.
+                changed.as_mut().enable();
+                if self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        // Out of patience is no error: what is left is ended next.
+        _ = tokio::time::timeout(patience, idle).await;
+        let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
+        let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
+        let end = async |head: Arc<CallHead>| {
+            if let Some(ending) = self.end(&head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
+                self.settle(ending).await;
+            }
+        };
+        stream::iter(left.into_iter().flatten()).for_each_concurrent(ENDED_AT_ONCE, end).await;
+        self.0.shards.enter(Lifecycle::Closed);
+        self.everywhere(Table::wake_connections).for_each(drop);
+        self.0.shards.common().changed.notify_waiters();
+    }
+
+    /// Ends a call if it is still under way; whoever gets the result settles it.
+    pub(crate) fn end(&self, head: &CallHead, outcome: Outcome) -> Option<Ending> {
+        self.of_client(head.client(), |table| table.finish(&head.request, outcome, None, Instant::now()))
+    }
+}
+
+fn sorted(tools: impl Iterator<Item = Vec<Arc<Tool>>>) -> Vec<Arc<Tool>> {
+    let mut tools: Vec<Arc<Tool>> = tools.flatten().collect();
+    tools.sort_by(|one, other| one.id.cmp(&other.id));
+    tools
+}
+
+fn call_info(call: &crate::calls::pending::PendingCall) -> CallInfo {
+    CallInfo {
+        head: call.head.clone(),
+        state: call.state(),
+        attempt: call.attempt,
+        phases: call.phases(Instant::now()),
+        finished: None,
+    }
+}
+
+/// The one task for deadlines: ends calls that are out of time and clients whose grace is over, forgets what is old.
+async fn housekeeping(hub: Hub) {
+    let common = hub.0.shards.common();
+    let mut tidied = Instant::now();
+    loop {
+        let changed = common.changed.notified();
+        tokio::pin!(changed);
+        // Listens before it reads when to look, so that no change is missed in between.
+        changed.as_mut().enable();
+        if common.lifecycle() == Lifecycle::Closed {
+            return;
+        }
+        if tokio::time::timeout_at(common.next_look(), changed).await.is_ok() {
+            continue;
+        }
+        common.look();
+        for (endings, next) in hub.everywhere(|table| table.expire_due(Instant::now())) {
+            // Nobody's end waits for the journal of another's.
+            endings.into_iter().for_each(|ending| hub.settle_later(ending));
+            next.map(|next| common.look_by(next));
+        }
+        if tidied.elapsed() >= HOUSEKEEPING {
+            hub.everywhere(|table| table.forget_idle_rates()).for_each(drop);
+            tidied = Instant::now();
+        }
+        common.look_by(tidied + HOUSEKEEPING);
+    }
+}

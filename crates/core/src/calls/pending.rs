@@ -1,0 +1,188 @@
+//! A call under way: where it stands, who waits for it. Pure: time comes in as an argument.
+//!
+//! A call moves forward only: `awaiting_approval → queued → offered → done`; a lost connection takes it from
+//! `offered` back to `queued`, with `attempt` + 1.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::calls::approval::OpenAsk;
+use crate::id::ConnectionName;
+use crate::store::{CallHead, CallState, FinishedCall, Phases};
+
+/// One open connection, for as long as it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LinkId(pub(crate) u64);
+
+/// One reader's stream of frames, which may outlive a connection and go on over the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct StreamId(pub(crate) u64);
+
+/// Where a call stands, with what only the table needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    AwaitingApproval,
+    /// No connection has it.
+    Waiting,
+    /// In a connection's outbox, not yet written.
+    Assigned(LinkId),
+    /// Written to a connection.
+    Offered(LinkId),
+    /// Shown to a frontend.
+    Shown,
+}
+
+/// The last time that a call was written to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastOffer {
+    pub(crate) stream: StreamId,
+    pub(crate) number: u64,
+    pub(crate) attempt: u32,
+}
+
+/// Who waits for a call to end: whoever made it, and whoever asked since.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    first: Option<oneshot::Sender<Arc<FinishedCall>>>,
+    others: Vec<oneshot::Sender<Arc<FinishedCall>>>,
+}
+
+impl Waiters {
+    /// One more; those that gave up make room.
+    pub(crate) fn add(&mut self, waiter: oneshot::Sender<Arc<FinishedCall>>) {
+        self.others.retain(|waiter| !waiter.is_closed());
+        self.others.push(waiter);
+    }
+
+    /// Tells all of them.
+    pub(crate) fn tell(&mut self, call: &Arc<FinishedCall>) {
+        for waiter in self.first.take().into_iter().chain(self.others.drain(..)) {
+            // A waiter that has gone needs no answer.
+            _ = waiter.send(call.clone());
+        }
+    }
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct PendingCall {
+    pub(crate) head: Arc<CallHead>,
+    /// The order of calls: earlier ones are offered first.
+    pub(crate) number: u64,
+    /// The connection that the call is offered to as long as it is there.
+    pub(crate) preferred: Option<ConnectionName>,
+    pub(crate) stage: Stage,
+    pub(crate) attempt: u32,
+    pub(crate) last_offer: Option<LastOffer>,
+    pub(crate) waiters: Waiters,
+    /// Who has to allow it first. Boxed because few calls have one.
+    pub(crate) ask: Option<Box<OpenAsk>>,
+    /// The one of several frontends that has claimed it.
+    pub(crate) claimant: Option<Box<str>>,
+    /// When it ends unless somebody ends it before; the entry in the table's `deadlines`.
+    pub(crate) due: Option<Instant>,
+    phases: Phases,
+    since: Instant,
+}
+
+impl PendingCall {
+    pub(crate) fn new(
+        head: Arc<CallHead>,
+        number: u64,
+        preferred: Option<ConnectionName>,
+        waiter: oneshot::Sender<Arc<FinishedCall>>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            head,
+            number,
+            preferred,
+            stage: Stage::AwaitingApproval,
+            attempt: 1,
+            last_offer: None,
+            waiters: Waiters { first: Some(waiter), others: Vec::new() },
+            ask: None,
+            claimant: None,
+            due: None,
+            phases: Phases::default(),
+            since: now,
+        }
+    }
+
+    pub(crate) fn state(&self) -> CallState {
+        match self.stage {
+            Stage::AwaitingApproval => CallState::AwaitingApproval,
+            Stage::Waiting | Stage::Assigned(_) => CallState::Queued,
+            Stage::Offered(_) | Stage::Shown => CallState::Offered,
+        }
+    }
+
+    /// The connection that has the call, written or not.
+    pub(crate) fn link(&self) -> Option<LinkId> {
+        match self.stage {
+            Stage::Assigned(link) | Stage::Offered(link) => Some(link),
+            Stage::AwaitingApproval | Stage::Waiting | Stage::Shown => None,
+        }
+    }
+
+    /// The call may be offered from now on.
+    pub(crate) fn approve(&mut self, now: Instant) {
+        self.enter(Stage::Waiting, now);
+    }
+
+    /// The call is shown to the frontend.
+    pub(crate) fn show(&mut self, now: Instant) {
+        self.enter(Stage::Shown, now);
+    }
+
+    /// The call is in a connection's outbox.
+    pub(crate) fn assign(&mut self, link: LinkId, now: Instant) {
+        self.enter(Stage::Assigned(link), now);
+    }
+
+    /// The call is written to its connection.
+    pub(crate) fn offer(&mut self, link: LinkId, stream: StreamId, number: u64, now: Instant) {
+        self.last_offer = Some(LastOffer { stream, number, attempt: self.attempt });
+        self.enter(Stage::Offered(link), now);
+    }
+
+    /// The connection that had the call is gone.
+    pub(crate) fn requeue(&mut self, now: Instant) {
+        if matches!(self.stage, Stage::Offered(_)) {
+            self.attempt += 1;
+        }
+        self.enter(Stage::Waiting, now);
+    }
+
+    /// The reader that was given the call has come back and had seen it: it is being run.
+    pub(crate) fn adopt(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
+        self.attempt = offer.attempt;
+        self.enter(Stage::Offered(link), now);
+    }
+
+    /// The reader that was given the call has come back and had not seen it: the same frame is written again.
+    pub(crate) fn replay(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
+        self.attempt = offer.attempt;
+        self.enter(Stage::Assigned(link), now);
+    }
+
+    /// How long it has spent in each phase until now.
+    pub(crate) fn phases(&self, now: Instant) -> Phases {
+        let mut phases = self.phases;
+        let phase = match self.state() {
+            CallState::AwaitingApproval => &mut phases.approval,
+            CallState::Queued => &mut phases.queue,
+            CallState::Offered | CallState::Done => &mut phases.execute,
+        };
+        *phase += now.saturating_duration_since(self.since);
+        phases
+    }
+
+    fn enter(&mut self, stage: Stage, now: Instant) {
+        self.phases = self.phases(now);
+        self.since = now;
+        self.stage = stage;
+    }
+}

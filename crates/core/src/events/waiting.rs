@@ -1,0 +1,169 @@
+//! Events that not every listener has had. They hold on to a bounded number of bytes, however slow listeners are: what
+//! exceeds it goes from the front, and whoever has not had it has missed something.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Emitted, Event, SessionEvent, TurnEvent};
+use crate::store::{Session, weight};
+
+/// About what an event takes itself.
+const EVENT: usize = 256;
+
+/// About how many bytes a listener takes at once.
+const TAKEN_BYTES: usize = 64 << 10;
+/// About how many bytes of a topic may wait whatever the others hold on to.
+const SHARE: usize = 256 << 10;
+
+/// The events of a topic that wait. All topics together hold on to so many bytes; one that holds on to little is not cut
+/// for the sake of others.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The oldest first.
+    events: VecDeque<Entry>,
+    /// The number of the first of them. Numbers go on for ever.
+    first: u64,
+    listeners: usize,
+    /// About how many bytes they hold on to.
+    bytes: usize,
+    most: usize,
+    most_bytes: usize,
+    /// About how many bytes all topics hold on to.
+    held: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    event: Arc<Emitted>,
+    bytes: usize,
+    /// Listeners that have not had it yet.
+    unread: usize,
+}
+
+/// What there is for a listener.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// So many events.
+    Events(u64),
+    /// The next one is gone: the listener is too far behind.
+    Missed,
+    /// The next one has not happened yet.
+    Nothing,
+}
+
+impl Waiting {
+    pub(super) fn new(most: usize, most_bytes: usize, held: Arc<AtomicUsize>) -> Self {
+        Self { events: VecDeque::new(), first: 0, listeners: 0, bytes: 0, most, most_bytes, held }
+    }
+
+    /// A listener comes; gives the number of the first event that it will get.
+    pub(super) fn join(&mut self) -> u64 {
+        self.listeners += 1;
+        self.first + self.events.len() as u64
+    }
+
+    /// A listener goes that has had everything before this number. Gives what nobody waits for any more.
+    #[must_use]
+    pub(super) fn leave(&mut self, next: u64) -> Vec<Arc<Emitted>> {
+        self.listeners -= 1;
+        for entry in self.events.iter_mut().skip(next.saturating_sub(self.first) as usize) {
+            entry.unread -= 1;
+        }
+        self.drop_read()
+    }
+
+    /// Adds an event for those who listen now. Gives what had to go for it.
+    #[must_use]
+    pub(super) fn push(&mut self, event: Arc<Emitted>) -> Vec<Arc<Emitted>> {
+        let mut dropped = Vec::new();
+        if self.listeners == 0 {
+            return dropped;
+        }
+        let bytes = weight_of(&event.event);
+        self.bytes += bytes;
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.events.push_back(Entry { event, bytes, unread: self.listeners });
+        // A single event is taken whatever it weighs: whoever keeps up gets everything.
+        while self.events.len() > self.most.max(1) || (self.is_too_heavy() && self.events.len() > 1) {
+            dropped.extend(self.pop());
+        }
+        dropped
+    }
+
+    fn is_too_heavy(&self) -> bool {
+        self.bytes > self.most_bytes || (self.bytes > SHARE && self.held.load(Ordering::Relaxed) > self.most_bytes)
+    }
+
+    /// Takes some of the events from that number on, for a listener that has had those before it.
+    pub(super) fn take(&mut self, number: u64, taken: &mut Vec<Arc<Emitted>>) -> Taken {
+        let Some(place) = number.checked_sub(self.first) else { return Taken::Missed };
+        let (mut bytes, mut count) = (0, 0);
+        for entry in self.events.iter_mut().skip(place as usize) {
+            bytes += entry.bytes;
+            if count > 0 && bytes > TAKEN_BYTES {
+                break;
+            }
+            entry.unread -= 1;
+            taken.push(entry.event.clone());
+            count += 1;
+        }
+        // Nothing is freed here: whoever takes an event has it.
+        drop(self.drop_read());
+        if count == 0 { Taken::Nothing } else { Taken::Events(count) }
+    }
+
+    /// Forgets what everybody has had.
+    fn drop_read(&mut self) -> Vec<Arc<Emitted>> {
+        let mut dropped = Vec::new();
+        while self.events.front().is_some_and(|entry| entry.unread == 0) {
+            dropped.extend(self.pop());
+        }
+        if self.events.is_empty() {
+            // One that was long once need not take room for ever.
+            self.events.shrink_to(1_024);
+        }
+        dropped
+    }
+
+    fn pop(&mut self) -> Option<Arc<Emitted>> {
+        let entry = self.events.pop_front()?;
+        self.first += 1;
+        self.bytes -= entry.bytes;
+        self.held.fetch_sub(entry.bytes, Ordering::Relaxed);
+        Some(entry.event)
+    }
+}
+
+/// About how many bytes an event holds on to. What several events share counts for each of them.
+fn weight_of(event: &Event) -> usize {
+    let held = match event {
+        Event::Requested(head) => weight::of_head(head),
+        // It follows `Requested` at once, and holds on to the same.
+        Event::Executing(_) => 0,
+        Event::Finished(call) => weight::of_call(call),
+        Event::Registered(_, _, tools) | Event::Unregistered(_, _, tools) => {
+            tools.iter().map(|tool| 64 + tool.as_str().len()).sum()
+        }
+        Event::Asked(ask) | Event::Answered(ask, _) => weight::of_head(&ask.call),
+        Event::Session(session, event) => weight_of_session_event(session, event),
+    };
+    EVENT + held
+}
+
+fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
+    match event {
+        // The others hold on to one that is there anyway.
+        SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
+        SessionEvent::Busy | SessionEvent::Idle | SessionEvent::Mark(_) => 0,
+        SessionEvent::Failed(error) => error.message().len(),
+        SessionEvent::Said(message) => weight::of_message(message),
+        SessionEvent::Snapshot { part, delta, .. } => weight::of_part(part) + delta.len(),
+        SessionEvent::Turn(event) => match event {
+            TurnEvent::StepBegan(message) | TurnEvent::StepDone(message) => weight::of_message(message),
+            TurnEvent::Part { part, .. } => weight::of_part(part),
+            TurnEvent::Grew { delta, .. } => delta.len(),
+            _ => 0,
+        },
+    }
+}

@@ -1,0 +1,70 @@
+//! Agents: what a model is told to be, and what it may do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use crate::store::{DEFAULT_AGENT, ModelRef};
+use crate::tools::Policy;
+
+/// How to answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Agent {
+    /// Instructions for the model.
+    pub system: Option<String>,
+    /// The model, where neither the message nor the session names one; `None`: the server's.
+    pub model: Option<ModelRef>,
+    /// Which tools the model may call.
+    pub policy: Policy,
+    /// Whether any client may name it; others need a token that does.
+    pub is_open: bool,
+}
+
+/// The agents by name; [`DEFAULT_AGENT`] is always among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agents(BTreeMap<SmolStr, Arc<Agent>>);
+
+impl Agents {
+    /// The agent of a name.
+    pub fn find(&self, name: &str) -> Option<&Arc<Agent>> {
+        self.0.get(name)
+    }
+
+    /// The names of the agents.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(SmolStr::as_str)
+    }
+}
+
+impl FromIterator<(SmolStr, Agent)> for Agents {
+    fn from_iter<I: IntoIterator<Item = (SmolStr, Agent)>>(agents: I) -> Self {
+        let mut by_name: BTreeMap<_, _> = agents.into_iter().map(|(name, agent)| (name, Arc::new(agent))).collect();
+        by_name.entry(DEFAULT_AGENT.into()).or_insert_with(|| Arc::new(Agent { is_open: true, ..Agent::default() }));
+        Self(by_name)
+    }
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self::from_iter([])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_agent_is_always_there() {
+        let agent = Agent { system: Some("Be brief.".to_owned()), ..Agent::default() };
+        let agents = Agents::from_iter([("clerk".into(), agent.clone())]);
+        assert_eq!(agents.names().collect::<Vec<_>>(), ["clerk", DEFAULT_AGENT]);
+        assert_eq!(agents.find("clerk"), Some(&Arc::new(agent.clone())));
+        assert_eq!(agents.find(DEFAULT_AGENT), Some(&Arc::new(Agent { is_open: true, ..Agent::default() })));
+        assert_eq!(agents.find("nobody"), None);
+        let agents = Agents::from_iter([(DEFAULT_AGENT.into(), agent.clone())]);
+        assert_eq!(agents.find(DEFAULT_AGENT), Some(&Arc::new(agent)));
+        assert_eq!(Agents::default().names().collect::<Vec<_>>(), [DEFAULT_AGENT]);
+    }
+}

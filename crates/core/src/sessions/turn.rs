@@ -1,0 +1,348 @@
+//! The run engine: one turn of a session, from a prompt until the model has nothing more to do.
+//!
+//! ```text
+//! turn   the conversation is read from the store; then, step by step:
+//! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
+//!        2 what it says grows into a message                      (run/draft.rs tells it as it comes)
+//!        3 its calls are made, all at once, each on its own       (run/calls.rs, delegate.rs)
+//!        4 the message is complete: with calls in it there is another step, unless some are the page's to run
+//! end    the last message says how it ended; an abort or an error is on it
+//! ```
+//!
+//! It tells [`SessionEvent`](crate::events::SessionEvent)s to whoever listens, and to the turn's own
+//! [`Feed`](crate::events::Feed), and knows no protocol.
+
+mod calls;
+mod draft;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ahash::HashMap;
+use futures_util::{FutureExt, StreamExt};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::calls::told;
+use self::calls::{CallContext, Calls};
+use self::draft::Draft;
+use crate::events::SessionEvent;
+use crate::id::SessionId;
+use crate::sessions::agent::Agent;
+use crate::sessions::history::Conversation;
+use crate::sessions::model::ModelRequest;
+use crate::sessions::{Audience, Queued, Sessions};
+use crate::store::{
+    AssistantMessage, Message, ModelRef, Role, Session, StoreError, StoreFuture, TurnError, Usage, UserMessage,
+};
+use crate::tools::{ModelTool, guarded};
+
+/// How many pieces of an answer are told at once when they come at once; then listeners get a turn.
+const TOLD_AT_ONCE: usize = 4;
+/// How many are taken at once when nobody listens; then others get a turn.
+const TAKEN_AT_ONCE: usize = 64;
+
+/// Runs a turn to its end; gives the last message, or `None` if the session is gone.
+pub(crate) async fn turn(
+    sessions: &Sessions,
+    id: &SessionId,
+    queued: &Queued,
+    abort: &CancellationToken,
+) -> Option<Arc<Message>> {
+    let (session, saving, failure) = match sessions.begin_turn(id, queued).await.transpose()? {
+        Ok((session, saving)) => (session, Some(saving), None),
+        Err(error) => (queued.session.clone(), None, Some(error)),
+    };
+    sessions.hub().tell(&session, || SessionEvent::Busy);
+    let saving = saving.map(|kept| Saving { message: None, kept }).into_iter().collect();
+    let mut turn = Turn { sessions, session: &session, saving, queued, draft: None, unkept: None, last: None };
+    let ended = match failure {
+        Some(error) => Err(error),
+        None => {
+            // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
+            let run = Box::pin(guarded("The turn", turn.run()));
+            tokio::select! {
+                // What has come in before the abort counts.
+                biased;
+                ended = run => ended.unwrap_or_else(|reason| Err(TurnError::Other(reason))),
+                () = abort.cancelled() => Err(sessions.stopped()),
+            }
+        }
+    };
+    Some(turn.end(ended).await)
+}
+
+/// A turn under way.
+struct Turn<'a> {
+    sessions: &'a Sessions,
+    session: &'a Arc<Session>,
+    /// What is on its way into the store, which keeps the order.
+    saving: VecDeque<Saving>,
+    queued: &'a Queued,
+    /// The message that is being written.
+    draft: Option<Draft>,
+    /// A message that is complete and could not be kept.
+    unkept: Option<Arc<Message>>,
+    /// The last message that is complete.
+    last: Option<Arc<Message>>,
+}
+
+/// The session, or a message that is complete, on its way into the store.
+struct Saving {
+    message: Option<Arc<Message>>,
+    kept: StoreFuture<()>,
+}
+
+impl Turn<'_> {
+    async fn run(&mut self) -> Result<(), TurnError> {
+        let Role::User(said) = &self.queued.user.role else { return Ok(()) };
+        let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
+        let before = said_before(self.sessions, self.session, self.queued);
+        let mut conversation = before.await.map_err(|error| failed(&error))?;
+        let mut repeats = Repeats::default();
+        for _ in 0..self.sessions.hub().limits().steps {
+            let message = self.step(said, agent, &conversation, &mut repeats).await?;
+            let wants_more = message.parts.iter().any(|part| part.is_call());
+            let yields = message.parts.iter().any(|part| part.is_yielded());
+            conversation.turn.push(message);
+            if yields || !wants_more {
+                return Ok(());
+            }
+            self.keep_all().await?;
+        }
+        let steps = self.sessions.hub().limits().steps;
+        Err(TurnError::Other(format!("The turn was stopped after {steps} steps; say something to go on")))
+    }
+
+    async fn step(
+        &mut self,
+        said: &UserMessage,
+        agent: &Agent,
+        conversation: &Conversation,
+        repeats: &mut Repeats,
+    ) -> Result<Arc<Message>, TurnError> {
+        let Audience { page_tools, system, model, connection, .. } = &self.queued.audience;
+        let wanted = model.as_ref().unwrap_or(&said.model);
+        let begun = self.begin(assistant(self.sessions, &self.queued.user, wanted));
+        let draft = self.draft.insert(begun);
+        let offered = self.sessions.offered(self.session, self.queued.client(self.session), &said.tools, page_tools);
+        draft.know(&offered);
+        let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
+        let Some(model) = self.sessions.setup().models.find(wanted) else {
+            return Err(TurnError::Other(format!("the provider of the model {wanted} is not configured")));
+        };
+        let request = ModelRequest {
+            model: &wanted.model,
+            session: &self.session.id,
+            system: system.as_deref().or(said.system.as_deref()).or(agent.system.as_deref()),
+            earlier: conversation.earlier(),
+            messages: &conversation.turn,
+            tools: &tools,
+            most_output: self.sessions.hub().limits().tool_output,
+        };
+        let mut stream = model.stream(request);
+        let mut pieces = 0;
+        let at_once = if draft.is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
+        while !draft.is_complete() {
+            let piece = match stream.next().now_or_never() {
+                Some(piece) if pieces < at_once => piece,
+                piece => {
+                    draft.tell();
+                    pieces = 0;
+                    match piece {
+                        Some(piece) => {
+                            tokio::task::yield_now().await;
+                            piece
+                        }
+                        None => {
+                            draft.save_first();
+                            stream.next().await
+                        }
+                    }
+                }
+            };
+            pieces += 1;
+            match piece {
+                Some(piece) => draft.take(piece?)?,
+                None => return Err(cut_off()),
+            }
+        }
+        drop(stream);
+        let calls = draft.calls(&offered);
+        if !calls.is_empty() {
+            let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
+            let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
+            let connection = connection.as_ref().or(said.connection.as_ref());
+            let context = CallContext { sessions, session, agent, offered: &offered, feed, connection };
+            context.make(draft, calls, refused).await;
+        }
+        Ok(self.complete(None))
+    }
+
+    fn begin(&self, message: Message) -> Draft {
+        Draft::new(self.sessions, self.session, self.queued.feed.clone(), message)
+    }
+
+    /// The draft is done: it is told, and on its way into the store. What could not be kept is tried once more, with the
+    /// error on it.
+    fn complete(&mut self, error: Option<TurnError>) -> Arc<Message> {
+        let draft = match (self.draft.take(), self.unkept.take()) {
+            (Some(draft), _) => draft,
+            (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
+            (None, None) => self.begin(answer(self.sessions, &self.queued.user)),
+        };
+        let (message, kept) = draft.finish(error);
+        self.saving.push_back(Saving { message: Some(message.clone()), kept });
+        self.last = Some(message.clone());
+        message
+    }
+
+    /// Waits until all is kept. Safe to drop while it waits.
+    async fn keep_all(&mut self) -> Result<(), TurnError> {
+        let mut ended = Ok(());
+        while let Some(saving) = self.saving.front_mut() {
+            let kept = (&mut saving.kept).await;
+            let message = self.saving.pop_front().and_then(|saving| saving.message);
+            if let Err(error) = kept {
+                self.unkept = message;
+                ended = Err(failed(&error));
+            }
+        }
+        ended
+    }
+
+    async fn end(mut self, mut ended: Result<(), TurnError>) -> Arc<Message> {
+        let id = &self.session.id;
+        let mut changed = None;
+        if ended.is_ok() {
+            // The session is kept together with its last message.
+            changed = self.sessions.change(id, |_| true);
+            ended = self.keep_all().await;
+        }
+        if let Err(error) = ended {
+            tracing::info!(session = %id, error = error.message(), "a turn ended early");
+            let told = Arc::new(error.clone());
+            self.sessions.hub().tell(self.session, || SessionEvent::Failed(told));
+            self.complete(Some(error));
+            changed = self.sessions.change(id, |_| true);
+            if let Err(unsaved) = self.keep_all().await {
+                tracing::error!(session = %id, error = unsaved.message(), "the end of a turn was not kept");
+            }
+        }
+        if let Some((_, saving)) = changed
+            && let Err(error) = saving.await
+        {
+            tracing::error!(session = %id, %error, "the end of a turn was not kept");
+        }
+        match self.last {
+            Some(last) => last,
+            None => unsaved(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned())),
+        }
+    }
+}
+
+/// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
+async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
+    if let Some(answers) = &queued.audience.answers {
+        let settled = sessions.settle_yielded(session, answers).await?;
+        if let Some(feed) = &queued.feed {
+            settled.into_iter().for_each(|event| feed.tell(event));
+        }
+    }
+    sessions.conversation(&queued.user).await
+}
+
+/// A message of an earlier process: says on it that it was interrupted, or answers it with that.
+pub(crate) async fn interrupted(
+    sessions: &Sessions,
+    message: &Arc<Message>,
+    error: TurnError,
+) -> Result<(), StoreError> {
+    let Some(session) = sessions.find(&message.session).await? else { return Ok(()) };
+    let begun = match &message.role {
+        Role::Assistant(_) => Message::clone(message),
+        Role::User(_) => answer(sessions, message),
+    };
+    let (_, saving) = Draft::new(sessions, &session, None, begun).finish(Some(error));
+    saving.await
+}
+
+/// A new message that answers a user's, with the model that it names.
+fn answer(sessions: &Sessions, user: &Message) -> Message {
+    let model = match &user.role {
+        Role::User(said) => &said.model,
+        Role::Assistant(said) => &said.model,
+    };
+    assistant(sessions, user, model)
+}
+
+/// A new message of a model that answers a user's.
+fn assistant(sessions: &Sessions, user: &Message, model: &ModelRef) -> Message {
+    let agent = match &user.role {
+        Role::User(said) => said.agent.clone(),
+        Role::Assistant(said) => said.agent.clone(),
+    };
+    Message {
+        id: sessions.clock().message_id(),
+        session: user.session.clone(),
+        created: sessions.clock().time(),
+        role: Role::Assistant(AssistantMessage {
+            parent: user.id.clone(),
+            agent,
+            model: model.clone(),
+            completed: None,
+            finish: None,
+            usage: Usage::default(),
+            error: None,
+            kept: None,
+        }),
+        parts: Vec::new(),
+    }
+}
+
+/// An answer for whoever waits, where nothing can be kept any more.
+fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
+    let mut message = answer(sessions, user);
+    if let Role::Assistant(said) = &mut message.role {
+        said.completed = Some(message.created);
+        said.error = Some(error);
+    }
+    Arc::new(message)
+}
+
+/// The store failed: the cause is for the log.
+pub(crate) fn failed(error: &StoreError) -> TurnError {
+    tracing::error!(%error, "a turn could not be kept");
+    TurnError::Other("The turn could not be saved; see the server's log".to_owned())
+}
+
+fn cut_off() -> TurnError {
+    TurnError::Provider { message: "The model's answer was cut off".to_owned(), status: None, retryable: true }
+}
+
+/// Counts how often in a row a model makes the same call.
+#[derive(Default)]
+struct Repeats(HashMap<(String, String), usize>);
+
+impl Repeats {
+    /// Counts the calls of a step. Says which have been made too often; an error if the model does not listen.
+    fn count(&mut self, calls: &Calls, most: usize) -> Result<Vec<bool>, TurnError> {
+        let before = std::mem::take(&mut self.0);
+        let mut refused = Vec::with_capacity(calls.len());
+        for call in calls {
+            let key = (call.alias.to_string(), call.arguments.clone());
+            let times = before.get(&key).copied().unwrap_or(0) + 1;
+            if times > most + 1 {
+                let name = &call.alias;
+                return Err(TurnError::Other(format!(
+                    "The turn was stopped: the model called {name} with the same input over and over"
+                )));
+            }
+            refused.push(times > most);
+            self.0.insert(key, times);
+        }
+        Ok(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests;

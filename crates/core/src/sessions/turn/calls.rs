@@ -1,0 +1,358 @@
+//! The calls of a step: all at once, each on its own, whatever becomes of the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+use tokio::sync::mpsc;
+
+use super::draft::Draft;
+use crate::calls::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal, timeout_for};
+use crate::clock::Time;
+use crate::events::{Feed, TurnEvent};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId};
+use crate::json;
+use crate::schema::{depth, empty_object, one_line};
+use crate::sessions::Sessions;
+use crate::sessions::agent::Agent;
+use crate::store::{
+    Ack, AckStatus, Ask, Executor, FinishedCall, Outcome, Reply, Session, Success, Tool, ToolResult, ToolSpec,
+    ToolState,
+};
+use crate::tools::{Before, HookedCall, Invocation, Offered, Permission, Place, ServerTool, guarded};
+
+/// What panics, in words.
+const TOOL: &str = "The tool";
+
+/// The calls of a step, in the model's order.
+pub(super) type Calls = Vec<ReadyCall>;
+
+/// A call that the model wants.
+pub(super) struct ReadyCall {
+    /// Its place among the parts of the message.
+    pub(super) place: usize,
+    pub(super) call: CallId,
+    pub(super) alias: SmolStr,
+    /// The tool, if there is one of that name.
+    pub(super) tool: Option<usize>,
+    pub(super) arguments: String,
+}
+
+/// A call that is over.
+pub(super) struct Over {
+    pub(super) place: usize,
+    pub(super) input: Box<RawValue>,
+    pub(super) start: Time,
+    pub(super) result: ToolResult,
+}
+
+/// A call that hooks and schema let pass, or why not.
+struct Prepared<'a> {
+    place: usize,
+    call: CallId,
+    start: Time,
+    /// The input, as far as it can be shown.
+    input: Box<RawValue>,
+    /// The tool, or what came of the call without it.
+    tool: Result<&'a Offered, ToolResult>,
+}
+
+/// What calls are made with.
+pub(super) struct CallContext<'a> {
+    pub(super) sessions: &'a Sessions,
+    pub(super) session: &'a Arc<Session>,
+    pub(super) agent: &'a Agent,
+    pub(super) offered: &'a [Offered],
+    pub(super) feed: Option<&'a Feed>,
+    /// The connection that calls are offered to first.
+    pub(super) connection: Option<&'a ConnectionName>,
+}
+
+/// A call on its way.
+struct Call<'a> {
+    context: &'a CallContext<'a>,
+    message: &'a MessageId,
+    call: CallId,
+    request: RequestId,
+    /// Its place among the parts, and whom to tell when it is shown to a frontend.
+    place: usize,
+    shown: mpsc::UnboundedSender<(usize, Box<RawValue>)>,
+}
+
+impl CallContext<'_> {
+    /// Makes the calls; their parts say what becomes of them, as it happens.
+    pub(super) async fn make(&self, draft: &mut Draft, calls: Calls, refused: Vec<bool>) {
+        let message = draft.id().clone();
+        let prepared = calls.into_iter().zip(refused).map(|(call, refused)| self.prepare(call, refused));
+        let (shown, mut now_shown) = mpsc::unbounded_channel();
+        let (mut running, mut begun, mut is_journaled) = (FuturesUnordered::new(), Vec::new(), true);
+        for Prepared { place, call, start, input, tool } in join_all(prepared).await {
+            let tool = match tool {
+                Ok(tool) => tool,
+                Err(result) => {
+                    draft.over(Over { place, input, start, result });
+                    continue;
+                }
+            };
+            is_journaled &= matches!(tool.place, Place::Client(_) | Place::Frontend(_));
+            let request = match &tool.place {
+                Place::Page(_) => {
+                    draft.run(place, None, ToolState::Yielded { input, start });
+                    begun.push(place);
+                    continue;
+                }
+                Place::Client(tool) => Some(self.sessions.hub().request_id(&tool.client)),
+                Place::Frontend(_) => Some(RequestId::from(&call)),
+                Place::Server(_) => None,
+            };
+            draft.run(place, request.as_ref(), ToolState::Running { input: input.clone(), start });
+            // A frontend may act on what it sees: it sees a call when it can be answered.
+            if !matches!(tool.place, Place::Frontend(_)) {
+                begun.push(place);
+            }
+            let request = request.unwrap_or_else(|| RequestId::from(&call));
+            let call = Call { context: self, message: &message, call, request, place, shown: shown.clone() };
+            // Boxed: they wait long, and most steps have one.
+            running.push(Box::pin(async move {
+                let (input, result) = call.run(tool, input).await;
+                Over { place, input, start, result }
+            }));
+        }
+        // Kept before any of them is made, and told when it is. Those of clients are journaled behind it: if nobody is
+        // told, that is waited for alone.
+        if is_journaled && !draft.is_watched() {
+            draft.queue().await;
+        } else {
+            draft.keep().await;
+        }
+        begun.into_iter().for_each(|place| draft.tell_call(place));
+        loop {
+            tokio::select! {
+                // A call is shown before it is over.
+                biased;
+                Some((place, input)) = now_shown.recv() => {
+                    // Whoever comes back is to see what was allowed.
+                    draft.show(place, input);
+                    draft.save();
+                    continue;
+                }
+                over = running.next() => match over {
+                    Some(over) => draft.over(over),
+                    None => break,
+                },
+                () = draft.save_again(), if draft.is_unsaved() => continue,
+            }
+            if !running.is_empty() {
+                draft.save();
+            }
+        }
+    }
+
+    /// Looks whether a call can be made: past the hooks, and with which input.
+    async fn prepare(&self, ready: ReadyCall, refused: bool) -> Prepared<'_> {
+        let ReadyCall { place, call, alias, tool, arguments } = ready;
+        let start = self.sessions.clock().time();
+        let prepared = |input, tool| Prepared { place, call: call.clone(), start, input, tool };
+        let failed = |input, reason| prepared(input, Err(ToolResult::Failed(reason)));
+        let mut input = match self.read(arguments) {
+            Ok(input) => input,
+            Err(reason) => return failed(empty_object(), reason),
+        };
+        if refused {
+            let reason = "This call was made several times in a row with the same input, and was not made again. \
+                          Do something else, or answer with what you have.";
+            return failed(input, reason.to_owned());
+        }
+        let Some(tool) = tool.and_then(|tool| self.offered.get(tool)) else {
+            let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
+            return failed(input, format!("There is no tool {}. There is: {}", short(&alias), known.join(", ")));
+        };
+        for hook in &self.sessions.setup().hooks {
+            match guarded(TOOL, async { hook.before(self.hooked(&call, tool, &input)).await }).await {
+                Ok(Before::Go) => {}
+                Ok(Before::Change(changed)) => input = one_line(changed),
+                Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, reason),
+            }
+        }
+        let hub = self.sessions.hub();
+        if let Err(error) = hub.schemas().check(tool.schema(), &input, hub.limits()).await {
+            return failed(input, format!("Invalid input: {error}"));
+        }
+        if matches!(tool.place, Place::Page(_)) && self.permission(tool) == Permission::Deny {
+            return prepared(input, Err(ToolResult::Denied { reason: NOT_ALLOWED.to_owned(), ask: None }));
+        }
+        prepared(input, Ok(tool))
+    }
+
+    /// The arguments that the model wrote, if they can be the input of a tool.
+    fn read(&self, arguments: String) -> Result<Box<RawValue>, String> {
+        let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
+        let input = match json::read(arguments) {
+            Ok(input) if input.get().starts_with('{') => one_line(input),
+            Ok(input) => {
+                return Err(format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get())));
+            }
+            Err(error) => return Err(format!("Invalid input: the arguments are not JSON: {error}")),
+        };
+        let deepest = self.sessions.hub().limits().input_depth;
+        if depth(input.get()) > deepest {
+            return Err(format!("Invalid input: the arguments are nested more than {deepest} deep"));
+        }
+        Ok(input)
+    }
+
+    fn hooked<'b>(&'b self, call: &'b CallId, tool: &'b Offered, input: &'b RawValue) -> HookedCall<'b> {
+        HookedCall { session: self.session, call, tool: tool.id(), input }
+    }
+
+    fn permission(&self, tool: &Offered) -> Permission {
+        match self.agent.policy.decide(tool.named()) {
+            Permission::Ask if self.sessions.is_approved(&self.session.id, tool.id()) => Permission::Allow,
+            permission => permission,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Runs a call; gives the input that counted in the end, and what came of it as the hooks tell it.
+    async fn run(&self, tool: &Offered, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
+        let (input, mut result) = match &tool.place {
+            Place::Client(of_client) => {
+                let (id, client) = (of_client.id.as_str().to_owned(), of_client.client.clone());
+                let callee = Callee::Registered { tool: id, client: Some(client) };
+                self.delegate(tool, callee, None, input).await
+            }
+            Place::Frontend(spec) => {
+                let session = self.context.session;
+                let owner = session.client.clone().unwrap_or_else(|| ClientId::from(&session.id));
+                let callee = Callee::Frontend(Arc::new(Tool::of_frontend(owner, ToolSpec::clone(spec))));
+                let timeout = timeout_for(spec, &input);
+                self.delegate(tool, callee, Some(timeout), input).await
+            }
+            Place::Server(server) => {
+                let result = self.run_here(&**server, &input).await;
+                (input, result)
+            }
+            // These are not made here.
+            Place::Page(_) => return (input, ToolResult::Failed("This call is the page's to run".to_owned())),
+        };
+        for hook in &self.context.sessions.setup().hooks {
+            let after = guarded(TOOL, async {
+                let call = self.context.hooked(&self.call, tool, &input);
+                hook.after(call, result).await
+            });
+            result = after.await.unwrap_or_else(ToolResult::Failed);
+        }
+        (input, result)
+    }
+
+    /// A client or a frontend runs it: this is where a session meets the line.
+    async fn delegate(
+        &self,
+        tool: &Offered,
+        callee: Callee,
+        timeout: Option<Duration>,
+        input: Box<RawValue>,
+    ) -> (Box<RawValue>, ToolResult) {
+        let hub = self.context.sessions.hub();
+        let new = NewCall {
+            callee,
+            request: Some(self.request.clone()),
+            session: self.context.session.id.clone(),
+            message: self.message.clone(),
+            call: self.call.clone(),
+            input: input.clone(),
+            timeout,
+            origin: Origin::Model,
+            permission: self.context.permission(tool),
+            connection: self.context.connection.cloned(),
+        };
+        let mut open = match hub.open(new).await {
+            Ok(open) => open,
+            Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
+        };
+        let ask = open.ask().cloned();
+        let tell = |event: &dyn Fn(&Ask) -> TurnEvent| {
+            if let (Some(feed), Some(ask)) = (self.context.feed, &ask) {
+                feed.tell(event(ask));
+            }
+        };
+        tell(&|ask| TurnEvent::Asked(Arc::new(ask.into())));
+        let is_allowed = open.allowed().await;
+        let reply = if is_allowed { Reply::Once } else { Reply::Reject };
+        tell(&|ask| TurnEvent::Answered { ask: ask.id.clone(), call: self.call.clone(), reply });
+        if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
+            // Whoever makes the calls is gone only when this is.
+            _ = self.shown.send((self.place, open.head().input.clone()));
+        }
+        let finished = open.outcome().await;
+        (finished.head.input.clone(), told(&finished, ask.map(|ask| ask.id.clone())))
+    }
+
+    /// The server's own tool, bounded as others are.
+    async fn run_here(&self, tool: &dyn ServerTool, input: &RawValue) -> ToolResult {
+        let limits = self.context.sessions.hub().limits();
+        let invocation = Invocation {
+            session: self.context.session,
+            message: self.message,
+            call: &self.call,
+            input,
+            tools: self.context.offered,
+        };
+        let run = guarded(TOOL, async { tool.run(invocation).await });
+        match tokio::time::timeout(limits.default_timeout, run).await {
+            Ok(Ok(Ok(success))) => completed(&success),
+            Ok(Ok(Err(error)) | Err(error)) => ToolResult::Failed(error),
+            Err(_) => ToolResult::Failed(format!("The tool timed out after {}ms", limits.default_timeout.as_millis())),
+        }
+    }
+}
+
+/// What a model is told of a call that is over.
+pub(crate) fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
+    match &finished.outcome {
+        Outcome::Success(success) => completed(success),
+        Outcome::Acknowledged(ack) => acknowledged(ack),
+        Outcome::Denied(reason) => ToolResult::Denied { reason: reason.clone(), ask },
+        // As if the frontend had said so itself.
+        Outcome::Timeout(_) if finished.head.tool.executor == Executor::Frontend => acknowledged(&Ack::timeout()),
+        other => ToolResult::Failed(other.failure().unwrap_or_default()),
+    }
+}
+
+/// What a frontend says is for the model as it is. That it took too long is an answer too, and no failure of the call.
+fn acknowledged(ack: &Ack) -> ToolResult {
+    let error = (ack.status == AckStatus::Failed).then(|| ack.failure()).flatten();
+    ToolResult::Given { output: ack.payload(), error }
+}
+
+fn completed(success: &Success) -> ToolResult {
+    ToolResult::Completed {
+        title: success.title.clone(),
+        output: success.output.clone(),
+        metadata: success.metadata.clone(),
+        attachments: success.attachments.clone().unwrap_or_default(),
+    }
+}
+
+/// What a model is told of a call that was not made.
+fn refused(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::InvalidInput(error) => format!("Invalid input: {error}"),
+        Refusal::UnknownTool(tool) => format!("The tool {tool} is no longer there: its client has gone"),
+        Refusal::Store(error) => {
+            tracing::error!(%error, "a call could not be journaled");
+            "The call could not be recorded by the server and was not made".to_owned()
+        }
+        other => format!("The call was not made: {other}"),
+    }
+}
+
+fn short(text: &str) -> String {
+    let shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() { format!("`{shown}…`") } else { format!("`{shown}`") }
+}

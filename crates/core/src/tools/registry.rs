@@ -1,0 +1,388 @@
+//! Who offers which tool, in which sessions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::id::{ClientId, SessionId, ToolId};
+use crate::limits::Limits;
+use crate::sharded::Sharded;
+use crate::store::{Tool, ToolSpec};
+use ahash::HashMap;
+
+/// A registration that is refused; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// Two clients would share a tool id.
+    #[error("the tool id {tool} belongs to another client; choose another name for the tool or the client")]
+    Collision {
+        /// The id.
+        tool: ToolId,
+    },
+    /// The client would have too many tools.
+    #[error("the client would have {found} tools; at most {allowed} are allowed")]
+    TooManyTools {
+        /// How many it would have.
+        found: usize,
+        /// The limit.
+        allowed: usize,
+    },
+    /// Somebody who is limited to one session would change a tool that its client has elsewhere.
+    #[error("the client has another tool {tool} outside of this session; choose another name for the tool")]
+    Elsewhere {
+        /// The tool.
+        tool: ToolId,
+    },
+    /// A tool would be in too many sessions.
+    #[error("the tool {tool} is in {allowed} sessions; take it out of some, or register it without a session")]
+    TooManySessions {
+        /// The tool.
+        tool: ToolId,
+        /// The limit.
+        allowed: usize,
+    },
+    /// There are too many clients.
+    #[error("too many clients are known; try again later")]
+    TooManyClients,
+}
+
+/// Where tools are registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// For all sessions of their client.
+    Everywhere,
+    /// For one session.
+    In(SessionId),
+    /// For one session, by somebody who is limited to it: what the client has elsewhere stays as it is.
+    OnlyIn(SessionId),
+}
+
+impl Placement {
+    /// The session, if it is for one.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Everywhere => None,
+            Self::In(session) | Self::OnlyIn(session) => Some(session),
+        }
+    }
+
+    /// The session that whoever registers is limited to.
+    pub(crate) fn limit(&self) -> Option<&SessionId> {
+        match self {
+            Self::Everywhere | Self::In(_) => None,
+            Self::OnlyIn(session) => Some(session),
+        }
+    }
+}
+
+/// Where a tool is offered.
+#[derive(Debug, Default, Clone)]
+struct Scope {
+    /// In all sessions of its client.
+    everywhere: bool,
+    /// In these sessions, for as long as the client is there.
+    sessions: BTreeSet<SessionId>,
+    /// In these sessions, each for as long as somebody who is limited to it is there.
+    limited: BTreeSet<SessionId>,
+}
+
+impl Scope {
+    fn is_full_for(&self, session: &SessionId, most: usize) -> bool {
+        self.sessions.len() + self.limited.len() >= most && !self.is_in(session)
+    }
+
+    /// Whether it is offered in a session by name.
+    fn is_in(&self, session: &SessionId) -> bool {
+        self.sessions.contains(session) || self.limited.contains(session)
+    }
+
+    fn covers(&self, session: &SessionId) -> bool {
+        self.everywhere || self.is_in(session)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.everywhere && self.sessions.is_empty() && self.limited.is_empty()
+    }
+
+    /// Whether all of it was registered by those who have this limit.
+    fn is_all_of(&self, limit: Option<&SessionId>) -> bool {
+        limit.is_none_or(|only| {
+            !self.everywhere && self.sessions.is_empty() && self.limited.iter().all(|session| session == only)
+        })
+    }
+
+    /// Whether some of it was registered by those who have this limit.
+    fn is_partly_of(&self, limit: Option<&SessionId>) -> bool {
+        match limit {
+            Some(only) => self.limited.contains(only),
+            None => self.everywhere || !self.sessions.is_empty(),
+        }
+    }
+
+    fn add(&mut self, placement: &Placement) {
+        match placement {
+            Placement::Everywhere => self.everywhere = true,
+            Placement::In(session) => _ = self.sessions.insert(session.clone()),
+            Placement::OnlyIn(session) => _ = self.limited.insert(session.clone()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Registered {
+    tool: Arc<Tool>,
+    scope: Scope,
+}
+
+/// What all registries share.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// Which client has a tool. Two clients may spell the same tool id, and only one of them has it.
+    tools: Sharded<ToolId, ClientId>,
+    /// In how many sessions tools are offered by name, each counted in each registry.
+    sessions: AtomicUsize,
+}
+
+impl Owners {
+    /// The client that has a tool.
+    pub(crate) fn owner(&self, id: &str) -> Option<ClientId> {
+        self.tools.of(id).get(id).cloned()
+    }
+
+    /// Whether tools are offered in some session by name.
+    pub(crate) fn have_sessions(&self) -> bool {
+        self.sessions.load(Ordering::Acquire) > 0
+    }
+}
+
+/// The tools of some clients; those of others are in other registries, with the same owners.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    owners: Arc<Owners>,
+    tools: HashMap<ToolId, Registered>,
+    /// In order of registration.
+    by_client: HashMap<ClientId, Vec<ToolId>>,
+    /// Those that are offered in a session by name.
+    by_session: HashMap<SessionId, BTreeSet<ToolId>>,
+}
+
+impl Registry {
+    pub(crate) fn new(owners: Arc<Owners>) -> Self {
+        Self { owners, ..Self::default() }
+    }
+
+    /// Registers all the tools or none. The same id again replaces the tool, and keeps its place and sessions; whoever
+    /// is limited to a session replaces only what is that session's alone.
+    pub(crate) fn register(
+        &mut self,
+        client: &ClientId,
+        placement: &Placement,
+        specs: Vec<ToolSpec>,
+        limits: &Limits,
+    ) -> Result<Vec<ToolId>, RegisterError> {
+        let (most, allowed) = (limits.tools_per_client, limits.sessions_per_tool);
+        let (session, limit) = (placement.session(), placement.limit());
+        let ids: Vec<ToolId> = specs.iter().map(|spec| ToolId::new(client, &spec.name)).collect();
+        let mut new = BTreeSet::new();
+        for (id, spec) in ids.iter().zip(&specs) {
+            let Some(known) = self.tools.get(id).filter(|known| known.tool.client == *client) else {
+                new.insert(id);
+                continue;
+            };
+            if session.is_some_and(|session| known.scope.is_full_for(session, allowed)) {
+                return Err(RegisterError::TooManySessions { tool: id.clone(), allowed });
+            }
+            if !known.scope.is_all_of(limit) && !known.tool.spec.says_the_same(spec) {
+                return Err(RegisterError::Elsewhere { tool: id.clone() });
+            }
+            if !known.scope.is_partly_of(limit) {
+                new.insert(id);
+            }
+        }
+        let own = self.by_client.get(client).into_iter().flatten().filter_map(|id| self.tools.get(id));
+        let found = own.filter(|known| known.scope.is_partly_of(limit)).count() + new.len();
+        if found > most {
+            return Err(RegisterError::TooManyTools { found, allowed: most });
+        }
+        self.own(client, &ids)?;
+        for (id, spec) in ids.iter().zip(specs) {
+            let registered = match self.tools.remove(id) {
+                Some(known) if !known.scope.is_all_of(limit) => known,
+                Some(known) => Registered { tool: Arc::new(Tool::of_client(client.clone(), spec)), ..known },
+                None => {
+                    self.by_client.entry(client.clone()).or_default().push(id.clone());
+                    let tool = Arc::new(Tool::of_client(client.clone(), spec));
+                    Registered { tool, scope: Scope::default() }
+                }
+            };
+            let Registered { scope, .. } = self.tools.entry(id.clone()).insert_entry(registered).into_mut();
+            scope.add(placement);
+            if let Some(session) = session {
+                let tools = self.by_session.entry(session.clone()).or_insert_with(|| {
+                    self.owners.sessions.fetch_add(1, Ordering::Release);
+                    BTreeSet::new()
+                });
+                tools.insert(id.clone());
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Makes a client the owner of these tools, or of none of them.
+    fn own(&self, client: &ClientId, ids: &[ToolId]) -> Result<(), RegisterError> {
+        for (place, id) in ids.iter().enumerate() {
+            if self.owners.tools.of(id).entry(id.clone()).or_insert_with(|| client.clone()) != client {
+                for id in ids[..place].iter().filter(|id| !self.tools.contains_key(*id)) {
+                    self.owners.tools.of(id).remove(id);
+                }
+                return Err(RegisterError::Collision { tool: id.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Unregisters tools by name or full id, an exact full id first; all of the client's when `which` is `None`.
+    /// With a session the tools are only taken out of that session, and are gone when they are in no other.
+    /// Gives the ids of the tools that are no longer offered there.
+    pub(crate) fn unregister(
+        &mut self,
+        client: &ClientId,
+        session: Option<&SessionId>,
+        which: Option<&[String]>,
+    ) -> Vec<ToolId> {
+        let Some(own) = self.by_client.get(client) else { return Vec::new() };
+        let chosen: Vec<ToolId> = match which {
+            None => own.clone(),
+            Some(which) => {
+                let mut chosen = Vec::new();
+                for name in which {
+                    let full = format!("client_{client}_{name}");
+                    let found =
+                        own.iter().find(|id| id.as_str() == name).or_else(|| own.iter().find(|id| id.as_str() == full));
+                    if let Some(id) = found
+                        && !chosen.contains(id)
+                    {
+                        chosen.push(id.clone());
+                    }
+                }
+                chosen
+            }
+        };
+        chosen.into_iter().filter(|id| self.remove(client, session, id)).collect()
+    }
+
+    fn remove(&mut self, client: &ClientId, session: Option<&SessionId>, id: &ToolId) -> bool {
+        let Some(registered) = self.tools.get_mut(id) else { return false };
+        let scope = &mut registered.scope;
+        let left = match session {
+            Some(session) if !scope.is_in(session) => return false,
+            Some(session) => {
+                scope.sessions.remove(session);
+                scope.limited.remove(session);
+                BTreeSet::from([session.clone()])
+            }
+            None => {
+                let Scope { mut sessions, limited, .. } = std::mem::take(scope);
+                sessions.extend(limited);
+                sessions
+            }
+        };
+        left.iter().for_each(|session| self.leave_session(session, id));
+        self.forget_if_nowhere(client, id);
+        true
+    }
+
+    /// Those who have this limit are gone, and so is what they had registered. Gives the tools that are no longer
+    /// offered anywhere.
+    pub(crate) fn expire(&mut self, client: &ClientId, limit: Option<&SessionId>) -> Vec<ToolId> {
+        let own = self.by_client.get(client).cloned().unwrap_or_default();
+        let mut gone = Vec::new();
+        for id in own {
+            let Some(Registered { scope, .. }) = self.tools.get_mut(&id) else { continue };
+            let left = match limit {
+                Some(only) => scope.limited.take(only).into_iter().collect(),
+                None => {
+                    scope.everywhere = false;
+                    std::mem::take(&mut scope.sessions)
+                }
+            };
+            let left: Vec<SessionId> = left.into_iter().filter(|session| !scope.is_in(session)).collect();
+            left.iter().for_each(|session| self.leave_session(session, &id));
+            if self.forget_if_nowhere(client, &id) {
+                gone.push(id);
+            }
+        }
+        gone
+    }
+
+    /// Forgets a tool that is offered nowhere.
+    fn forget_if_nowhere(&mut self, client: &ClientId, id: &ToolId) -> bool {
+        if self.tools.get(id).is_none_or(|known| !known.scope.is_empty()) {
+            return false;
+        }
+        self.tools.remove(id);
+        self.owners.tools.of(id).remove(id);
+        if let Some(own) = self.by_client.get_mut(client) {
+            own.retain(|known| known != id);
+            if own.is_empty() {
+                self.by_client.remove(client);
+            }
+        }
+        true
+    }
+
+    fn leave_session(&mut self, session: &SessionId, id: &ToolId) {
+        if let Some(tools) = self.by_session.get_mut(session) {
+            tools.remove(id);
+            if tools.is_empty() {
+                self.by_session.remove(session);
+                self.owners.sessions.fetch_sub(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// A session is gone: its tools are taken out of it. Gives those that are in no other, by client.
+    pub(crate) fn forget_session(&mut self, session: &SessionId) -> Vec<Arc<Tool>> {
+        let mut tools = self.of_session(session);
+        for tool in &tools {
+            self.remove(&tool.client, Some(session), &tool.id);
+        }
+        tools.retain(|tool| !self.tools.contains_key(&tool.id));
+        tools
+    }
+
+    /// The tools, of any client, that were registered for a session by name.
+    pub(crate) fn of_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
+        let ids = self.by_session.get(session).into_iter().flatten();
+        ids.filter_map(|id| self.tools.get(id)).map(|registered| registered.tool.clone()).collect()
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<&Arc<Tool>> {
+        self.tools.get(id).map(|registered| &registered.tool)
+    }
+
+    /// A client's tools in order of registration; with a session, those offered there.
+    pub(crate) fn of_client(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
+        let own = self.by_client.get(client).map(Vec::as_slice).unwrap_or_default();
+        own.iter()
+            .filter_map(|id| self.tools.get(id))
+            .filter(|registered| session.is_none_or(|session| registered.scope.covers(session)))
+            .map(|registered| registered.tool.clone())
+            .collect()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Tool>> {
+        self.tools.values().map(|registered| registered.tool.clone()).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub(crate) fn count_of(&self, client: &ClientId) -> usize {
+        self.by_client.get(client).map_or(0, Vec::len)
+    }
+}
+
+#[cfg(test)]
+mod tests;
