@@ -66,9 +66,9 @@ struct StatusLabel {
 ///
 /// use handback_server::app::Extensions;
 /// use handback_server::config::Config;
-/// use handback_server::core::store::Success;
 /// use handback_server::core::schema::Schema;
-/// use handback_server::core::toolbox::{
+/// use handback_server::core::store::Success;
+/// use handback_server::core::tools::{
 ///     Before, BoxFuture, Hook, HookedCall, Invocation, ServerTool, ServerToolSpec,
 /// };
 /// use handback_server::Server;
