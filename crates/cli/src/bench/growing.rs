@@ -1,18 +1,14 @@
 //! Sessions that grow: what a turn costs early in a session, and what it costs when many turns are before it.
 
-use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::Context;
 use futures_util::future::try_join_all;
-use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
+use serde::Serialize;
 use tokio::time::Instant;
 
-use super::PATIENCE;
-use super::http::{Connection, Failure, Target, within};
-use super::load::latencies;
-use super::metrics::ProcessMetrics;
+use super::http::Connection;
+use super::metrics::{Latencies, Latency, ProcessMetrics, cpu_each};
+use super::run::Run;
 use super::sessions::{Session, creation};
 
 /// How many turns of each session are measured, early and late.
@@ -24,88 +20,64 @@ const SKIPPED: u32 = 10;
 /// Sessions with fewer turns than this have no late ones.
 pub(super) const FEWEST: u32 = SKIPPED + 2 * MEASURED;
 
-/// Some turns of every session, one after the other in each, all sessions at the same time.
-pub(super) struct Stretch {
-    /// Which, from 1.
-    pub(super) turns: RangeInclusive<u32>,
-    /// Of all sessions, in nanoseconds.
-    pub(super) latencies: Histogram<u64>,
-    /// What the server used meanwhile, where it tells.
-    pub(super) server_cpu_seconds: Option<f64>,
-}
-
-/// What was measured.
+/// What was measured, as it is in the report.
+#[derive(Serialize)]
 pub(super) struct Growing {
     pub(super) sessions: u32,
     pub(super) early: Stretch,
     pub(super) late: Stretch,
 }
 
-/// A session with a connection of its own.
-struct Grower {
-    connection: Connection,
-    session: Session,
+/// Some turns of every session, one after the other in each, all sessions at the same time.
+#[derive(Serialize)]
+pub(super) struct Stretch {
+    /// The first and the last, from 1.
+    pub(super) turns: (u32, u32),
+    #[serde(rename = "latencyMs")]
+    pub(super) latency: Latency,
+    /// What the server used for each turn, in microseconds, where it tells.
+    #[serde(rename = "serverCpuUsPerTurn", skip_serializing_if = "Option::is_none")]
+    pub(super) server_cpu: Option<f64>,
 }
 
 /// Lets so many sessions grow to so many turns. A turn that fails is an error: the sessions would no longer be alike.
-pub(super) async fn run(
-    target: &Target,
-    clients: &[String],
-    sessions: u32,
-    turns: u32,
-    bar: &ProgressBar,
-) -> anyhow::Result<Growing> {
-    let mut growers = Vec::new();
-    for client_id in clients.iter().cycle().take(sessions as usize) {
-        let mut connection = Connection::default();
-        let creation = creation(target, client_id);
-        let making = Session::make(&mut connection, target, &creation);
-        let session = within(PATIENCE, making).await.context("cannot make a session")?;
-        growers.push(Grower { connection, session });
+pub(super) async fn run(run: &Run, clients: &[String], count: u32, turns: u32) -> anyhow::Result<Growing> {
+    let bar = run.progress("growing", turns * count, "{pos}/{len} turns");
+    let mut sessions = Vec::new();
+    for client_id in clients.iter().cycle().take(count as usize) {
+        let mut connection = Connection::new(&run.target);
+        let making = Session::make(&mut connection, &creation(&run.target, client_id)).await;
+        let session = making.context("cannot make a session")?;
+        sessions.push((connection, session));
     }
-    let late = turns - MEASURED;
-    stretch(target, &mut growers, 1..=SKIPPED, bar).await?;
-    let early = stretch(target, &mut growers, SKIPPED + 1..=SKIPPED + MEASURED, bar).await?;
-    stretch(target, &mut growers, SKIPPED + MEASURED + 1..=late, bar).await?;
-    let late = stretch(target, &mut growers, late + 1..=turns, bar).await?;
-    Ok(Growing { sessions, early, late })
+    let (early, late) = (SKIPPED + MEASURED, turns - MEASURED);
+    stretch(run, &mut sessions, (1, SKIPPED), &bar).await?;
+    let early_turns = stretch(run, &mut sessions, (SKIPPED + 1, early), &bar).await?;
+    stretch(run, &mut sessions, (early + 1, late), &bar).await?;
+    let late_turns = stretch(run, &mut sessions, (late + 1, turns), &bar).await?;
+    Ok(Growing { sessions: count, early: early_turns, late: late_turns })
 }
 
+/// Runs the turns from the first to the last of `turns`.
 async fn stretch(
-    target: &Target,
-    growers: &mut [Grower],
-    turns: RangeInclusive<u32>,
+    run: &Run,
+    sessions: &mut [(Connection, Session)],
+    turns: (u32, u32),
     bar: &ProgressBar,
 ) -> anyhow::Result<Stretch> {
-    let latencies = Mutex::new(latencies()?);
-    let before = ProcessMetrics::fetch(target).await?;
-    let all = growers.iter_mut().map(|grower| grower.run(target, turns.clone(), &latencies, bar));
-    try_join_all(all).await?;
-    let after = ProcessMetrics::fetch(target).await?;
-    Ok(Stretch {
-        turns,
-        latencies: latencies.into_inner().unwrap_or_else(PoisonError::into_inner),
-        server_cpu_seconds: before.zip(after).map(|(before, after)| after.cpu_seconds - before.cpu_seconds),
-    })
-}
-
-impl Grower {
-    async fn run(
-        &mut self,
-        target: &Target,
-        turns: RangeInclusive<u32>,
-        latencies: &Mutex<Histogram<u64>>,
-        bar: &ProgressBar,
-    ) -> anyhow::Result<()> {
-        for number in turns {
+    let latencies = Latencies::new()?;
+    let cpu = async || anyhow::Ok(ProcessMetrics::fetch(&run.target).await?.map(|metrics| metrics.cpu_seconds));
+    let before = cpu().await?;
+    let all = sessions.iter_mut().map(async |(connection, session)| {
+        for number in turns.0..=turns.1 {
             let began = Instant::now();
-            let turn = self.session.turn(&mut self.connection, target);
-            let done: Result<(), Failure> = within(PATIENCE, turn).await;
-            done.with_context(|| format!("turn {number} of a session failed"))?;
-            let nanoseconds = began.elapsed().as_nanos() as u64;
-            latencies.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanoseconds);
+            session.turn(connection).await.with_context(|| format!("turn {number} of a session failed"))?;
+            latencies.record(began);
             bar.inc(1);
         }
-        Ok(())
-    }
+        anyhow::Ok(())
+    });
+    try_join_all(all).await?;
+    let server_cpu = cpu_each(before, cpu().await?, latencies.count());
+    Ok(Stretch { turns, latency: latencies.summary(), server_cpu })
 }

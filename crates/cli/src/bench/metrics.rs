@@ -1,11 +1,14 @@
-//! What the server says of itself at `/metrics`, and what the kernel says of this process.
+//! What is measured: what the server says of itself at `/metrics`, what the kernel says of this process, and how long
+//! calls and turns take.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::PATIENCE;
-use super::http::{Connection, Failure, Target, within};
+use super::http::{Connection, Failure, Target};
 
 /// How often the memory is read until it stands still, and for how long at most.
 const SETTLING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -19,15 +22,16 @@ pub(super) struct ProcessMetrics {
 
 impl ProcessMetrics {
     /// Asks the server. `None` if it does not tell; an error only if it cannot be reached.
-    pub(super) async fn fetch(target: &Target) -> Result<Option<Self>, Failure> {
-        let mut connection = Connection::default();
-        let request = target.get("/metrics", "text/plain");
-        let (status, body) = within(PATIENCE, connection.exchange(target, &request)).await?;
-        Ok((status == 200).then(|| Self::parse(&String::from_utf8_lossy(body))).flatten())
+    pub(super) async fn fetch(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
+        match Connection::new(target).exchange(&target.get("/metrics", "Accept: text/plain")).await {
+            Ok(body) => Ok(Self::parse(&String::from_utf8_lossy(body))),
+            Err(Failure::Status { .. }) => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Asks until the memory stands still: within 1 % for three readings.
-    pub(super) async fn settled(target: &Target) -> Result<Option<Self>, Failure> {
+    pub(super) async fn settled(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
         let (interval, limit) = SETTLING;
         let began = Instant::now();
         let mut steady = 0;
@@ -67,4 +71,44 @@ pub(super) fn own_cpu_seconds() -> Option<f64> {
     let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
     let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
     Some(ticks / 100.0)
+}
+
+/// The CPU time between two readings for each of `count` calls or turns, in microseconds.
+pub(super) fn cpu_each(before: Option<f64>, after: Option<f64>, count: u64) -> Option<f64> {
+    before.zip(after).filter(|_| count > 0).map(|(before, after)| (after - before) * 1e6 / count as f64)
+}
+
+/// How long each of many calls or turns took, in nanoseconds.
+pub(super) struct Latencies(Mutex<Histogram<u64>>);
+
+/// How long they took, in milliseconds.
+#[derive(Debug, Serialize)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+impl Latencies {
+    /// Has room for latencies from a microsecond to two minutes.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self(Mutex::new(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)))
+    }
+
+    /// Adds one that ends now.
+    pub(super) fn record(&self, began: Instant) {
+        let nanoseconds = began.elapsed().as_nanos() as u64;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanoseconds);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(super) fn summary(&self) -> Latency {
+        let latencies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let quantile = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e6;
+        Latency { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), max: latencies.max() as f64 / 1e6 }
+    }
 }

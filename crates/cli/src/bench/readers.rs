@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use indicatif::ProgressBar;
-use tokio::net::TcpStream;
+use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::http::{Connection, Failure, Target, open_events, read_once, within};
+use super::http::{Connection, Failure, Stream, fill, within_patience};
+use super::run::Run;
 use super::sessions::{Session, creation};
-use super::{Errors, PATIENCE};
 
 /// How much is read at a time: a reader of everything on a busy server gets much at once.
 const AT_ONCE: usize = 64 << 10;
 
 /// What readers read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Reading {
     /// All that happens (GET /event).
     Everything,
@@ -26,82 +26,53 @@ pub(super) enum Reading {
     Others,
 }
 
-impl Reading {
-    /// As in the option and in the report.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Everything => "everything",
-            Self::Others => "others",
-        }
-    }
-}
-
-/// The open streams. They are closed when this is dropped.
+/// The open streams, as they are in the report. They are closed when this is dropped.
+#[derive(Serialize)]
 pub(super) struct Readers {
-    received: Arc<AtomicU64>,
-    pub(super) _reading: JoinSet<()>,
-}
-
-impl Readers {
+    pub(super) count: u32,
+    pub(super) reading: Reading,
     /// How many bytes all of them have got.
-    pub(super) fn bytes(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
+    pub(super) bytes: Arc<AtomicU64>,
+    #[serde(skip)]
+    pub(super) streams: JoinSet<()>,
 }
 
 /// Opens all of them, or fails. One that is cut off later is counted as an error.
-pub(super) async fn open(
-    target: &Arc<Target>,
-    reading: Reading,
-    count: u32,
-    clients: &[String],
-    errors: &Arc<Errors>,
-    bar: &ProgressBar,
-) -> anyhow::Result<Readers> {
-    let mut readers = Readers { received: Arc::default(), _reading: JoinSet::new() };
-    let mut connection = Connection::default();
+pub(super) async fn open(run: &Arc<Run>, reading: Reading, count: u32, clients: &[String]) -> anyhow::Result<Readers> {
+    let bar = run.progress("opening", count, "{pos}/{len} readers");
+    let mut readers = Readers { count, reading, bytes: Arc::default(), streams: JoinSet::new() };
+    let mut connection = Connection::new(&run.target);
     for (number, client_id) in (1..=count).zip(clients.iter().cycle()) {
-        let opening = open_one(&mut connection, target, reading, client_id);
-        let (stream, begun) = within(PATIENCE, opening)
-            .await
-            .with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
-        readers.received.fetch_add(begun, Ordering::Relaxed);
-        readers._reading.spawn(read(stream, readers.received.clone(), errors.clone()));
+        let opened = within_patience(open_one(&mut connection, reading, client_id)).await;
+        let stream = opened.with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
+        readers.streams.spawn(read(stream, readers.bytes.clone(), run.clone()));
         bar.inc(1);
     }
     Ok(readers)
 }
 
-/// Returns the stream, and how much of it was read already.
-async fn open_one(
-    connection: &mut Connection,
-    target: &Target,
-    reading: Reading,
-    client_id: &str,
-) -> Result<(TcpStream, u64), Failure> {
+async fn open_one(connection: &mut Connection, reading: Reading, client_id: &str) -> Result<Stream, Failure> {
     let endpoint = match reading {
         Reading::Everything => "/event".to_owned(),
         Reading::Others => {
-            let session = Session::make(connection, target, &creation(target, client_id)).await?;
-            format!("{}/event", session.path())
+            let creation = creation(&connection.target, client_id);
+            format!("{}/event", Session::make(connection, &creation).await?.path)
         }
     };
-    match open_events(target, &endpoint).await {
-        Ok((stream, _, begun)) => Ok((stream, begun.len() as u64)),
+    Stream::events(&connection.target, &endpoint).await.map_err(|failure| match failure {
         // The session is there: it was just made.
-        Err(Failure::Status { status: 404, .. }) => Err(Failure::NoSuchStream(endpoint)),
-        Err(failure) => Err(failure),
-    }
+        Failure::Status { status: 404, .. } => Failure::Other(format!("the server has no GET {endpoint}")),
+        failure => failure,
+    })
 }
 
 /// Reads to the end, which should not come.
-async fn read(mut stream: TcpStream, received: Arc<AtomicU64>, errors: Arc<Errors>) {
-    let failure = loop {
-        let reading = read_once::<AT_ONCE, _>(&mut stream, |bytes| Ok(bytes.len() as u64));
-        match reading.await {
-            Ok(bytes) => received.fetch_add(bytes, Ordering::Relaxed),
-            Err(failure) => break failure,
+async fn read(mut events: Stream, bytes: Arc<AtomicU64>, run: Arc<Run>) {
+    bytes.fetch_add(events.received.len() as u64, Ordering::Relaxed);
+    loop {
+        match fill(&mut events.stream, &mut Vec::new(), AT_ONCE).await {
+            Ok(count) => bytes.fetch_add(count as u64, Ordering::Relaxed),
+            Err(failure) => return run.count("reader", &failure),
         };
-    };
-    errors.count("reader", &failure);
+    }
 }

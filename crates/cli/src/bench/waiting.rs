@@ -1,18 +1,16 @@
 //! Sessions that wait: each has a turn whose call the client got and does not answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use serde::Deserialize;
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use tokio::time::{Instant, sleep};
 
-use super::http::{Connection, Failure, Target, within};
+use super::http::{Connection, json};
 use super::metrics::ProcessMetrics;
+use super::run::Run;
 use super::sessions::{Session, creation};
-use super::{Errors, PATIENCE};
 
 /// When the client got no call for this long, the calls that are missing do not come.
 const LULL: Duration = Duration::from_secs(2);
@@ -23,54 +21,71 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How many calls the server lists at most.
 const LISTED: usize = 1_000;
 
-/// What was measured while all of them waited.
-#[derive(Debug)]
+/// What was measured while all of them waited, as it is in the report.
+#[derive(Serialize)]
 pub(super) struct Waiting {
-    /// How many wait.
-    pub(super) sessions: usize,
-    /// The server's memory then, where it tells.
-    pub(super) metrics: Option<ProcessMetrics>,
+    /// How many were asked for.
+    pub(super) sessions: u32,
+    /// How many waited, all at the same time.
+    pub(super) waiting: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<WaitingMemory>,
+}
+
+/// The server's resident memory, in bytes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitingMemory {
+    before: f64,
+    pub(super) waiting: f64,
+    pub(super) per_session: f64,
 }
 
 /// Has `count` sessions of a client wait, and measures. Whatever keeps one from it is counted as an error.
 pub(super) async fn run(
-    target: &Target,
+    run: &Run,
     client_id: &str,
-    count: usize,
-    received: &Arc<AtomicUsize>,
-    errors: &Errors,
-    bar: &ProgressBar,
+    count: u32,
+    received: &AtomicUsize,
+    before: Option<ProcessMetrics>,
 ) -> anyhow::Result<Waiting> {
-    let mut connection = Connection::default();
-    let creation = creation(target, client_id);
+    let bar = run.progress("prompting", count, "{pos}/{len} sessions");
+    let mut connection = Connection::new(&run.target);
+    let creation = creation(&run.target, client_id);
     let mut sessions = Vec::new();
     for _ in 0..count {
-        match within(PATIENCE, begin(&mut connection, target, &creation)).await {
+        let begun = async {
+            let session = Session::make(&mut connection, &creation).await?;
+            session.begin(&mut connection).await.map(|()| session)
+        };
+        match begun.await {
             Ok(session) => sessions.push(session),
-            Err(failure) => errors.count("prompt", &failure),
+            Err(failure) => run.count("prompt", &failure),
         }
         bar.inc(1);
     }
+    let all = count as usize;
     let waiting = all_received(received, sessions.len()).await;
-    if waiting < count {
+    if waiting < all {
         for session in &sessions {
-            if let Err(failure) = within(PATIENCE, session.verdict(&mut connection, target)).await {
-                errors.count("turn", &failure);
+            if let Err(failure) = session.verdict(&mut connection).await {
+                run.count("turn", &failure);
             }
         }
-        return Ok(Waiting { sessions: waiting, metrics: None });
+        return Ok(Waiting { sessions: count, waiting, memory: None });
     }
-    let metrics = ProcessMetrics::settled(target).await?;
-    // They waited until the end of it, too.
-    let offered = within(PATIENCE, offered(&mut connection, target, client_id)).await?;
-    let sessions = if offered < count.min(LISTED) { offered } else { count };
-    Ok(Waiting { sessions, metrics })
-}
-
-async fn begin(connection: &mut Connection, target: &Target, creation: &[u8]) -> Result<Session, Failure> {
-    let session = Session::make(connection, target, creation).await?;
-    session.begin(connection, target).await?;
-    Ok(session)
+    let after = ProcessMetrics::settled(&run.target).await?;
+    // The calls that the client still has not answered, as the server sees it: the sessions waited until the end, too.
+    let calls = format!("/client-tools/calls?state=offered&clientID={client_id}");
+    let calls = connection.exchange(&run.target.get(&calls, "Accept: application/json")).await?;
+    let offered = json::<Vec<IgnoredAny>>(calls, "a list of calls that is none")?.len();
+    let waiting = if offered < all.min(LISTED) { offered } else { all };
+    let memory = before.zip(after).map(|(before, after)| WaitingMemory {
+        before: before.resident_bytes,
+        waiting: after.resident_bytes,
+        per_session: (after.resident_bytes - before.resident_bytes) / waiting as f64,
+    });
+    Ok(Waiting { sessions: count, waiting, memory })
 }
 
 /// Waits until the client has got so many calls, or until no more come; returns how many it got.
@@ -84,18 +99,4 @@ async fn all_received(received: &AtomicUsize, count: usize) -> usize {
         }
     }
     last.0
-}
-
-/// How many calls the client has and did not answer, as the server sees it.
-async fn offered(connection: &mut Connection, target: &Target, client_id: &str) -> Result<usize, Failure> {
-    #[derive(Deserialize)]
-    struct Calls(Vec<IgnoredAny>);
-    let request = target.get(&format!("/client-tools/calls?state=offered&clientID={client_id}"), "application/json");
-    match connection.exchange(target, &request).await? {
-        (200, body) => match serde_json::from_slice(body) {
-            Ok(Calls(calls)) => Ok(calls.len()),
-            Err(_) => Err(Failure::Malformed("a list of calls that is none")),
-        },
-        (status, body) => Err(Failure::status(status, body)),
-    }
 }
