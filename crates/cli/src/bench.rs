@@ -2,7 +2,7 @@
 //!
 //! - `http`: HTTP/1.1 as far as this needs it, cheap enough to share the machine with the server.
 //! - `run`: what all parts share. `metrics`: what is measured, and how. `report`: the figures, for people and for scripts.
-//! - `clients`: connects them all and answers the calls, by `events` over SSE and by `socket` over WebSocket; `tool` is theirs.
+//! - `clients`: connects them all, over SSE or WebSockets, and answers the calls.
 //! - `load`: makes the calls or runs the turns, and times them. `readers`: streams of events that are read meanwhile.
 //! - `sessions`: turns of the built-in model. `waiting`: sessions whose turns stand still. `growing`: sessions with many turns.
 
@@ -19,20 +19,20 @@ mod sessions;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use serde_json::json;
 use tokio::sync::oneshot;
 
-use self::clients::{Manner, Transport};
+use self::clients::Transport;
 use self::http::Target;
 use self::load::{Plan, Work};
 use self::metrics::ProcessMetrics;
 use self::readers::Reading;
-use self::report::{Memory, Report};
+use self::report::{Report, counted};
 use self::run::{Run, list};
 
 /// Files that the process needs beside one or two sockets per client.
@@ -115,48 +115,60 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     let active = args.active.unwrap_or(args.clients);
     ensure!(active <= args.clients, "{active} of {} clients cannot be active", args.clients);
     make_room(args, transport, active)?;
-    let run = Run::new(Target::resolve(&args.url, args.token.as_deref())?, !args.json);
-    let received = Arc::new(AtomicUsize::new(0));
-    let manner = if args.waiting.is_some() { Manner::Hold(received.clone()) } else { Manner::Answer };
+    let run = Arc::new(Run {
+        target: Arc::new(Target::resolve(&args.url, args.token.as_deref())?),
+        held: args.waiting.map(|_| AtomicU32::new(0)),
+        shows_progress: !args.json,
+        errors: Mutex::default(),
+    });
 
     let before = ProcessMetrics::settled(&run.target).await.with_context(|| format!("cannot reach {}", args.url))?;
-    let crowd = clients::connect(&run, transport, &manner, args.clients).await;
-    let connected = crowd.clients.len();
+    let crowd = clients::connect(&run, transport, args.clients).await;
+    let connected = crowd.clients.len() as u32;
     if connected == 0 {
         bail!("not one of {} clients could connect: {}", args.clients, list(&run.take_errors()));
     }
+    let name = if args.websocket { "WebSocket" } else { "SSE" };
+    let json = json!({ "transport": transport, "clients": args.clients, "connected": connected });
+    let mut report = Report::new(json, format!("{} over {name}", counted(connected, "client")));
     let metrics = ProcessMetrics::settled(&run.target).await?;
-    let mut report = Report {
-        transport,
-        clients: args.clients,
-        connected,
-        memory: before.zip(metrics).map(|(before, after)| Memory::new(before, after, connected)),
-        load: None,
-        readers: None,
-        waiting: None,
-        growing: None,
-        errors: BTreeMap::new(),
-    };
-
-    let called = &crowd.clients[..connected.min(active as usize)];
-    if let Some(count) = args.waiting {
-        report.waiting = Some(waiting::run(&run, &called[0], count, &received, metrics).await?);
-    } else if let Some(turns) = args.growing {
-        report.growing = Some(growing::run(&run, called, args.plan.concurrency, turns).await?);
-    } else if !args.idle {
-        if let Some(count) = args.readers {
-            report.readers = Some(readers::open(&run, args.reading, count, &crowd.clients).await?);
+    match before.zip(metrics) {
+        Some((before, metrics)) => {
+            report.memory = format!("{:.1} MB before, ", before.resident_bytes / 1e6);
+            report.add_memory(before, metrics, connected, "connected", "client");
         }
-        let work = if args.turns { Work::Turns } else { Work::Calls };
-        report.load = Some(load::run(&run, called, work, &args.plan).await?);
+        None => report.memory.push_str("unknown: the server does not tell at /metrics"),
     }
-    report.errors = run.take_errors();
+
+    let called = &crowd.clients[..connected.min(active) as usize];
+    if let Some(count) = args.waiting {
+        report.add("waiting", waiting::run(&run, &called[0], count, metrics).await?);
+    } else if let Some(turns) = args.growing {
+        report.add("growing", growing::run(&run, called, args.plan.concurrency, turns).await?);
+    } else if !args.idle {
+        let readers = readers::open(&run, args.reading, args.readers.unwrap_or(0), &crowd.clients).await?;
+        let work = if args.turns { Work::Turns } else { Work::Calls };
+        report.add("load", load::run(&run, called, work, &args.plan).await?);
+        if args.readers.is_some() {
+            report.add("readers", readers.report(args.reading));
+        }
+    }
+    let missing = args.clients - connected;
+    if missing > 0 && report.json.get("load").is_none() {
+        let failure = || format!("{missing} of {} clients could not connect", args.clients);
+        report.failure.get_or_insert_with(failure);
+    }
+    let errors = run.take_errors();
+    report.add_errors(&errors);
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        println!("{}", report.json);
     } else {
         print!("{report}");
     }
-    report.verdict()
+    match report.failure {
+        Some(failure) => bail!("{failure}: {}", list(&errors)),
+        None => Ok(()),
+    }
 }
 
 /// Raises the limit of open files to what the run needs, or says that it cannot.

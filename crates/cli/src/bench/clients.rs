@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt, stream};
@@ -16,7 +16,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::http::{Connection, Failure, Stream, Target, json, within_patience};
+use super::http::{Connection, Failure, Stream, json, within_patience};
 use super::run::Run;
 
 /// How many clients connect at the same time.
@@ -49,15 +49,6 @@ pub(super) enum Transport {
     WebSocket,
 }
 
-/// What the clients do with their calls.
-#[derive(Debug, Clone)]
-pub(super) enum Manner {
-    /// They answer each.
-    Answer,
-    /// They answer none, and count them.
-    Hold(Arc<AtomicUsize>),
-}
-
 /// The part of a call that its answer needs.
 #[derive(Deserialize)]
 pub(super) struct Request<'a> {
@@ -66,27 +57,22 @@ pub(super) struct Request<'a> {
     pub(super) request_id: &'a RawValue,
 }
 
-impl Manner {
-    /// The tool, as it is registered.
-    pub(super) fn tool(&self) -> String {
-        let timeout = match self {
-            Self::Answer => String::new(),
-            Self::Hold(_) => format!(r#""timeout":{HELD_FOR},"#),
-        };
-        format!(
-            r#"{{"id":"{TOOL}","description":"Reads a file.",{timeout}"parameters":{{"type":"object","properties":{{"path":{{"type":"string"}}}},"required":["path"]}}}}"#
-        )
-    }
+/// The tool, as it is registered.
+pub(super) fn tool(run: &Run) -> String {
+    let timeout = if run.held.is_some() { format!(r#""timeout":{HELD_FOR},"#) } else { String::new() };
+    format!(
+        r#"{{"id":"{TOOL}","description":"Reads a file.",{timeout}"parameters":{{"type":"object","properties":{{"path":{{"type":"string"}}}},"required":["path"]}}}}"#
+    )
+}
 
-    /// The members of the answer to a call, if it is answered.
-    fn answer(&self, request: &Request<'_>) -> Option<String> {
-        if let Self::Hold(received) = self {
-            received.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        let request_id = request.request_id;
-        Some(format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#))
+/// The members of the answer to a call, if the clients answer calls.
+fn answer(run: &Run, request: &Request<'_>) -> Option<String> {
+    if let Some(held) = &run.held {
+        held.fetch_add(1, Ordering::Relaxed);
+        return None;
     }
+    let request_id = request.request_id;
+    Some(format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#))
 }
 
 /// The connected clients. They are disconnected when this is dropped.
@@ -98,11 +84,10 @@ pub(super) struct Crowd {
 }
 
 /// Connects the clients, [`CONNECTING`] at a time. One that cannot connect is counted as an error and left out.
-pub(super) async fn connect(run: &Arc<Run>, transport: Transport, manner: &Manner, count: u32) -> Crowd {
+pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> Crowd {
     // Another run against the same server must not have the same clients.
     let prefix = format!("bench-{:x}", RandomState::new().build_hasher().finish());
-    let bar = run.progress("connecting", count, "{pos}/{len} clients");
-    let tool = manner.tool();
+    let bar = run.progress("connecting", count.into(), "{pos}/{len} clients");
     let deadline = Instant::now() + CONNECTING_LIMIT;
     let crowd = RefCell::new(Crowd::default());
     // The connections over which clients of event streams register; each is used again by the next client.
@@ -116,12 +101,12 @@ pub(super) async fn connect(run: &Arc<Run>, transport: Transport, manner: &Manne
                     return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
                 }
                 Transport::Sse => {
-                    let events = Events::open(&mut connection, &client_id, &tool).await?;
-                    crowd.borrow_mut().serving.spawn(events.serve(run.clone(), manner.clone()));
+                    let stream = open_events(run, &mut connection, &client_id).await?;
+                    crowd.borrow_mut().serving.spawn(serve_events(stream, run.clone()));
                 }
                 Transport::WebSocket => {
-                    let socket = Socket::open(&run.target, &client_id, &tool).await?;
-                    crowd.borrow_mut().serving.spawn(socket.serve(run.clone(), manner.clone()));
+                    let socket = Socket::open(run, &client_id).await?;
+                    crowd.borrow_mut().serving.spawn(socket.serve(run.clone()));
                 }
             }
             Ok(())
@@ -137,10 +122,33 @@ pub(super) async fn connect(run: &Arc<Run>, transport: Transport, manner: &Manne
     crowd.into_inner()
 }
 
-/// The event stream of one client, read as far as the bench needs it: the calls that the client is offered.
-pub(super) struct Events {
-    stream: Stream,
-    lines: Lines,
+/// Opens the event stream of a client and registers its tool over another connection.
+pub(super) async fn open_events(run: &Run, connection: &mut Connection, client_id: &str) -> Result<Stream, Failure> {
+    let stream = Stream::events(&run.target, &format!("/client-tools/pending/{client_id}")).await?;
+    let body = format!(r#"{{"clientID":"{client_id}","tools":[{}]}}"#, tool(run));
+    connection.post("/client-tools/register", &body).await?;
+    Ok(stream)
+}
+
+/// Answers every call until the stream ends, each when the one before it is answered for; or answers none.
+pub(super) async fn serve_events(mut stream: Stream, run: Arc<Run>) {
+    let mut connection = Connection::new(&run.target);
+    let (mut lines, mut answers) = (Lines::default(), Vec::new());
+    loop {
+        let parsed = match stream.read(&mut lines.text).await {
+            Ok(true) => lines.parse(|request| answers.extend(answer(&run, &request))),
+            Ok(false) => Err(Failure::Closed),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = parsed {
+            return run.count("stream", &failure);
+        }
+        for answer in answers.drain(..) {
+            if let Err(failure) = connection.post("/client-tools/result", &format!("{{{answer}}}")).await {
+                run.count("result", &failure);
+            }
+        }
+    }
 }
 
 /// The lines of an event stream, wherever the reads cut them.
@@ -150,36 +158,6 @@ pub(super) struct Lines {
     pub(super) text: Vec<u8>,
     data: Vec<u8>,
     is_request: bool,
-}
-
-impl Events {
-    /// Opens the stream of a client and registers its tool over another connection.
-    pub(super) async fn open(connection: &mut Connection, client_id: &str, tool: &str) -> Result<Self, Failure> {
-        let stream = Stream::events(&connection.target, &format!("/client-tools/pending/{client_id}")).await?;
-        let body = format!(r#"{{"clientID":"{client_id}","tools":[{tool}]}}"#);
-        let request = connection.target.post("/client-tools/register", &body);
-        connection.exchange(&request).await?;
-        Ok(Self { stream, lines: Lines::default() })
-    }
-
-    /// Answers every call until the stream ends, each when the one before it is answered for; or answers none.
-    pub(super) async fn serve(mut self, run: Arc<Run>, manner: Manner) {
-        let mut connection = Connection::new(&run.target);
-        let mut answers = Vec::new();
-        loop {
-            let read = self.stream.read(&mut self.lines.text).await;
-            let parsed = read.and_then(|()| self.lines.parse(|request| answers.extend(manner.answer(&request))));
-            if let Err(failure) = parsed {
-                return run.count("stream", &failure);
-            }
-            for answer in answers.drain(..) {
-                let request = run.target.post("/client-tools/result", &format!("{{{answer}}}"));
-                if let Err(failure) = connection.exchange(&request).await {
-                    run.count("result", &failure);
-                }
-            }
-        }
-    }
 }
 
 impl Lines {
@@ -224,23 +202,22 @@ struct Incoming<'a> {
 
 impl Socket {
     /// Connects a client and registers its tool.
-    pub(super) async fn open(target: &Target, client_id: &str, tool: &str) -> Result<Self, Failure> {
-        let request = target.get(&format!("/client-tools/ws/{client_id}"), UPGRADE);
-        let Stream { stream, received, .. } = Stream::open(target, &request, 101).await?;
+    pub(super) async fn open(run: &Run, client_id: &str) -> Result<Self, Failure> {
+        let endpoint = format!("/client-tools/ws/{client_id}");
+        let Stream { socket, received, .. } = Stream::open(&run.target, &endpoint, UPGRADE, 101).await?;
         // The default buffer is 128 KiB for each connection, and the messages here are a few hundred bytes.
         let config = WebSocketConfig::default().read_buffer_size(1024);
-        let opened = WebSocketStream::from_partially_read(stream, received, Role::Client, Some(config)).await;
+        let opened = WebSocketStream::from_partially_read(socket, received, Role::Client, Some(config)).await;
         let mut socket = Self(opened);
-        socket.send(format!(r#"{{"type":"register","tools":[{tool}]}}"#)).await?;
+        socket.send(format!(r#"{{"type":"register","tools":[{}]}}"#, tool(run))).await?;
         while !socket.receive(|message| message.kind == "registered").await? {}
         Ok(socket)
     }
 
     /// Answers every call until the connection ends; or answers none.
-    pub(super) async fn serve(mut self, run: Arc<Run>, manner: Manner) {
+    pub(super) async fn serve(mut self, run: Arc<Run>) {
         loop {
-            let answer = self.receive(|message| manner.answer(message.request.as_ref()?)).await;
-            let sent = match answer {
+            let sent = match self.receive(|message| answer(&run, message.request.as_ref()?)).await {
                 Ok(Some(answer)) => self.send(format!(r#"{{"type":"result",{answer}}}"#)).await,
                 Ok(None) => Ok(()),
                 Err(failure) => Err(failure),

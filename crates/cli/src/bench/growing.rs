@@ -3,13 +3,14 @@
 use anyhow::Context;
 use futures_util::future::try_join_all;
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::http::Connection;
-use super::metrics::{Latencies, Latency, ProcessMetrics, cpu_each};
+use super::metrics::{Cost, Latencies, each};
+use super::report::{Report, counted};
 use super::run::Run;
-use super::sessions::{Session, creation};
+use super::sessions::Session;
 
 /// How many turns of each session are measured, early and late.
 const MEASURED: u32 = 40;
@@ -20,56 +21,40 @@ const SKIPPED: u32 = 10;
 /// Sessions with fewer turns than this have no late ones.
 pub(super) const FEWEST: u32 = SKIPPED + 2 * MEASURED;
 
-/// What was measured, as it is in the report.
-#[derive(Serialize)]
-pub(super) struct Growing {
-    pub(super) sessions: u32,
-    pub(super) early: Stretch,
-    pub(super) late: Stretch,
-}
-
-/// Some turns of every session, one after the other in each, all sessions at the same time.
-#[derive(Serialize)]
-pub(super) struct Stretch {
-    /// The first and the last, from 1.
-    pub(super) turns: (u32, u32),
-    #[serde(rename = "latencyMs")]
-    pub(super) latency: Latency,
-    /// What the server used for each turn, in microseconds, where it tells.
-    #[serde(rename = "serverCpuUsPerTurn", skip_serializing_if = "Option::is_none")]
-    pub(super) server_cpu: Option<f64>,
-}
-
 /// Lets so many sessions grow to so many turns. A turn that fails is an error: the sessions would no longer be alike.
-pub(super) async fn run(run: &Run, clients: &[String], count: u32, turns: u32) -> anyhow::Result<Growing> {
-    let bar = run.progress("growing", turns * count, "{pos}/{len} turns");
+pub(super) async fn run(run: &Run, clients: &[String], count: u32, turns: u32) -> anyhow::Result<Report> {
+    let bar = run.progress("growing", u64::from(turns) * u64::from(count), "{pos}/{len} turns");
     let mut sessions = Vec::new();
     for client_id in clients.iter().cycle().take(count as usize) {
         let mut connection = Connection::new(&run.target);
-        let making = Session::make(&mut connection, &creation(&run.target, client_id)).await;
-        let session = making.context("cannot make a session")?;
+        let session = Session::make(&mut connection, client_id).await.context("cannot make a session")?;
         sessions.push((connection, session));
     }
+    let headline = format!(", {} of {turns} turns", counted(count, "session"));
+    let mut report = Report::new(json!({ "sessions": count }), headline);
     let (early, late) = (SKIPPED + MEASURED, turns - MEASURED);
-    stretch(run, &mut sessions, (1, SKIPPED), &bar).await?;
-    let early_turns = stretch(run, &mut sessions, (SKIPPED + 1, early), &bar).await?;
-    stretch(run, &mut sessions, (early + 1, late), &bar).await?;
-    let late_turns = stretch(run, &mut sessions, (late + 1, turns), &bar).await?;
-    Ok(Growing { sessions: count, early: early_turns, late: late_turns })
+    let stretches = [("", 1, SKIPPED), ("early", SKIPPED + 1, early), ("", early + 1, late), ("late", late + 1, turns)];
+    for (name, first, last) in stretches {
+        let stretch = stretch(run, &mut sessions, first, last, &bar).await?;
+        if !name.is_empty() {
+            report.row(name, stretch.headline.clone());
+            report.json[name] = stretch.json;
+        }
+    }
+    Ok(report)
 }
 
-/// Runs the turns from the first to the last of `turns`.
+/// Runs some turns of every session, one after the other in each, all sessions at the same time. The first turn is 1.
 async fn stretch(
     run: &Run,
     sessions: &mut [(Connection, Session)],
-    turns: (u32, u32),
+    first: u32,
+    last: u32,
     bar: &ProgressBar,
-) -> anyhow::Result<Stretch> {
+) -> anyhow::Result<Report> {
     let latencies = Latencies::new()?;
-    let cpu = async || anyhow::Ok(ProcessMetrics::fetch(&run.target).await?.map(|metrics| metrics.cpu_seconds));
-    let before = cpu().await?;
     let all = sessions.iter_mut().map(async |(connection, session)| {
-        for number in turns.0..=turns.1 {
+        for number in first..=last {
             let began = Instant::now();
             session.turn(connection).await.with_context(|| format!("turn {number} of a session failed"))?;
             latencies.record(began);
@@ -77,7 +62,12 @@ async fn stretch(
         }
         anyhow::Ok(())
     });
-    try_join_all(all).await?;
-    let server_cpu = cpu_each(before, cpu().await?, latencies.count());
-    Ok(Stretch { turns, latency: latencies.summary(), server_cpu })
+    let (done, cost) = Cost::of(run, try_join_all(all)).await;
+    done?;
+    let (latency, cpu) = (latencies.summary(), each(cost.server_cpu, latencies.count()));
+    let mut text = format!("turns {first} to {last}: p50 {:.2} ms   p99 {:.2} ms", latency.p50, latency.p99);
+    if let Some(cpu) = cpu {
+        text.push_str(&format!("   server CPU {cpu:.1} µs per turn"));
+    }
+    Ok(Report::new(json!({ "turns": [first, last], "latencyMs": latency, "serverCpuUsPerTurn": cpu }), text))
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use httparse::Status;
 use reqwest::Url;
 use serde::Deserialize;
+use serde_json::Value;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,8 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More than this in the head or the body of an answer is an error.
 const LARGEST_ANSWER: usize = 4 << 20;
-
-const TOO_LARGE: Failure = Failure::Malformed("the answer is too large");
 
 /// How much room a read gets at least; most answers are smaller.
 const ROOM: usize = 1 << 10;
@@ -48,11 +47,8 @@ pub(super) enum Failure {
 impl Failure {
     /// The failure of an answer whose status is no success, with the code of its error body.
     pub(super) fn status(status: u16, body: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct ErrorBody {
-            code: String,
-        }
-        let code = serde_json::from_slice(body).map(|body: ErrorBody| body.code).unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let code = body["code"].as_str().unwrap_or_default().to_owned();
         Self::Status { status, code }
     }
 }
@@ -114,137 +110,122 @@ impl Target {
         )
         .into_bytes()
     }
-
-    async fn connect(&self) -> Result<TcpStream, Failure> {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
-    }
 }
 
 /// A connection that is opened when it is first needed and again after a failure.
 pub(super) struct Connection {
-    pub(super) target: Arc<Target>,
-    stream: Option<TcpStream>,
-    received: Vec<u8>,
+    target: Arc<Target>,
+    stream: Option<Stream>,
     body: Vec<u8>,
 }
 
 impl Connection {
     pub(super) fn new(target: &Arc<Target>) -> Self {
-        Self { target: target.clone(), stream: None, received: Vec::new(), body: Vec::new() }
+        Self { target: target.clone(), stream: None, body: Vec::new() }
+    }
+
+    pub(super) async fn get(&mut self, endpoint: &str) -> Result<&[u8], Failure> {
+        self.exchange(&self.target.get(endpoint, "Accept: */*")).await
+    }
+
+    pub(super) async fn post(&mut self, endpoint: &str, body: &str) -> Result<&[u8], Failure> {
+        self.exchange(&self.target.post(endpoint, body)).await
     }
 
     /// Sends a request and returns the body of its answer. An answer whose status is no success is a failure.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], Failure> {
-        match within_patience(self.answer(request)).await? {
-            (200..=299, body) => Ok(body),
-            (status, body) => Err(Failure::status(status, body)),
+    async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], Failure> {
+        match within_patience(self.status(request)).await? {
+            200..=299 => Ok(&self.body),
+            status => Err(Failure::status(status, &self.body)),
         }
     }
 
-    async fn answer(&mut self, request: &[u8]) -> Result<(u16, &[u8]), Failure> {
+    async fn status(&mut self, request: &[u8]) -> Result<u16, Failure> {
         // The stream goes back only once the answer is complete: one that failed or was given up on is not used again.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => self.target.connect().await?,
+            None => Stream::connect(&self.target).await?,
         };
-        let Self { received, body, .. } = self;
-        let head = send(&mut stream, request, received).await?;
-        let body = match head.framing {
-            Framing::Length(length) if length > LARGEST_ANSWER => return Err(TOO_LARGE),
-            Framing::Length(length) => {
-                while received.len() < head.size + length {
-                    fill(&mut stream, received, ROOM).await?;
-                }
-                &received[head.size..head.size + length]
-            }
-            Framing::Chunked => {
-                received.drain(..head.size);
-                body.clear();
-                while !take_chunks(received, body)? {
-                    fill(&mut stream, received, ROOM).await?;
-                }
-                &body[..]
-            }
-            Framing::UntilClosed => loop {
-                match fill(&mut stream, received, ROOM).await {
-                    Ok(_) => {}
-                    Err(Failure::Closed) => break &received[head.size..],
-                    Err(failure) => return Err(failure),
-                }
-            },
-        };
-        if !head.closes {
-            self.stream = Some(stream);
-        }
-        Ok((head.status, body))
+        let status = stream.send(request).await?;
+        self.body.clear();
+        while stream.read(&mut self.body).await? {}
+        self.stream = Some(stream).filter(|stream| !stream.closes);
+        Ok(status)
     }
 }
 
-/// The stream that a connection has become: of server-sent events, or of a WebSocket.
+/// An open connection, and what has come of the answer to the last request.
 pub(super) struct Stream {
-    pub(super) stream: TcpStream,
-    is_chunked: bool,
-    /// What came of it and is not taken yet.
+    pub(super) socket: TcpStream,
+    /// What was received and is not taken yet.
     pub(super) received: Vec<u8>,
+    framing: Framing,
+    closes: bool,
 }
 
 impl Stream {
+    async fn connect(target: &Target) -> Result<Self, Failure> {
+        let socket = TcpStream::connect(target.address).await?;
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, received: Vec::new(), framing: Framing::UntilClosed, closes: false })
+    }
+
     /// Opens a stream of server-sent events.
     pub(super) async fn events(target: &Target, endpoint: &str) -> Result<Self, Failure> {
-        Self::open(target, &target.get(endpoint, "Accept: text/event-stream"), 200).await
+        Self::open(target, endpoint, "Accept: text/event-stream", 200).await
     }
 
-    /// Opens a stream. It is open once the head of the server's answer is here and has this status.
-    pub(super) async fn open(target: &Target, request: &[u8], status: u16) -> Result<Self, Failure> {
-        let mut stream = target.connect().await?;
-        let mut received = Vec::new();
-        let head = send(&mut stream, request, &mut received).await?;
-        received.drain(..head.size);
-        if head.status != status {
-            return Err(Failure::status(head.status, &received));
+    /// Opens a stream that the server goes on with: the head of its answer is here and has the expected status.
+    pub(super) async fn open(target: &Target, endpoint: &str, header: &str, expected: u16) -> Result<Self, Failure> {
+        let mut stream = Self::connect(target).await?;
+        let status = stream.send(&target.get(endpoint, header)).await?;
+        if status != expected {
+            return Err(Failure::status(status, &stream.received));
         }
-        Ok(Self { stream, is_chunked: head.framing == Framing::Chunked, received })
+        stream.received.shrink_to_fit();
+        Ok(stream)
     }
 
-    /// Adds the text that has come to `text`, and waits for it if there is none.
-    pub(super) async fn read(&mut self, text: &mut Vec<u8>) -> Result<(), Failure> {
-        let length = text.len();
+    /// Sends a request and reads the head of its answer.
+    async fn send(&mut self, request: &[u8]) -> Result<u16, Failure> {
+        self.socket.write_all(request).await?;
+        self.received.clear();
+        let head = loop {
+            fill(&mut self.socket, &mut self.received, ROOM).await?;
+            if let Some(head) = Head::parse(&self.received)? {
+                break head;
+            }
+        };
+        self.received.drain(..head.size);
+        (self.framing, self.closes) = (head.framing, head.closes);
+        Ok(head.status)
+    }
+
+    /// Adds what has come of the body to `data`, and waits if there is nothing. Returns whether more can come.
+    pub(super) async fn read(&mut self, data: &mut Vec<u8>) -> Result<bool, Failure> {
+        let length = data.len();
         loop {
-            if !self.is_chunked {
-                text.append(&mut self.received);
-            } else if take_chunks(&mut self.received, text)? {
-                return Err(Failure::Closed);
+            if self.framing.take(&mut self.received, data)? {
+                return Ok(false);
+            } else if data.len() > length {
+                return Ok(true);
             }
-            if text.len() > length {
-                return Ok(());
-            }
-            fill(&mut self.stream, &mut self.received, ROOM).await?;
-        }
-    }
-}
-
-/// Sends a request and reads until the head of its answer is there; what came of the body stays behind it in `received`.
-async fn send(stream: &mut TcpStream, request: &[u8], received: &mut Vec<u8>) -> Result<Head, Failure> {
-    stream.write_all(request).await?;
-    received.clear();
-    loop {
-        fill(stream, received, ROOM).await?;
-        if let Some(head) = Head::parse(received)? {
-            return Ok(head);
+            match fill(&mut self.socket, &mut self.received, ROOM).await {
+                Err(Failure::Closed) if self.framing == Framing::UntilClosed => return Ok(false),
+                filled => filled?,
+            };
         }
     }
 }
 
 /// Reads once and returns how many bytes came. Room is made when they are there: thousands of idle streams hold no buffer.
-pub(super) async fn fill(stream: &mut TcpStream, received: &mut Vec<u8>, room: usize) -> Result<usize, Failure> {
+pub(super) async fn fill(socket: &mut TcpStream, received: &mut Vec<u8>, room: usize) -> Result<usize, Failure> {
     if received.len() > LARGEST_ANSWER {
-        return Err(TOO_LARGE);
+        return Err(Failure::Malformed("the answer is too large"));
     }
-    stream.readable().await?;
+    socket.readable().await?;
     received.reserve(room);
-    match stream.read_buf(received).await? {
+    match socket.read_buf(received).await? {
         0 => Err(Failure::Closed),
         count => Ok(count),
     }
@@ -253,9 +234,32 @@ pub(super) async fn fill(stream: &mut TcpStream, received: &mut Vec<u8>, room: u
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
+    /// After so many bytes.
     Length(usize),
     Chunked,
     UntilClosed,
+}
+
+impl Framing {
+    /// Moves the part of the body that is in `received` to `data`; returns whether the body ends with it.
+    fn take(&mut self, received: &mut Vec<u8>, data: &mut Vec<u8>) -> Result<bool, Failure> {
+        if data.len() > LARGEST_ANSWER {
+            return Err(Failure::Malformed("the answer is too large"));
+        }
+        match self {
+            Self::Chunked => take_chunks(received, data),
+            Self::UntilClosed => {
+                data.append(received);
+                Ok(false)
+            }
+            Self::Length(left) => {
+                let length = received.len().min(*left);
+                data.extend(received.drain(..length));
+                *left -= length;
+                Ok(*left == 0)
+            }
+        }
+    }
 }
 
 /// The head of a response.
@@ -300,19 +304,21 @@ impl Head {
 /// Moves the data of every chunk that is whole from `received` to `data`; returns whether the body ends with them.
 pub(super) fn take_chunks(received: &mut Vec<u8>, data: &mut Vec<u8>) -> Result<bool, Failure> {
     let mut taken = 0;
-    let mut has_ended = false;
-    while !has_ended {
+    loop {
         let rest = &received[taken..];
         let parsed = httparse::parse_chunk_size(rest).map_err(|_| Failure::Malformed("a chunk without a size"))?;
         let Status::Complete((start, size)) = parsed else { break };
         if size == 0 {
             // Trailers may follow, and an empty line ends the body.
-            let Some(end) = rest[start - 2..].windows(4).position(|window| window == b"\r\n\r\n") else { break };
-            has_ended = true;
-            taken += start + end + 2;
-            continue;
+            match rest[start - 2..].windows(4).position(|window| window == b"\r\n\r\n") {
+                None => break,
+                Some(end) if start + end + 2 < rest.len() => {
+                    return Err(Failure::Malformed("bytes after the last chunk"));
+                }
+                Some(_) => return Ok(true),
+            }
         }
-        if data.len() as u64 + size > LARGEST_ANSWER as u64 {
+        if size > LARGEST_ANSWER as u64 {
             return Err(Failure::Malformed("a chunk that is too large"));
         }
         let end = start + size as usize;
@@ -323,9 +329,6 @@ pub(super) fn take_chunks(received: &mut Vec<u8>, data: &mut Vec<u8>) -> Result<
         }
         taken += end + 2;
     }
-    if has_ended && taken < received.len() {
-        return Err(Failure::Malformed("bytes after the last chunk"));
-    }
     received.drain(..taken);
-    Ok(has_ended)
+    Ok(false)
 }

@@ -1,22 +1,21 @@
 //! The load: workers that make one call, or run one turn, after the other, and the clock that times them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
-use indicatif::ProgressBar;
-use serde::{Deserialize, Serialize, Serializer};
+use futures_util::{StreamExt, stream};
+use indicatif::HumanCount;
+use serde::Deserialize;
 use serde_json::json;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::clients::TOOL;
 use super::http::{self, Connection, Failure};
-use super::metrics::{Latencies, Latency, ProcessMetrics, cpu_each, own_cpu_seconds};
+use super::metrics::{Cost, Latencies, Latency, each};
+use super::report::{Report, capitalized};
 use super::run::Run;
-use super::sessions::{Session, creation};
+use super::sessions::Session;
 
 /// After a failure a worker waits this long: a server that is gone is not hammered.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -31,16 +30,6 @@ pub(super) enum Work {
     Calls,
     /// Whole turns of sessions, each with one call in it.
     Turns,
-}
-
-impl Work {
-    /// What one of it is called.
-    pub(super) fn noun(self) -> &'static str {
-        match self {
-            Self::Calls => "call",
-            Self::Turns => "turn",
-        }
-    }
 }
 
 /// How the load is made.
@@ -64,184 +53,135 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What was measured between the warm-up and the end.
-pub(super) struct Load {
-    pub(super) work: Work,
-    /// How many clients were called.
-    pub(super) active: usize,
-    pub(super) concurrency: u32,
-    pub(super) seconds: f64,
-    /// How many calls or turns succeeded.
-    pub(super) count: u64,
-    pub(super) per_second: f64,
-    pub(super) latency: Latency,
-    /// In microseconds for each call or turn, where the server tells.
-    pub(super) server_cpu: Option<f64>,
-    pub(super) generator_cpu: Option<f64>,
-    /// How much of one core the load generator used.
-    pub(super) generator_cores: Option<f64>,
+/// What the workers are to do now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Measurement,
+    /// They finish what is under way, and it does not count.
+    End,
 }
 
-/// The names say what was counted: `calls`, `callsPerSecond`, `serverCpuUsPerCall`, or the same of turns.
-impl Serialize for Load {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (many, each) = match self.work {
-            Work::Calls => ("calls", "Call"),
-            Work::Turns => ("turns", "Turn"),
-        };
-        let entries = [
-            ("active".to_owned(), json!(self.active)),
-            ("concurrency".to_owned(), json!(self.concurrency)),
-            ("seconds".to_owned(), json!(self.seconds)),
-            (many.to_owned(), json!(self.count)),
-            (format!("{many}PerSecond"), json!(self.per_second)),
-            ("latencyMs".to_owned(), json!(self.latency)),
-            (format!("serverCpuUsPer{each}"), json!(self.server_cpu)),
-            (format!("generatorCpuUsPer{each}"), json!(self.generator_cpu)),
-            ("generatorCores".to_owned(), json!(self.generator_cores)),
-        ];
-        serializer.collect_map(entries.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, value)))
-    }
-}
-
-/// What the workers share.
-struct Shared {
-    run: Arc<Run>,
-    work: Work,
-    /// One ready request for each client: it makes a call, or a session whose turns do.
-    requests: Vec<Vec<u8>>,
-    next: AtomicUsize,
-    is_measuring: AtomicBool,
-    is_stopping: AtomicBool,
-    latencies: Latencies,
-}
-
-/// Works with the clients in turn for as long as the plan says, and lets what is under way finish.
-pub(super) async fn run(run: &Arc<Run>, clients: &[String], work: Work, plan: &Plan) -> anyhow::Result<Load> {
-    let request = |client_id: &String| match work {
-        Work::Calls => {
-            let body = format!(r#"{{"toolID":"client_{client_id}_{TOOL}","input":{{"path":"src/main.rs"}}}}"#);
-            run.target.post("/client-tools/execute", &body)
-        }
-        Work::Turns => creation(&run.target, client_id),
+/// Works with the clients in turn for as long as the plan says, and lets what is under way finish. Reports what was
+/// measured between the warm-up and the end.
+pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) -> anyhow::Result<Report> {
+    let phase = Cell::new(Phase::WarmUp);
+    let latencies = Latencies::new()?;
+    let next = Cell::new(0);
+    let next_client = || {
+        let index = next.replace(next.get() + 1);
+        clients[index % clients.len()].as_str()
     };
-    let shared = Arc::new(Shared {
-        run: run.clone(),
-        work,
-        requests: clients.iter().map(request).collect(),
-        next: AtomicUsize::new(0),
-        is_measuring: AtomicBool::new(false),
-        is_stopping: AtomicBool::new(false),
-        latencies: Latencies::new()?,
-    });
-    let mut workers: JoinSet<()> = (0..plan.concurrency).map(|_| shared.clone().work()).collect();
-
-    let bar = run.progress("warming up", 0, "{msg}");
-    shared.wait(plan.warmup, &bar).await;
-    let server_before = server_cpu_seconds(run).await;
-    let own_before = own_cpu_seconds();
-    shared.is_measuring.store(true, Ordering::Relaxed);
-    let began = Instant::now();
-
-    bar.set_prefix("measuring");
-    shared.wait(plan.duration, &bar).await;
-    shared.is_measuring.store(false, Ordering::Relaxed);
-    shared.is_stopping.store(true, Ordering::Relaxed);
-    let seconds = began.elapsed().as_secs_f64();
-    let own_after = own_cpu_seconds();
-    let server_after = server_cpu_seconds(run).await;
-
-    while let Some(ended) = workers.join_next().await {
-        ended.context("a worker of the bench died")?;
-    }
-    let count = shared.latencies.count();
-    Ok(Load {
-        work,
-        active: clients.len(),
-        concurrency: plan.concurrency,
-        seconds,
-        count,
-        per_second: count as f64 / seconds,
-        latency: shared.latencies.summary(),
-        server_cpu: cpu_each(server_before, server_after, count),
-        generator_cpu: cpu_each(own_before, own_after, count),
-        generator_cores: own_before.zip(own_after).map(|(before, after)| (after - before) / seconds),
-    })
-}
-
-async fn server_cpu_seconds(run: &Run) -> Option<f64> {
-    let fetched = ProcessMetrics::fetch(&run.target).await;
-    fetched.inspect_err(|failure| run.count("metrics", failure)).ok()?.map(|metrics| metrics.cpu_seconds)
-}
-
-impl Shared {
-    /// Lets the time pass and shows it.
-    async fn wait(&self, duration: Duration, bar: &ProgressBar) {
-        let began = Instant::now();
-        bar.set_length(duration.as_millis() as u64);
-        while began.elapsed() < duration {
-            sleep_until((began + duration).min(Instant::now() + Duration::from_millis(200))).await;
-            bar.set_position(began.elapsed().as_millis() as u64);
-            let (passed, all) = (began.elapsed().as_secs_f64(), duration.as_secs_f64());
-            let (done, noun) = (self.latencies.count(), self.work.noun());
-            bar.set_message(format!("{passed:.0} of {all:.0} s, {done} {noun}s"));
-        }
-    }
-
-    /// Works until it is told to stop, each time when the one before it is answered, over a connection of its own.
-    async fn work(self: Arc<Self>) {
-        let mut connection = Connection::new(&self.run.target);
+    let worker = async |_| {
+        let mut connection = Connection::new(&run.target);
         let mut session = None;
-        while !self.is_stopping.load(Ordering::Relaxed) {
-            let (during, done) = match self.work {
-                Work::Calls => ("execute", self.call(&mut connection).await),
-                Work::Turns => ("turn", self.turn(&mut connection, &mut session).await),
+        while phase.get() != Phase::End {
+            let (during, done) = match work {
+                Work::Calls => ("execute", call(&mut connection, next_client()).await),
+                Work::Turns => ("turn", turn(&mut connection, &mut session, next_client).await),
             };
-            if let Err(failure) = done {
-                self.run.count(during, &failure);
-                sleep(AFTER_FAILURE).await;
+            match done {
+                Ok(began) if phase.get() == Phase::Measurement => latencies.record(began),
+                Ok(_) => {}
+                Err(failure) => {
+                    run.count(during, &failure);
+                    sleep(AFTER_FAILURE).await;
+                }
             }
         }
-    }
-
-    async fn call(&self, connection: &mut Connection) -> Result<(), Failure> {
-        #[derive(Deserialize)]
-        struct Outcome<'a> {
-            status: &'a str,
-        }
-        let began = Instant::now();
-        let body = connection.exchange(self.next_request()).await?;
-        match http::json(body, "an answer without a status")? {
-            Outcome { status: "success" } => self.record(began),
-            Outcome { .. } => return Err(Failure::Refused("the call ended without success".to_owned())),
-        }
-        Ok(())
-    }
-
-    /// Runs a turn in the session, or in a fresh one when that is used up.
-    async fn turn(&self, connection: &mut Connection, kept: &mut Option<Session>) -> Result<(), Failure> {
-        // The session is kept only if its turn succeeds: the next turn shall not wait for whatever is under way in it.
-        let mut session = match kept.take().filter(|session| session.turns < TURNS) {
-            Some(session) => session,
-            None => Session::make(connection, self.next_request()).await?,
+    };
+    let clock = async {
+        wait(run, "warming up", plan.warmup, &latencies).await;
+        let measurement = async {
+            phase.set(Phase::Measurement);
+            wait(run, "measuring", plan.duration, &latencies).await;
+            phase.set(Phase::End);
         };
-        let began = Instant::now();
-        session.turn(connection).await?;
-        self.record(began);
-        *kept = Some(session);
-        Ok(())
-    }
+        Cost::of(run, measurement).await.1
+    };
+    let workers = stream::iter(0..plan.concurrency).for_each_concurrent(None, worker);
+    let (cost, ()) = tokio::join!(clock, workers);
+    Ok(report(clients.len(), work, plan, &latencies, &cost))
+}
 
-    /// The request of the client whose turn it is.
-    fn next_request(&self) -> &[u8] {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.requests.len();
-        &self.requests[index]
+/// Lets the time pass and shows it.
+async fn wait(run: &Run, prefix: &'static str, duration: Duration, latencies: &Latencies) {
+    let began = Instant::now();
+    let bar = run.progress(prefix, duration.as_millis() as u64, "{msg}");
+    while began.elapsed() < duration {
+        sleep_until((began + duration).min(Instant::now() + Duration::from_millis(200))).await;
+        bar.set_position(began.elapsed().as_millis() as u64);
+        let (passed, all) = (began.elapsed().as_secs_f64(), duration.as_secs_f64());
+        bar.set_message(format!("{passed:.0} of {all:.0} s, {} done", latencies.count()));
     }
+}
 
-    /// Records a call or a turn that succeeded, if it counts.
-    fn record(&self, began: Instant) {
-        if self.is_measuring.load(Ordering::Relaxed) {
-            self.latencies.record(began);
-        }
+/// Makes a call and returns when it began.
+async fn call(connection: &mut Connection, client_id: &str) -> Result<Instant, Failure> {
+    #[derive(Deserialize)]
+    struct Outcome<'a> {
+        status: &'a str,
     }
+    let body = format!(r#"{{"toolID":"client_{client_id}_{TOOL}","input":{{"path":"src/main.rs"}}}}"#);
+    let began = Instant::now();
+    match http::json(connection.post("/client-tools/execute", &body).await?, "an answer without a status")? {
+        Outcome { status: "success" } => Ok(began),
+        Outcome { .. } => Err(Failure::Refused("the call ended without success".to_owned())),
+    }
+}
+
+/// Runs a turn in the session that is kept, or in one of the next client when that is used up; returns when the turn began.
+async fn turn<'a>(
+    connection: &mut Connection,
+    kept: &mut Option<Session>,
+    next_client: impl Fn() -> &'a str,
+) -> Result<Instant, Failure> {
+    // The session is kept only if its turn succeeds: the next turn shall not wait for whatever is under way in it.
+    let mut session = match kept.take().filter(|session| session.turns < TURNS) {
+        Some(session) => session,
+        None => Session::make(connection, next_client()).await?,
+    };
+    let began = Instant::now();
+    session.turn(connection).await?;
+    *kept = Some(session);
+    Ok(began)
+}
+
+fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
+    // The names of the figures say what was counted: `callsPerSecond`, `serverCpuUsPerCall`, or the same of turns.
+    let noun = match work {
+        Work::Calls => "call",
+        Work::Turns => "turn",
+    };
+    let name = capitalized(noun);
+    let Cost { seconds, server_cpu, own_cpu } = *cost;
+    let (count, latency) = (latencies.count(), latencies.summary());
+    let per_second = count as f64 / seconds;
+    let [server_cpu, generator_cpu] = [server_cpu, own_cpu].map(|cpu| each(cpu, count));
+    let cores = own_cpu.map(|cpu| cpu / seconds);
+    let json = json!({
+        "active": active,
+        "concurrency": plan.concurrency,
+        "seconds": seconds,
+        (format!("{noun}s")): count,
+        (format!("{noun}sPerSecond")): per_second,
+        "latencyMs": latency,
+        (format!("serverCpuUsPer{name}")): server_cpu,
+        (format!("generatorCpuUsPer{name}")): generator_cpu,
+        "generatorCores": cores,
+    });
+    let called = HumanCount(active as u64);
+    let mut report = Report::new(json, format!(", {called} called, {} {noun}s at a time", plan.concurrency));
+    let rate = HumanCount(per_second.round() as u64);
+    report.row(&format!("{noun}s/s"), format!("{rate} ({} {noun}s in {seconds:.1} s)", HumanCount(count)));
+    let Latency { p50, p90, p99, max } = latency;
+    report.row("latency", format!("p50 {p50:.2} ms   p90 {p90:.2} ms   p99 {p99:.2} ms   max {max:.2} ms"));
+    if let Some(cpu) = server_cpu {
+        report.row("server CPU", format!("{cpu:.1} µs per {noun}"));
+    }
+    if let Some((cpu, cores)) = generator_cpu.zip(cores) {
+        report.row("own CPU", format!("{cpu:.1} µs per {noun} ({cores:.2} of a core)"));
+    }
+    report.failure = (count == 0).then(|| format!("not one {noun} succeeded"));
+    report
 }

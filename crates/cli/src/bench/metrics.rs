@@ -1,7 +1,8 @@
 //! What is measured: what the server says of itself at `/metrics`, what the kernel says of this process, and how long
 //! calls and turns take.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::http::{Connection, Failure, Target};
+use super::run::Run;
 
 /// How often the memory is read until it stands still, and for how long at most.
 const SETTLING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -23,7 +25,7 @@ pub(super) struct ProcessMetrics {
 impl ProcessMetrics {
     /// Asks the server. `None` if it does not tell; an error only if it cannot be reached.
     pub(super) async fn fetch(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
-        match Connection::new(target).exchange(&target.get("/metrics", "Accept: text/plain")).await {
+        match Connection::new(target).get("/metrics").await {
             Ok(body) => Ok(Self::parse(&String::from_utf8_lossy(body))),
             Err(Failure::Status { .. }) => Ok(None),
             Err(failure) => Err(failure),
@@ -65,7 +67,7 @@ impl ProcessMetrics {
 }
 
 /// How much CPU this process has used, where the kernel says so (Linux).
-pub(super) fn own_cpu_seconds() -> Option<f64> {
+fn own_cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // User and system time are the 12th and 13th fields after the program's name, in ticks of 1/100 s.
     let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
@@ -73,13 +75,37 @@ pub(super) fn own_cpu_seconds() -> Option<f64> {
     Some(ticks / 100.0)
 }
 
-/// The CPU time between two readings for each of `count` calls or turns, in microseconds.
-pub(super) fn cpu_each(before: Option<f64>, after: Option<f64>, count: u64) -> Option<f64> {
-    before.zip(after).filter(|_| count > 0).map(|(before, after)| (after - before) * 1e6 / count as f64)
+/// What some work cost, in seconds: its time, the CPU time of the server, and the CPU time of this process.
+pub(super) struct Cost {
+    pub(super) seconds: f64,
+    pub(super) server_cpu: Option<f64>,
+    pub(super) own_cpu: Option<f64>,
+}
+
+impl Cost {
+    /// Waits for the work and measures what it costs. Where the server cannot be asked, that is counted as an error.
+    pub(super) async fn of<T>(run: &Run, work: impl Future<Output = T>) -> (T, Self) {
+        let server_cpu_seconds = async || {
+            let fetched = ProcessMetrics::fetch(&run.target).await;
+            fetched.inspect_err(|failure| run.count("metrics", failure)).ok()?.map(|metrics| metrics.cpu_seconds)
+        };
+        let before = (server_cpu_seconds().await, own_cpu_seconds());
+        let began = Instant::now();
+        let done = work.await;
+        let seconds = began.elapsed().as_secs_f64();
+        let after = (own_cpu_seconds(), server_cpu_seconds().await);
+        let spent = |before: Option<f64>, after| before.zip(after).map(|(before, after): (_, f64)| after - before);
+        (done, Self { seconds, server_cpu: spent(before.0, after.1), own_cpu: spent(before.1, after.0) })
+    }
+}
+
+/// CPU time for each of `count` calls or turns, in microseconds.
+pub(super) fn each(cpu_seconds: Option<f64>, count: u64) -> Option<f64> {
+    cpu_seconds.filter(|_| count > 0).map(|seconds| seconds * 1e6 / count as f64)
 }
 
 /// How long each of many calls or turns took, in nanoseconds.
-pub(super) struct Latencies(Mutex<Histogram<u64>>);
+pub(super) struct Latencies(RefCell<Histogram<u64>>);
 
 /// How long they took, in milliseconds.
 #[derive(Debug, Serialize)]
@@ -93,21 +119,20 @@ pub(super) struct Latency {
 impl Latencies {
     /// Has room for latencies from a microsecond to two minutes.
     pub(super) fn new() -> anyhow::Result<Self> {
-        Ok(Self(Mutex::new(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)))
+        Ok(Self(RefCell::new(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)))
     }
 
     /// Adds one that ends now.
     pub(super) fn record(&self, began: Instant) {
-        let nanoseconds = began.elapsed().as_nanos() as u64;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanoseconds);
+        self.0.borrow_mut().saturating_record(began.elapsed().as_nanos() as u64);
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.borrow().len()
     }
 
     pub(super) fn summary(&self) -> Latency {
-        let latencies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let latencies = self.0.borrow();
         let quantile = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e6;
         Latency { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), max: latencies.max() as f64 / 1e6 }
     }

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::http::{Connection, Failure, Stream, fill, within_patience};
+use super::report::{Report, counted};
 use super::run::Run;
-use super::sessions::{Session, creation};
+use super::sessions::Session;
 
 /// How much is read at a time: a reader of everything on a busy server gets much at once.
 const AT_ONCE: usize = 64 << 10;
@@ -26,24 +28,35 @@ pub(super) enum Reading {
     Others,
 }
 
-/// The open streams, as they are in the report. They are closed when this is dropped.
-#[derive(Serialize)]
+/// The open streams. They are closed when this is dropped.
+#[derive(Default)]
 pub(super) struct Readers {
-    pub(super) count: u32,
-    pub(super) reading: Reading,
     /// How many bytes all of them have got.
     pub(super) bytes: Arc<AtomicU64>,
-    #[serde(skip)]
     pub(super) streams: JoinSet<()>,
+}
+
+impl Readers {
+    pub(super) fn report(&self, reading: Reading) -> Report {
+        let (count, bytes) = (self.streams.len() as u32, self.bytes.load(Ordering::Relaxed));
+        let what = match reading {
+            Reading::Everything => "everything",
+            Reading::Others => "other sessions",
+        };
+        let json = json!({ "count": count, "reading": reading, "bytes": bytes });
+        let mut report = Report::new(json, format!(", {} of {what}", counted(count, "reader")));
+        report.row("readers", format!("got {:.1} MB, all together", bytes as f64 / 1e6));
+        report
+    }
 }
 
 /// Opens all of them, or fails. One that is cut off later is counted as an error.
 pub(super) async fn open(run: &Arc<Run>, reading: Reading, count: u32, clients: &[String]) -> anyhow::Result<Readers> {
-    let bar = run.progress("opening", count, "{pos}/{len} readers");
-    let mut readers = Readers { count, reading, bytes: Arc::default(), streams: JoinSet::new() };
+    let bar = run.progress("opening", count.into(), "{pos}/{len} readers");
+    let mut readers = Readers::default();
     let mut connection = Connection::new(&run.target);
     for (number, client_id) in (1..=count).zip(clients.iter().cycle()) {
-        let opened = within_patience(open_one(&mut connection, reading, client_id)).await;
+        let opened = within_patience(open_one(run, reading, &mut connection, client_id)).await;
         let stream = opened.with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
         readers.streams.spawn(read(stream, readers.bytes.clone(), run.clone()));
         bar.inc(1);
@@ -51,27 +64,30 @@ pub(super) async fn open(run: &Arc<Run>, reading: Reading, count: u32, clients: 
     Ok(readers)
 }
 
-async fn open_one(connection: &mut Connection, reading: Reading, client_id: &str) -> Result<Stream, Failure> {
+async fn open_one(
+    run: &Run,
+    reading: Reading,
+    connection: &mut Connection,
+    client_id: &str,
+) -> Result<Stream, Failure> {
     let endpoint = match reading {
         Reading::Everything => "/event".to_owned(),
-        Reading::Others => {
-            let creation = creation(&connection.target, client_id);
-            format!("{}/event", Session::make(connection, &creation).await?.path)
-        }
+        Reading::Others => format!("{}/event", Session::make(connection, client_id).await?.path),
     };
-    Stream::events(&connection.target, &endpoint).await.map_err(|failure| match failure {
+    match Stream::events(&run.target, &endpoint).await {
         // The session is there: it was just made.
-        Failure::Status { status: 404, .. } => Failure::Other(format!("the server has no GET {endpoint}")),
-        failure => failure,
-    })
+        Err(Failure::Status { status: 404, .. }) => Err(Failure::Other(format!("the server has no GET {endpoint}"))),
+        opened => opened,
+    }
 }
 
 /// Reads to the end, which should not come.
-async fn read(mut events: Stream, bytes: Arc<AtomicU64>, run: Arc<Run>) {
-    bytes.fetch_add(events.received.len() as u64, Ordering::Relaxed);
+async fn read(mut stream: Stream, bytes: Arc<AtomicU64>, run: Arc<Run>) {
+    let mut count = stream.received.len();
     loop {
-        match fill(&mut events.stream, &mut Vec::new(), AT_ONCE).await {
-            Ok(count) => bytes.fetch_add(count as u64, Ordering::Relaxed),
+        bytes.fetch_add(count as u64, Ordering::Relaxed);
+        count = match fill(&mut stream.socket, &mut Vec::new(), AT_ONCE).await {
+            Ok(count) => count,
             Err(failure) => return run.count("reader", &failure),
         };
     }

@@ -1,6 +1,7 @@
 //! What all parts of a run share: the server, the failures that are counted, and the progress that is shown.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -10,16 +11,14 @@ use super::http::{Failure, Target};
 /// One run of the bench.
 pub(super) struct Run {
     pub(super) target: Arc<Target>,
+    /// How many calls the clients have got, where they answer none.
+    pub(super) held: Option<AtomicU32>,
+    pub(super) shows_progress: bool,
     /// Every failure, by name, with how often it came.
-    errors: Mutex<BTreeMap<String, u64>>,
-    shows_progress: bool,
+    pub(super) errors: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Run {
-    pub(super) fn new(target: Target, shows_progress: bool) -> Arc<Self> {
-        Arc::new(Self { target: Arc::new(target), errors: Mutex::default(), shows_progress })
-    }
-
     pub(super) fn count(&self, during: &str, failure: &Failure) {
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         *errors.entry(format!("{during}: {failure}")).or_default() += 1;
@@ -30,10 +29,10 @@ impl Run {
     }
 
     /// A bar on standard error that is gone when it is dropped; it shows nothing where that is no terminal.
-    pub(super) fn progress(&self, prefix: &'static str, length: u32, what: &str) -> ProgressBar {
+    pub(super) fn progress(&self, prefix: &'static str, length: u64, what: &str) -> ProgressBar {
         let target = if self.shows_progress { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template(&format!("{{prefix:>10}} [{{bar:30}}] {what}"));
-        ProgressBar::with_draw_target(Some(length.into()), target)
+        ProgressBar::with_draw_target(Some(length), target)
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
             .with_finish(ProgressFinish::AndClear)
             .with_prefix(prefix)

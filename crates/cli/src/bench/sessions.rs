@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::clients::{OUTPUT, TOOL};
-use super::http::{Connection, Failure, Target, json};
+use super::http::{Connection, Failure, json};
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 120;
@@ -14,15 +15,7 @@ const SHOWN: usize = 120;
 /// A session, and how many turns it has had.
 pub(super) struct Session {
     pub(super) path: String,
-    /// The request that runs a turn and waits for its answer.
-    prompt: Vec<u8>,
     pub(super) turns: u32,
-}
-
-/// The request that makes a session of a client.
-pub(super) fn creation(target: &Target, client_id: &str) -> Vec<u8> {
-    let model = r#"{"providerID":"demo","id":"scripted"}"#;
-    target.post("/session", &format!(r#"{{"clientID":"{client_id}","model":{model}}}"#))
 }
 
 /// What is said in every turn: the built-in model makes exactly this call.
@@ -31,34 +24,33 @@ fn prompt() -> String {
 }
 
 impl Session {
-    /// Makes a session by a request of [`creation`].
-    pub(super) async fn make(connection: &mut Connection, creation: &[u8]) -> Result<Self, Failure> {
+    /// Makes a session of a client.
+    pub(super) async fn make(connection: &mut Connection, client_id: &str) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Made<'a> {
             id: &'a str,
         }
-        let made: Made<'_> = json(connection.exchange(creation).await?, "a session without an id")?;
-        let path = format!("/session/{}", made.id);
-        let prompt = connection.target.post(&format!("{path}/message"), &prompt());
-        Ok(Self { path, prompt, turns: 0 })
+        let model = r#"{"providerID":"demo","id":"scripted"}"#;
+        let body = format!(r#"{{"clientID":"{client_id}","model":{model}}}"#);
+        let made: Made<'_> = json(connection.post("/session", &body).await?, "a session without an id")?;
+        Ok(Self { path: format!("/session/{}", made.id), turns: 0 })
     }
 
     /// Runs a turn. It counts only if the model's last word is what the tool gave.
     pub(super) async fn turn(&mut self, connection: &mut Connection) -> Result<(), Failure> {
         self.turns += 1;
-        judge(connection.exchange(&self.prompt).await?)
+        judge(connection.post(&format!("{}/message", self.path), &prompt()).await?)
     }
 
     /// Begins a turn without waiting for its answer.
     pub(super) async fn begin(&self, connection: &mut Connection) -> Result<(), Failure> {
-        let request = connection.target.post(&format!("{}/prompt_async", self.path), &prompt());
-        connection.exchange(&request).await.map(|_| ())
+        connection.post(&format!("{}/prompt_async", self.path), &prompt()).await.map(|_| ())
     }
 
     /// Why the turn that was begun is over, if it is.
     pub(super) async fn verdict(&self, connection: &mut Connection) -> Result<(), Failure> {
-        let request = connection.target.get(&format!("{}/message", self.path), "Accept: application/json");
-        let messages: Vec<Answer<'_>> = json(connection.exchange(&request).await?, "messages that are none")?;
+        let messages = connection.get(&format!("{}/message", self.path)).await?;
+        let messages: Vec<Answer<'_>> = json(messages, "messages that are none")?;
         match messages.iter().rev().find(|message| message.texts().next().is_some()) {
             Some(message) if message.info.role == "assistant" => Err(message.failure()),
             _ => Ok(()),
@@ -85,12 +77,7 @@ struct Answer<'a> {
 #[derive(Deserialize)]
 struct Info<'a> {
     role: &'a str,
-    error: Option<TurnError>,
-}
-
-#[derive(Deserialize)]
-struct TurnError {
-    name: String,
+    error: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -109,7 +96,7 @@ impl Answer<'_> {
     /// What went wrong, as far as the answer tells.
     fn failure(&self) -> Failure {
         if let Some(error) = &self.info.error {
-            return Failure::Refused(error.name.clone());
+            return Failure::Refused(error["name"].as_str().unwrap_or_default().to_owned());
         }
         let text = self.texts().next().unwrap_or_default();
         // Limits are no errors of the turn: the model is told of them, and passes it on.

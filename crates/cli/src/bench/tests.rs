@@ -4,17 +4,18 @@
 #![expect(clippy::disallowed_methods, reason = "a test's server ends with the test")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::clients::{self, Events, Lines, Manner, OUTPUT, Socket, Transport};
+use super::clients::{self, Lines, OUTPUT, Socket, Transport, open_events, serve_events, tool};
 use super::http::{Connection, Failure, Framing, Head, Target, take_chunks};
 use super::load::{self, Plan, Work};
 use super::metrics::ProcessMetrics;
@@ -123,11 +124,17 @@ fn requests_carry_the_path_the_host_and_the_token() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Listens on a free port, for a run.
+/// Listens on a free port, for a run whose clients answer their calls.
 async fn listen() -> anyhow::Result<(TcpListener, Arc<Run>)> {
+    listen_for(None).await
+}
+
+/// The same for a run whose clients may hold their calls.
+async fn listen_for(held: Option<AtomicU32>) -> anyhow::Result<(TcpListener, Arc<Run>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let target = Target::resolve(&format!("http://{}", listener.local_addr()?), None)?;
-    Ok((listener, Run::new(target, false)))
+    let run = Run { target: Arc::new(target), held, shows_progress: false, errors: Mutex::default() };
+    Ok((listener, Arc::new(run)))
 }
 
 /// Reads a request whose body has a length, if another one comes.
@@ -179,11 +186,10 @@ async fn a_connection_is_kept_until_the_server_ends_it() -> anyhow::Result<()> {
         trickle(&mut third, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfi").await
     });
     let mut connection = Connection::new(&run.target);
-    let request = run.target.get("/", "Accept: */*");
     for expected in ["one", "two", "three", "four"] {
-        assert_eq!(std::str::from_utf8(connection.exchange(&request).await?)?, expected);
+        assert_eq!(std::str::from_utf8(connection.get("/").await?)?, expected);
     }
-    let cut_short = connection.exchange(&request).await;
+    let cut_short = connection.get("/").await;
     assert!(matches!(cut_short, Err(Failure::Closed)), "{cut_short:?}");
     server.await?
 }
@@ -235,13 +241,12 @@ async fn slow_floor(listener: TcpListener, limit: usize) -> anyhow::Result<()> {
 async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     let server = tokio::spawn(slow_floor(listener, 10));
-    let crowd = clients::connect(&run, Transport::Sse, &Manner::Answer, 3).await;
+    let crowd = clients::connect(&run, Transport::Sse, 3).await;
     assert_eq!(crowd.clients.len(), 3);
     let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
     let load = load::run(&run, &crowd.clients, Work::Calls, &plan).await?;
 
-    assert_eq!(load.count, 10);
-    assert_eq!(load.server_cpu, None);
+    assert_eq!([&load.json["calls"], &load.json["serverCpuUsPerCall"]], [&json!(10), &Value::Null]);
     assert_eq!(run.take_errors().keys().collect::<Vec<_>>(), ["execute: HTTP 503 UNAVAILABLE"]);
     server.abort();
     Ok(())
@@ -251,7 +256,7 @@ async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
 async fn clients_that_cannot_connect_are_counted() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     drop(listener);
-    let crowd = clients::connect(&run, Transport::Sse, &Manner::Answer, 70).await;
+    let crowd = clients::connect(&run, Transport::Sse, 70).await;
     assert!(crowd.clients.is_empty());
     assert_eq!(run.take_errors().into_values().collect::<Vec<_>>(), [70]);
     Ok(())
@@ -278,8 +283,7 @@ async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Resul
         socket.close(None).await?;
         anyhow::Ok(answer.to_string())
     });
-    let manner = Manner::Answer;
-    Socket::open(&run.target, "c", &manner.tool()).await?.serve(run.clone(), manner).await;
+    Socket::open(&run, "c").await?.serve(run.clone()).await;
 
     let expected =
         r#"{"type":"result","requestID":"r1","result":{"status":"success","title":"","output":"fn main() {}"}}"#;
@@ -294,11 +298,9 @@ async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Resul
 
 #[tokio::test]
 async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow::Result<()> {
-    let received = Arc::new(AtomicUsize::new(0));
-    let manner = Manner::Hold(received.clone());
-    assert!(manner.tool().contains(r#""timeout":600000,"#), "{}", manner.tool());
-
-    let (listener, run) = listen().await?;
+    let held = |run: &Run| run.held.as_ref().map(|held| held.load(Ordering::Relaxed));
+    let (listener, run) = listen_for(Some(AtomicU32::new(0))).await?;
+    assert!(tool(&run).contains(r#""timeout":600000,"#), "{}", tool(&run));
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await?;
         let mut socket = tokio_tungstenite::accept_async(stream).await?;
@@ -318,12 +320,11 @@ async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow:
         said.retain(|message| !message.is_close());
         anyhow::Ok(said)
     });
-    let socket = Socket::open(&run.target, "c", &manner.tool()).await?;
-    socket.serve(run, manner.clone()).await;
+    Socket::open(&run, "c").await?.serve(run.clone()).await;
     let said = server.await??;
-    assert_eq!((said, received.load(Ordering::Relaxed)), (Vec::new(), 2));
+    assert_eq!((said, held(&run)), (Vec::new(), Some(2)));
 
-    let (listener, run) = listen().await?;
+    let (listener, run) = listen_for(Some(AtomicU32::new(0))).await?;
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;
         read_request(&mut stream).await.context("no request")?;
@@ -334,9 +335,9 @@ async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow:
         registering.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await?;
         anyhow::Ok(listener)
     });
-    let mut connection = Connection::new(&run.target);
-    Events::open(&mut connection, "c", &manner.tool()).await?.serve(run, manner).await;
-    assert_eq!(received.load(Ordering::Relaxed), 4);
+    let stream = open_events(&run, &mut Connection::new(&run.target), "c").await?;
+    serve_events(stream, run.clone()).await;
+    assert_eq!(held(&run), Some(2));
     // Nobody came to post a result.
     let listener = server.await??;
     assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
@@ -420,7 +421,10 @@ async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() ->
     assert_eq!(run.take_errors(), BTreeMap::new());
     let mut turns = turns.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
     // The last turn is answered when time is up, and does not count.
-    assert_eq!(load.count as usize + 1, turns.iter().map(|(_, count)| count).sum::<usize>());
+    assert_eq!(
+        load.json["turns"].as_u64().context("no turns")? as usize + 1,
+        turns.iter().map(|(_, count)| count).sum::<usize>()
+    );
     assert!(turns.len() > 4, "{turns:?}");
     turns.truncate(4);
     let expected = [("\"a\"", 20), ("\"b\"", 20), ("\"c\"", 20), ("\"a\"", 20)];
