@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde_json::json;
-use tokio::sync::oneshot;
 
 use self::clients::Transport;
 use self::http::Target;
@@ -100,14 +99,11 @@ pub(crate) async fn run(mut args: BenchArgs) -> anyhow::Result<()> {
         args.clients = 1;
     }
     // A thread and a runtime of its own: the tasks of one thread need not wake another, and leave the cores to the server.
-    let (sender, receiver) = oneshot::channel();
-    std::thread::Builder::new().name("bench".to_owned()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let outcome = runtime.context("cannot start").and_then(|runtime| runtime.block_on(drive(&args)));
-        // Nobody receives it only when the process is already on its way out.
-        let _ = sender.send(outcome);
-    })?;
-    receiver.await.context("the bench thread died")?
+    let thread = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+        runtime.block_on(drive(&args))
+    });
+    thread.await.context("the bench thread died")?
 }
 
 async fn drive(args: &BenchArgs) -> anyhow::Result<()> {

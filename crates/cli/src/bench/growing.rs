@@ -3,11 +3,11 @@
 use anyhow::Context;
 use futures_util::future::try_join_all;
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::http::Connection;
-use super::metrics::{Cost, Latencies, each};
+use super::metrics::{Cost, Latencies, each, in_words};
 use super::report::{Report, counted};
 use super::run::Run;
 use super::sessions::Session;
@@ -64,10 +64,14 @@ async fn stretch(
     });
     let (done, cost) = Cost::of(run, try_join_all(all)).await;
     done?;
-    let (latency, cpu) = (latencies.summary(), each(cost.server_cpu, latencies.count()));
-    let mut text = format!("turns {first} to {last}: p50 {:.2} ms   p99 {:.2} ms", latency.p50, latency.p99);
+    let (latency, cpu) = (latencies.quantiles(), each(cost.server_cpu, latencies.count()));
+    let [p50, _, p99, _] = latency;
+    let mut text = format!("turns {first} to {last}: {}", in_words(&[p50, p99]));
     if let Some(cpu) = cpu {
         text.push_str(&format!("   server CPU {cpu:.1} µs per turn"));
     }
-    Ok(Report::new(json!({ "turns": [first, last], "latencyMs": latency, "serverCpuUsPerTurn": cpu }), text))
+    Ok(Report::new(
+        json!({ "turns": [first, last], "latencyMs": Value::from_iter(latency), "serverCpuUsPerTurn": cpu }),
+        text,
+    ))
 }

@@ -7,12 +7,12 @@ use clap::Args;
 use futures_util::{StreamExt, stream};
 use indicatif::HumanCount;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::clients::TOOL;
 use super::http::{self, Connection, Failure};
-use super::metrics::{Cost, Latencies, Latency, each};
+use super::metrics::{Cost, Latencies, each, in_words};
 use super::report::{Report, capitalized};
 use super::run::Run;
 use super::sessions::Session;
@@ -155,7 +155,7 @@ fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &
     };
     let name = capitalized(noun);
     let Cost { seconds, server_cpu, own_cpu } = *cost;
-    let (count, latency) = (latencies.count(), latencies.summary());
+    let (count, latency) = (latencies.count(), latencies.quantiles());
     let per_second = count as f64 / seconds;
     let [server_cpu, generator_cpu] = [server_cpu, own_cpu].map(|cpu| each(cpu, count));
     let cores = own_cpu.map(|cpu| cpu / seconds);
@@ -165,7 +165,7 @@ fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &
         "seconds": seconds,
         (format!("{noun}s")): count,
         (format!("{noun}sPerSecond")): per_second,
-        "latencyMs": latency,
+        "latencyMs": Value::from_iter(latency),
         (format!("serverCpuUsPer{name}")): server_cpu,
         (format!("generatorCpuUsPer{name}")): generator_cpu,
         "generatorCores": cores,
@@ -174,8 +174,7 @@ fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &
     let mut report = Report::new(json, format!(", {called} called, {} {noun}s at a time", plan.concurrency));
     let rate = HumanCount(per_second.round() as u64);
     report.row(&format!("{noun}s/s"), format!("{rate} ({} {noun}s in {seconds:.1} s)", HumanCount(count)));
-    let Latency { p50, p90, p99, max } = latency;
-    report.row("latency", format!("p50 {p50:.2} ms   p90 {p90:.2} ms   p99 {p99:.2} ms   max {max:.2} ms"));
+    report.row("latency", in_words(&latency));
     if let Some(cpu) = server_cpu {
         report.row("server CPU", format!("{cpu:.1} µs per {noun}"));
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::http::{Connection, Failure, Target};
@@ -52,10 +51,7 @@ impl ProcessMetrics {
         let value = |name: &str| {
             text.lines().find_map(|line| {
                 let rest = line.strip_prefix(name)?;
-                let rest = match rest.strip_prefix('{') {
-                    Some(labelled) => labelled.split_once('}')?.1,
-                    None => rest,
-                };
+                let rest = if rest.starts_with('{') { rest.split_once('}')?.1 } else { rest };
                 rest.strip_prefix(' ')?.split_whitespace().next()?.parse().ok()
             })
         };
@@ -107,15 +103,6 @@ pub(super) fn each(cpu_seconds: Option<f64>, count: u64) -> Option<f64> {
 /// How long each of many calls or turns took, in nanoseconds.
 pub(super) struct Latencies(RefCell<Histogram<u64>>);
 
-/// How long they took, in milliseconds.
-#[derive(Debug, Serialize)]
-pub(super) struct Latency {
-    pub(super) p50: f64,
-    pub(super) p90: f64,
-    pub(super) p99: f64,
-    pub(super) max: f64,
-}
-
 impl Latencies {
     /// Has room for latencies from a microsecond to two minutes.
     pub(super) fn new() -> anyhow::Result<Self> {
@@ -131,9 +118,16 @@ impl Latencies {
         self.0.borrow().len()
     }
 
-    pub(super) fn summary(&self) -> Latency {
+    /// Quantiles in milliseconds, by their names.
+    pub(super) fn quantiles(&self) -> [(&'static str, f64); 4] {
         let latencies = self.0.borrow();
-        let quantile = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e6;
-        Latency { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), max: latencies.max() as f64 / 1e6 }
+        [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)]
+            .map(|(name, quantile)| (name, latencies.value_at_quantile(quantile) as f64 / 1e6))
     }
+}
+
+/// Quantiles in one line.
+pub(super) fn in_words(quantiles: &[(&str, f64)]) -> String {
+    let named: Vec<String> = quantiles.iter().map(|(name, latency)| format!("{name} {latency:.2} ms")).collect();
+    named.join("   ")
 }
