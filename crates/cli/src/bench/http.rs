@@ -134,23 +134,22 @@ impl Connection {
 
     /// Sends a request and returns the body of its answer. An answer whose status is no success is a failure.
     async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], Failure> {
-        match within_patience(self.status(request)).await? {
+        let answer = async {
+            // The stream goes back only once the answer is complete: one that failed or was given up on is not used again.
+            let mut stream = match self.stream.take() {
+                Some(stream) => stream,
+                None => Stream::connect(&self.target).await?,
+            };
+            let status = stream.send(request).await?;
+            self.body.clear();
+            while stream.read(&mut self.body).await? {}
+            self.stream = Some(stream).filter(|stream| !stream.closes);
+            Ok(status)
+        };
+        match within_patience(answer).await? {
             200..=299 => Ok(&self.body),
             status => Err(Failure::status(status, &self.body)),
         }
-    }
-
-    async fn status(&mut self, request: &[u8]) -> Result<u16, Failure> {
-        // The stream goes back only once the answer is complete: one that failed or was given up on is not used again.
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => Stream::connect(&self.target).await?,
-        };
-        let status = stream.send(request).await?;
-        self.body.clear();
-        while stream.read(&mut self.body).await? {}
-        self.stream = Some(stream).filter(|stream| !stream.closes);
-        Ok(status)
     }
 }
 
@@ -254,7 +253,8 @@ impl Framing {
             }
             Self::Length(left) => {
                 let length = received.len().min(*left);
-                data.extend(received.drain(..length));
+                data.extend_from_slice(&received[..length]);
+                received.drain(..length);
                 *left -= length;
                 Ok(*left == 0)
             }

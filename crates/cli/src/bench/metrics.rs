@@ -35,16 +35,14 @@ impl ProcessMetrics {
     pub(super) async fn settled(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
         let (interval, limit) = SETTLING;
         let began = Instant::now();
-        let mut steady = 0;
-        let Some(mut last) = Self::fetch(target).await? else { return Ok(None) };
-        while steady < 3 && began.elapsed() < limit {
+        let (mut last, mut steady) = (Self::fetch(target).await?, 0);
+        while let Some(before) = last.filter(|_| steady < 3 && began.elapsed() < limit) {
             sleep(interval).await;
-            let Some(now) = Self::fetch(target).await? else { return Ok(None) };
-            let change = (now.resident_bytes - last.resident_bytes).abs();
-            steady = if change <= last.resident_bytes / 100.0 { steady + 1 } else { 0 };
-            last = now;
+            last = Self::fetch(target).await?;
+            let change = last.map_or(0.0, |now| (now.resident_bytes - before.resident_bytes).abs());
+            steady = if change <= before.resident_bytes / 100.0 { steady + 1 } else { 0 };
         }
-        Ok(Some(last))
+        Ok(last)
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

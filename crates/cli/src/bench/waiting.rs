@@ -55,8 +55,8 @@ pub(super) async fn run(
     let after = ProcessMetrics::settled(&run.target).await?;
     // The calls that the client still has not answered, as the server sees it: the sessions waited until the end, too.
     let calls = format!("/client-tools/calls?state=offered&clientID={client_id}");
-    let calls = http::json(connection.get(&calls).await?, "a list of calls that is none")?;
-    let offered = Vec::<IgnoredAny>::len(&calls);
+    let calls = http::json::<Vec<IgnoredAny>>(connection.get(&calls).await?, "a list of calls that is none")?;
+    let offered = calls.len();
     if offered < LISTED.min(count as usize) {
         waiting = offered as u32;
     }
