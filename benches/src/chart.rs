@@ -1,9 +1,8 @@
 //! The drawing: rate and p99 over the number of connected clients, as SVG that is readable in light and dark.
 
 use crate::figures::{Comparison, Medians};
-use crate::page::thousands;
-use crate::process::{Peer, Store};
-use crate::scenario::{CROWD, SIZES, Scenario};
+use crate::numbers::thousands;
+use crate::scenario::{CROWD, Peer, SIZES, Scenario, Store};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 360.0;

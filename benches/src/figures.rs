@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use crate::page::thousands;
-use crate::process::{Load, Peer, Sample, Store};
-use crate::scenario::Scenario;
+use crate::numbers::{median, thousands};
+use crate::process::{Load, Sample};
+use crate::scenario::{Peer, Scenario, Store};
 
 /// The medians of one server in one scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,13 +105,4 @@ impl Comparison {
         let samples = self.samples.get(&(scenario, peer));
         samples.map(Vec::as_slice).with_context(|| format!("{}, {scenario}: not measured", peer.name()))
     }
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> anyhow::Result<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle).context("nothing was measured")?;
-    Ok(if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + upper) / 2.0 } else { upper })
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::http::{self, Events, Line};
-use crate::process::{Binaries, Peer, Store};
+use crate::process::Binaries;
+use crate::scenario::{Peer, Store};
 
 /// How many messages a history has; one that is longer has longer ones.
 pub(crate) const MESSAGES: usize = 2_000;

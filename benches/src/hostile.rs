@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::http::ask;
-use crate::process::{Binaries, Peer, Store};
+use crate::process::Binaries;
+use crate::scenario::{Peer, Store};
 
 /// The longest that somebody else may wait because of one request.
 pub(crate) const LONGEST: Duration = Duration::from_millis(20);

@@ -1,9 +1,9 @@
 //! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
 //!
-//! - `scenario`: what is measured. `process`: starts the servers and runs the load generator against them.
+//! - `scenario`: what is measured, and of which servers. `process`: starts the servers and runs the load generator against them.
 //! - `hostile`, `histories`: what one client can do to the others, by `http`.
 //! - `figures`: samples and their medians. `rows`: what is shown of them, and the goals. `machine`: where it was measured.
-//! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them.
+//! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them. `numbers`: how numbers are shown.
 
 mod chart;
 mod figures;
@@ -11,6 +11,7 @@ mod histories;
 mod hostile;
 mod http;
 mod machine;
+mod numbers;
 mod page;
 mod process;
 mod rows;
@@ -26,8 +27,8 @@ use clap::Parser;
 use crate::figures::Comparison;
 use crate::histories::Case;
 use crate::machine::{Machine, Watch};
-use crate::process::{Binaries, Sample, Store};
-use crate::scenario::Scenario;
+use crate::process::{Binaries, Sample};
+use crate::scenario::{Scenario, Store};
 
 /// Open files that a server with 5,000 clients needs, with room to spare.
 const OPEN_FILES: u64 = 6_000;
@@ -167,14 +168,14 @@ fn undisturbed<T>(
 fn summary(sample: &Sample) -> String {
     let mut text = match sample {
         Sample { load: Some(load), .. } => {
-            let (rate, p99, cpu) = (page::thousands(load.per_second), load.latency_ms.p99, load.server_cpu);
+            let (rate, p99, cpu) = (numbers::thousands(load.per_second), load.latency_ms.p99, load.server_cpu);
             format!("{rate}/s, p99 {p99:.2} ms, CPU {cpu:.1} µs")
         }
         Sample { waiting: Some(waiting), .. } => format!("{:.1} kB per session", waiting.memory.per_session / 1e3),
         Sample { growing: Some(growing), .. } => {
             format!("CPU {:.1} µs early, {:.1} µs late", growing.early.server_cpu, growing.late.server_cpu)
         }
-        Sample { hub: Some(hub), .. } => format!("{}/s", page::thousands(hub.calls_per_second)),
+        Sample { hub: Some(hub), .. } => format!("{}/s", numbers::thousands(hub.calls_per_second)),
         Sample { memory: Some(memory), .. } => format!("{:.1} kB per client", memory.per_client / 1e3),
         _ => "nothing".to_owned(),
     };

@@ -1,12 +1,12 @@
 //! The tables of the comparison, for the terminal and for the documentation.
 
-use crate::figures::{Comparison, median};
+use crate::figures::Comparison;
 use crate::histories::{self, Case};
 use crate::hostile;
 use crate::machine::{Machine, QUIET};
-use crate::process::Peer;
+use crate::numbers::{median, thousands};
 use crate::rows::Row;
-use crate::scenario::{CONCURRENCY, CROWD, GROWN, Readers, SIZES, Scenario, USUAL, WAITING};
+use crate::scenario::{CONCURRENCY, CROWD, GROWN, Peer, Readers, SIZES, Scenario, USUAL, WAITING};
 
 /// Of the columns; figures have one for each server.
 const HEADINGS: [&str; 7] = ["", Peer::ALL[0].name(), Peer::ALL[1].name(), Peer::ALL[2].name(), "ratio", "goal", ""];
@@ -265,17 +265,4 @@ fn list(items: &[String]) -> String {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         _ => items.concat(),
     }
-}
-
-/// A whole number, its thousands apart.
-pub(crate) fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

@@ -13,50 +13,11 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::scenario::Scenario;
+use crate::machine;
+use crate::scenario::{Peer, Scenario, Store};
 
 /// A server that does not say where it listens within this time did not start.
 const STARTING: Duration = Duration::from_secs(10);
-
-/// Where Handback keeps what it keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Store {
-    /// In memory, by `--ephemeral`.
-    Memory,
-    /// In a file, as by default; here in a folder that goes with the server.
-    Sqlite,
-}
-
-impl Store {
-    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Sqlite => "SQLite",
-        }
-    }
-}
-
-/// The servers that are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Peer {
-    Handback(Store),
-    Floor,
-}
-
-impl Peer {
-    pub(crate) const HANDBACK: [Self; 2] = [Self::Handback(Store::Memory), Self::Handback(Store::Sqlite)];
-    pub(crate) const ALL: [Self; 3] = [Self::HANDBACK[0], Self::HANDBACK[1], Self::Floor];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Handback(Store::Memory) => "Handback",
-            Self::Handback(Store::Sqlite) => "Handback, SQLite",
-            Self::Floor => "floor",
-        }
-    }
-}
 
 /// What one run of the load generator reports; see `handback bench --json`.
 #[derive(Debug, Clone, Deserialize)]
@@ -237,7 +198,7 @@ impl Server {
 
     /// Its resident memory in bytes: `VmRSS` is that of now, `VmHWM` the most since it was last forgotten.
     pub(crate) fn memory(&self, field: &str) -> anyhow::Result<u64> {
-        let text = crate::machine::field(&format!("/proc/{}/status", self.child.id()), field);
+        let text = machine::field(&format!("/proc/{}/status", self.child.id()), field);
         let kilobytes = text.as_deref().and_then(|text| text.strip_suffix(" kB")?.parse::<u64>().ok());
         Ok(kilobytes.context("the server has ended")? << 10)
     }

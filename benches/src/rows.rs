@@ -5,9 +5,9 @@ use std::fmt;
 use anyhow::Context;
 
 use crate::figures::{Comparison, Stores};
-use crate::page::thousands;
-use crate::process::{Growing, Load, Peer, Sample, Store, Stretch};
-use crate::scenario::{Readers, SIZES, Scenario, TURN_SIZES, Threads, USUAL, crowd_of};
+use crate::numbers::thousands;
+use crate::process::{Growing, Load, Sample, Stretch};
+use crate::scenario::{Peer, Readers, SIZES, Scenario, Store, TURN_SIZES, Threads, USUAL, crowd_of};
 
 /// A turn may cost the CPU of so many bare calls.
 const TURN_LIMIT: f64 = 3.0;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::page::thousands;
-use crate::process::{Peer, Store};
+use crate::numbers::thousands;
 
 /// How many calls are under way at any time, in every scenario.
 pub(crate) const CONCURRENCY: u32 = 32;
@@ -25,6 +24,46 @@ pub(crate) const WAITING: u32 = 1_000;
 
 /// How many turns sessions grow to.
 pub(crate) const GROWN: u32 = 1_000;
+
+/// Where Handback keeps what it keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Store {
+    /// In memory, by `--ephemeral`.
+    Memory,
+    /// In a file, as by default; here in a folder that goes with the server.
+    Sqlite,
+}
+
+impl Store {
+    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "SQLite",
+        }
+    }
+}
+
+/// The servers that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    Handback(Store),
+    Floor,
+}
+
+impl Peer {
+    pub(crate) const HANDBACK: [Self; 2] = [Self::Handback(Store::Memory), Self::Handback(Store::Sqlite)];
+    pub(crate) const ALL: [Self; 3] = [Self::HANDBACK[0], Self::HANDBACK[1], Self::Floor];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Handback(Store::Memory) => "Handback",
+            Self::Handback(Store::Sqlite) => "Handback, SQLite",
+            Self::Floor => "floor",
+        }
+    }
+}
 
 /// What is set up for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::figures::{Comparison, median};
+use crate::chart;
+use crate::figures::Comparison;
 use crate::histories::{self, Case};
+use crate::hostile;
 use crate::machine::Machine;
-use crate::process::{Growing, HubLoad, Latency, Load, Memory, Peer, Sample, Store, Stretch, Waiting, WaitingMemory};
-use crate::scenario::{Readers, Scenario, Threads};
-use crate::{chart, hostile, page};
+use crate::numbers::median;
+use crate::page;
+use crate::process::{Growing, HubLoad, Latency, Load, Memory, Sample, Stretch, Waiting, WaitingMemory};
+use crate::scenario::{Peer, Readers, Scenario, Store, Threads};
 
 /// A run in which nothing was measured.
 fn nothing() -> Sample {

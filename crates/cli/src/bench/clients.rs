@@ -1,21 +1,26 @@
-//! The clients: each registers one tool, stays connected and answers its calls.
+//! The clients: each registers one tool, stays connected over SSE or a WebSocket, and answers its calls.
 
+use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
+use futures_util::{SinkExt, StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::events::EventStream;
-use super::http::{Connection, Failure, Target, within};
-use super::socket::Socket;
-use super::{Errors, PATIENCE};
+use super::http::{Connection, Failure, Stream, json, within_patience};
+use super::run::Run;
 
 /// How many clients connect at the same time.
-const CONNECTING: u32 = 64;
+const CONNECTING: usize = 64;
 
 /// How long connecting may take; the clients that are left by then are counted as errors.
 const CONNECTING_LIMIT: Duration = Duration::from_secs(120);
@@ -23,156 +28,241 @@ const CONNECTING_LIMIT: Duration = Duration::from_secs(120);
 /// The name of every client's tool.
 pub(super) const TOOL: &str = "read_file";
 
-/// What it gives, whatever it is asked; a text that nothing else in an answer has.
+/// What the tool gives, whatever it is asked; a text that nothing else in an answer has.
 pub(super) const OUTPUT: &str = "fn main() {}";
 
 /// How long a call may take that is not answered, in milliseconds: longer than anything takes to measure.
 const HELD_FOR: u32 = 600_000;
 
+/// A longer line of an event stream is an error; the requests of a bench are a few hundred bytes.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// What asks for a WebSocket. The key is the same every time: it guards against caches, and there are none.
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+
 /// How the clients are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Transport {
     Sse,
     WebSocket,
 }
 
-/// What the clients do with their calls.
-#[derive(Debug, Clone)]
-pub(super) enum Manner {
-    /// Answer each.
-    Answer,
-    /// Answer none, and count them.
-    Hold(Arc<AtomicUsize>),
-}
-
-/// The connected clients. They are disconnected when this is dropped.
-pub(super) struct Crowd {
-    /// Their ids.
-    pub(super) clients: Vec<String>,
-    _serving: JoinSet<()>,
-}
-
-/// The full id of a client's tool.
-pub(super) fn tool_id(client_id: &str) -> String {
-    format!("client_{client_id}_{TOOL}")
+/// The part of a call that its answer needs.
+#[derive(Deserialize)]
+pub(super) struct Request<'a> {
+    /// The id as it stands in the JSON, quotes and all: it goes back unread.
+    #[serde(rename = "requestID", borrow)]
+    pub(super) request_id: &'a RawValue,
 }
 
 /// The tool, as it is registered.
-pub(super) fn tool(manner: &Manner) -> String {
-    let timeout = match manner {
-        Manner::Answer => String::new(),
-        Manner::Hold(_) => format!(r#""timeout":{HELD_FOR},"#),
-    };
+pub(super) fn tool(run: &Run) -> String {
+    let timeout = if run.held.is_some() { format!(r#""timeout":{HELD_FOR},"#) } else { String::new() };
     format!(
         r#"{{"id":"{TOOL}","description":"Reads a file.",{timeout}"parameters":{{"type":"object","properties":{{"path":{{"type":"string"}}}},"required":["path"]}}}}"#
     )
 }
 
-/// The members of an answer to a call, whose id is given as it stood in the JSON.
-pub(super) fn answer_fields(request_id: &str) -> String {
-    format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#)
+/// The members of the answer to a call, if the clients answer calls.
+fn answer(run: &Run, request: &Request<'_>) -> Option<String> {
+    if let Some(held) = &run.held {
+        held.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let request_id = request.request_id;
+    Some(format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#))
+}
+
+/// The connected clients. They are disconnected when this is dropped.
+#[derive(Default)]
+pub(super) struct Crowd {
+    /// Their ids.
+    pub(super) clients: Vec<String>,
+    serving: JoinSet<()>,
 }
 
 /// Connects the clients, [`CONNECTING`] at a time. One that cannot connect is counted as an error and left out.
-pub(super) async fn connect(
-    target: &Arc<Target>,
-    transport: Transport,
-    manner: &Manner,
-    count: u32,
-    errors: &Arc<Errors>,
-    bar: &ProgressBar,
-) -> Crowd {
+pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> Crowd {
     // Another run against the same server must not have the same clients.
-    let prefix: Arc<str> = format!("bench-{:x}", RandomState::new().build_hasher().finish()).into();
-    let next = Arc::new(AtomicU32::new(0));
-    let mut connecting = JoinSet::new();
-    for _ in 0..CONNECTING.min(count) {
-        let connector = Connector {
-            target: target.clone(),
-            prefix: prefix.clone(),
-            tool: tool(manner).into(),
-            connection: Connection::default(),
-            errors: errors.clone(),
-            deadline: Instant::now() + CONNECTING_LIMIT,
-        };
-        connecting.spawn(connector.run(transport, next.clone(), count, bar.clone()));
-    }
-    let mut crowd = Crowd { clients: Vec::with_capacity(count as usize), _serving: JoinSet::new() };
-    while let Some(done) = connecting.join_next().await {
-        match done {
-            Ok(clients) => {
-                for (client_id, link) in clients {
-                    crowd.clients.push(client_id);
-                    let (target, manner, errors) = (target.clone(), manner.clone(), errors.clone());
-                    match link {
-                        Link::Events(stream) => crowd._serving.spawn(stream.serve(target, manner, errors)),
-                        Link::Socket(socket) => crowd._serving.spawn(socket.serve(manner, errors)),
-                    };
+    let prefix = format!("bench-{:x}", RandomState::new().build_hasher().finish());
+    let bar = run.progress("connecting", count.into(), "{pos}/{len} clients");
+    let deadline = Instant::now() + CONNECTING_LIMIT;
+    let crowd = RefCell::new(Crowd::default());
+    // The connections over which clients of event streams register; each is used again by the next client.
+    let connections = RefCell::new(Vec::new());
+    let connect = async |index| {
+        let client_id = format!("{prefix}-{index}");
+        let mut connection = connections.borrow_mut().pop().unwrap_or_else(|| Connection::new(&run.target));
+        let connecting = async {
+            match transport {
+                _ if Instant::now() > deadline => {
+                    return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
+                }
+                Transport::Sse => {
+                    let stream = open_events(run, &mut connection, &client_id).await?;
+                    crowd.borrow_mut().serving.spawn(serve_events(stream, run.clone()));
+                }
+                Transport::WebSocket => {
+                    let socket = Socket::open(run, &client_id).await?;
+                    crowd.borrow_mut().serving.spawn(socket.serve(run.clone()));
                 }
             }
-            Err(_) => errors.count("connect", &Failure::Refused("a task of the bench died".to_owned())),
+            Ok(())
+        };
+        match within_patience(connecting).await {
+            Ok(()) => crowd.borrow_mut().clients.push(client_id),
+            Err(failure) => run.count("connect", &failure),
+        }
+        connections.borrow_mut().push(connection);
+        bar.inc(1);
+    };
+    stream::iter(0..count).for_each_concurrent(CONNECTING, connect).await;
+    crowd.into_inner()
+}
+
+/// Opens the event stream of a client and registers its tool over another connection.
+pub(super) async fn open_events(run: &Run, connection: &mut Connection, client_id: &str) -> Result<Stream, Failure> {
+    let stream = Stream::events(&run.target, &format!("/client-tools/pending/{client_id}")).await?;
+    let body = format!(r#"{{"clientID":"{client_id}","tools":[{}]}}"#, tool(run));
+    connection.post("/client-tools/register", &body).await?;
+    Ok(stream)
+}
+
+/// Answers every call until the stream ends, each when the one before it is answered for; or answers none.
+pub(super) async fn serve_events(mut stream: Stream, run: Arc<Run>) {
+    let mut connection = Connection::new(&run.target);
+    let (mut lines, mut answers) = (Lines::default(), Vec::new());
+    loop {
+        let parsed = match stream.read(&mut lines.text).await {
+            Ok(true) => lines.parse(|request| answers.extend(answer(&run, &request))),
+            Ok(false) => Err(Failure::Closed),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = parsed {
+            return run.count("stream", &failure);
+        }
+        for answer in answers.drain(..) {
+            if let Err(failure) = connection.post("/client-tools/result", &format!("{{{answer}}}")).await {
+                run.count("result", &failure);
+            }
         }
     }
-    crowd
 }
 
-/// A connected client.
-enum Link {
-    Events(Box<EventStream>),
-    Socket(Box<Socket>),
+/// The lines of an event stream, wherever the reads cut them.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// The text that is not parsed yet.
+    pub(super) text: Vec<u8>,
+    data: Vec<u8>,
+    is_request: bool,
 }
 
-/// Connects one client after the other, registering over one connection.
-struct Connector {
-    target: Arc<Target>,
-    prefix: Arc<str>,
-    /// What each registers.
-    tool: Box<str>,
-    connection: Connection,
-    errors: Arc<Errors>,
-    deadline: Instant,
+impl Lines {
+    /// Parses every line that is whole, and gives the calls among the events to `take`.
+    pub(super) fn parse(&mut self, mut take: impl FnMut(Request<'_>)) -> Result<(), Failure> {
+        let mut parsed = 0;
+        while let Some(length) = self.text[parsed..].iter().position(|&byte| byte == b'\n') {
+            let line = &self.text[parsed..parsed + length];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            parsed += length + 1;
+            if let Some(event) = line.strip_prefix(b"event: ") {
+                self.is_request = event == b"tool-request";
+            } else if let Some(data) = line.strip_prefix(b"data: ") {
+                self.data.extend_from_slice(data);
+            } else if line.is_empty() {
+                if self.is_request {
+                    take(json(&self.data, "a request without an id")?);
+                }
+                self.data.clear();
+                self.is_request = false;
+            }
+        }
+        self.text.drain(..parsed);
+        if self.text.len() > LONGEST_LINE { Err(Failure::Malformed("an endless line")) } else { Ok(()) }
+    }
 }
 
-impl Connector {
-    async fn run(
-        mut self,
-        transport: Transport,
-        next: Arc<AtomicU32>,
-        count: u32,
-        bar: ProgressBar,
-    ) -> Vec<(String, Link)> {
-        let mut clients = Vec::new();
+/// The WebSocket of one client, over which it registers its tool and answers the calls.
+pub(super) struct Socket(WebSocketStream<TcpStream>);
+
+/// What the bench reads of the messages that come over a WebSocket.
+#[derive(Deserialize)]
+struct Incoming<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+    #[serde(default)]
+    accepted: bool,
+    code: Option<String>,
+}
+
+impl Socket {
+    /// Connects a client and registers its tool.
+    pub(super) async fn open(run: &Run, client_id: &str) -> Result<Self, Failure> {
+        let endpoint = format!("/client-tools/ws/{client_id}");
+        let Stream { socket, received, .. } = Stream::open(&run.target, &endpoint, UPGRADE, 101).await?;
+        // The default buffer is 128 KiB for each connection, and the messages here are a few hundred bytes.
+        let config = WebSocketConfig::default().read_buffer_size(1024);
+        let opened = WebSocketStream::from_partially_read(socket, received, Role::Client, Some(config)).await;
+        let mut socket = Self(opened);
+        socket.send(format!(r#"{{"type":"register","tools":[{}]}}"#, tool(run))).await?;
+        while !socket.receive(|message| message.kind == "registered").await? {}
+        Ok(socket)
+    }
+
+    /// Answers every call until the connection ends; or answers none.
+    pub(super) async fn serve(mut self, run: Arc<Run>) {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return clients;
-            }
-            if Instant::now() > self.deadline {
-                self.errors.count("connect", &Failure::GivenUp(CONNECTING_LIMIT));
-                continue;
-            }
-            let client_id = format!("{}-{index}", self.prefix);
-            let link = match transport {
-                Transport::Sse => within(PATIENCE, self.open_events(&client_id)).await,
-                Transport::WebSocket => within(PATIENCE, Socket::open(&self.target, &client_id, &self.tool))
-                    .await
-                    .map(|socket| Link::Socket(Box::new(socket))),
+            let sent = match self.receive(|message| answer(&run, message.request.as_ref()?)).await {
+                Ok(Some(answer)) => self.send(format!(r#"{{"type":"result",{answer}}}"#)).await,
+                Ok(None) => Ok(()),
+                Err(failure) => Err(failure),
             };
-            match link {
-                Ok(link) => clients.push((client_id, link)),
-                Err(failure) => self.errors.count("connect", &failure),
+            match sent {
+                Ok(()) => {}
+                // The connection stays after these.
+                Err(failure @ (Failure::Refused(_) | Failure::Malformed(_))) => run.count("result", &failure),
+                Err(failure) => return run.count("socket", &failure),
             }
-            bar.inc(1);
         }
     }
 
-    async fn open_events(&mut self, client_id: &str) -> Result<Link, Failure> {
-        let stream = EventStream::open(&self.target, client_id).await?;
-        let body = format!(r#"{{"clientID":"{client_id}","tools":[{}]}}"#, self.tool);
-        let request = self.target.post("/client-tools/register", &body);
-        match self.connection.exchange(&self.target, &request).await? {
-            (200, _) => Ok(Link::Events(Box::new(stream))),
-            (status, body) => Err(Failure::status(status, body)),
+    async fn send(&mut self, text: String) -> Result<(), Failure> {
+        Ok(self.0.send(Message::text(text)).await?)
+    }
+
+    /// Reads one message; refusals and errors that it carries are failures.
+    async fn receive<T>(&mut self, take: impl FnOnce(&Incoming<'_>) -> T) -> Result<T, Failure> {
+        loop {
+            let text = match self.0.next().await.transpose()? {
+                Some(Message::Text(text)) => text,
+                Some(Message::Close(Some(close))) => {
+                    return Err(Failure::Other(format!("closed by the server with {}", u16::from(close.code))));
+                }
+                Some(Message::Close(None)) | None => return Err(Failure::Closed),
+                Some(_) => continue,
+            };
+            // The text was checked when it was received; reading it as bytes would check it again.
+            let message: Incoming<'_> = serde_json::from_str(&text)
+                .map_err(|_| Failure::Malformed("a message that is none of the protocol"))?;
+            if message.kind == "error" || (message.kind == "result" && !message.accepted) {
+                return Err(Failure::Refused(message.code.unwrap_or_else(|| message.kind.to_owned())));
+            }
+            return Ok(take(&message));
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io(error) => Self::Io(error),
+            Error::ConnectionClosed | Error::AlreadyClosed => Self::Closed,
+            other => Self::Other(other.to_string()),
         }
     }
 }

@@ -1,24 +1,27 @@
 //! The load: workers that make one call, or run one turn, after the other, and the clock that times them.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::Context;
-use hdrhistogram::Histogram;
-use indicatif::ProgressBar;
+use clap::Args;
+use futures_util::{StreamExt, stream};
+use indicatif::HumanCount;
 use serde::Deserialize;
-use tokio::task::JoinSet;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::clients::tool_id;
-use super::http::{Connection, Failure, Target, within};
-use super::metrics::{ProcessMetrics, own_cpu_seconds};
-use super::sessions::{self, Session};
-use super::{Errors, PATIENCE};
+use super::clients::TOOL;
+use super::http::{self, Connection, Failure};
+use super::metrics::{Cost, Latencies, each, in_words};
+use super::report::{Report, capitalized};
+use super::run::Run;
+use super::sessions::Session;
 
 /// After a failure a worker waits this long: a server that is gone is not hammered.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// A turn's cost grows with the messages before it; a fresh session after so many keeps it that of a usual one.
+const TURNS: u32 = 20;
 
 /// What the workers do, over and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,226 +32,155 @@ pub(super) enum Work {
     Turns,
 }
 
-impl Work {
-    /// What one of it is called.
-    pub(super) fn noun(self) -> &'static str {
-        match self {
-            Self::Calls => "call",
-            Self::Turns => "turn",
-        }
-    }
-
-    /// What a failure of it happened during.
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Calls => "execute",
-            Self::Turns => "turn",
-        }
-    }
-}
-
 /// How the load is made.
-#[derive(Debug)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct Plan {
-    pub(super) work: Work,
+    /// How many calls (with --turns: turns) are under way at any time; with --growing, how many sessions grow.
+    #[arg(long, value_name = "M", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) concurrency: u32,
-    pub(super) warmup: Duration,
+    /// How long to measure, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(super) duration: Duration,
+    /// How long to call before that, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(super) warmup: Duration,
 }
 
-/// What was measured between the warm-up and the end.
-pub(super) struct Load {
-    pub(super) work: Work,
-    pub(super) elapsed: Duration,
-    /// Of the calls or turns that succeeded, in nanoseconds.
-    pub(super) latencies: Histogram<u64>,
-    /// The server's CPU time, where it tells.
-    pub(super) server_cpu_seconds: Option<f64>,
-    /// This process's.
-    pub(super) own_cpu_seconds: Option<f64>,
-}
-
-/// What the workers share.
-struct Shared {
-    target: Arc<Target>,
-    errors: Arc<Errors>,
-    work: Work,
-    /// One ready request for each client: it makes a call, or a session whose turns do.
-    requests: Vec<Vec<u8>>,
-    next: AtomicUsize,
-    measuring: AtomicBool,
-    stopping: AtomicBool,
-    latencies: Mutex<Histogram<u64>>,
-}
-
-/// Room for latencies from a microsecond to two minutes, in nanoseconds.
-pub(super) fn latencies() -> anyhow::Result<Histogram<u64>> {
-    Ok(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)
-}
-
-/// Works with the clients in turn for as long as the plan says, and lets what is under way finish.
-pub(super) async fn run(
-    target: &Arc<Target>,
-    clients: &[String],
-    plan: &Plan,
-    errors: &Arc<Errors>,
-    bar: &ProgressBar,
-) -> anyhow::Result<Load> {
-    let request = |client_id: &String| match plan.work {
-        Work::Calls => execution(target, client_id),
-        Work::Turns => sessions::creation(target, client_id),
-    };
-    let shared = Arc::new(Shared {
-        target: target.clone(),
-        errors: errors.clone(),
-        work: plan.work,
-        requests: clients.iter().map(request).collect(),
-        next: AtomicUsize::new(0),
-        measuring: AtomicBool::new(false),
-        stopping: AtomicBool::new(false),
-        latencies: Mutex::new(latencies()?),
-    });
-    let mut workers: JoinSet<()> = (0..plan.concurrency).map(|_| Worker::new(shared.clone()).run()).collect();
-
-    bar.set_prefix("warming up");
-    wait(plan.warmup, &shared, bar).await;
-    let server_before = cpu_seconds(target, errors).await;
-    let own_before = own_cpu_seconds();
-    shared.measuring.store(true, Ordering::Relaxed);
-    let began = Instant::now();
-
-    bar.set_prefix("measuring");
-    wait(plan.duration, &shared, bar).await;
-    shared.measuring.store(false, Ordering::Relaxed);
-    shared.stopping.store(true, Ordering::Relaxed);
-    let elapsed = began.elapsed();
-    let own_after = own_cpu_seconds();
-    let server_after = cpu_seconds(target, errors).await;
-
-    while let Some(ended) = workers.join_next().await {
-        ended.context("a worker of the bench died")?;
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, at most 86400".to_owned()),
     }
-    let latencies = shared.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let spent = |before: Option<f64>, after: Option<f64>| before.zip(after).map(|(before, after)| after - before);
-    Ok(Load {
-        work: plan.work,
-        elapsed,
-        latencies,
-        server_cpu_seconds: spent(server_before, server_after),
-        own_cpu_seconds: spent(own_before, own_after),
-    })
+}
+
+/// What the workers are to do now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Measurement,
+    /// They finish what is under way, and it does not count.
+    End,
+}
+
+/// Works with the clients in turn for as long as the plan says, and lets what is under way finish. Reports what was
+/// measured between the warm-up and the end.
+pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) -> anyhow::Result<Report> {
+    let phase = Cell::new(Phase::WarmUp);
+    let latencies = Latencies::new()?;
+    let next = Cell::new(0);
+    let next_client = || {
+        let index = next.replace(next.get() + 1);
+        clients[index % clients.len()].as_str()
+    };
+    let worker = async |_| {
+        let mut connection = Connection::new(&run.target);
+        let mut session = None;
+        while phase.get() != Phase::End {
+            let (during, done) = match work {
+                Work::Calls => ("execute", call(&mut connection, next_client()).await),
+                Work::Turns => ("turn", turn(&mut connection, &mut session, next_client).await),
+            };
+            match done {
+                Ok(began) if phase.get() == Phase::Measurement => latencies.record(began),
+                Ok(_) => {}
+                Err(failure) => {
+                    run.count(during, &failure);
+                    sleep(AFTER_FAILURE).await;
+                }
+            }
+        }
+    };
+    let clock = async {
+        wait(run, "warming up", plan.warmup, &latencies).await;
+        let measurement = async {
+            phase.set(Phase::Measurement);
+            wait(run, "measuring", plan.duration, &latencies).await;
+            phase.set(Phase::End);
+        };
+        Cost::of(run, measurement).await.1
+    };
+    let workers = stream::iter(0..plan.concurrency).for_each_concurrent(None, worker);
+    let (cost, ()) = tokio::join!(clock, workers);
+    Ok(report(clients.len(), work, plan, &latencies, &cost))
 }
 
 /// Lets the time pass and shows it.
-async fn wait(duration: Duration, shared: &Shared, bar: &ProgressBar) {
+async fn wait(run: &Run, prefix: &'static str, duration: Duration, latencies: &Latencies) {
     let began = Instant::now();
-    bar.set_length(duration.as_millis() as u64);
+    let bar = run.progress(prefix, duration.as_millis() as u64, "{msg}");
     while began.elapsed() < duration {
         sleep_until((began + duration).min(Instant::now() + Duration::from_millis(200))).await;
         bar.set_position(began.elapsed().as_millis() as u64);
-        let done = shared.latencies.lock().unwrap_or_else(PoisonError::into_inner).len();
-        bar.set_message(format!(
-            "{:.0} of {:.0} s, {done} {}s",
-            began.elapsed().as_secs_f64(),
-            duration.as_secs_f64(),
-            shared.work.noun()
-        ));
+        let (passed, all) = (began.elapsed().as_secs_f64(), duration.as_secs_f64());
+        bar.set_message(format!("{passed:.0} of {all:.0} s, {} done", latencies.count()));
     }
 }
 
-async fn cpu_seconds(target: &Target, errors: &Errors) -> Option<f64> {
-    match ProcessMetrics::fetch(target).await {
-        Ok(metrics) => metrics.map(|metrics| metrics.cpu_seconds),
-        Err(failure) => {
-            errors.count("metrics", &failure);
-            None
-        }
-    }
-}
-
-/// What makes a call of a client's tool.
-fn execution(target: &Target, client_id: &str) -> Vec<u8> {
-    let body = format!(r#"{{"toolID":"{}","input":{{"path":"src/main.rs"}}}}"#, tool_id(client_id));
-    target.post("/client-tools/execute", &body)
-}
-
-impl Shared {
-    /// The request of the client whose turn it is.
-    fn next_request(&self) -> &[u8] {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.requests.len();
-        &self.requests[index]
-    }
-
-    /// Waits for an exchange, and records how long it took if it succeeds while it counts.
-    async fn timed(&self, exchange: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-        let began = Instant::now();
-        within(PATIENCE, exchange).await?;
-        if self.measuring.load(Ordering::Relaxed) {
-            let nanoseconds = began.elapsed().as_nanos() as u64;
-            self.latencies.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanoseconds);
-        }
-        Ok(())
-    }
-}
-
-/// Does one thing after the other, over a connection of its own.
-struct Worker {
-    shared: Arc<Shared>,
-    connection: Connection,
-    /// Its own, too; a fresh one when this is used up.
-    session: Option<Session>,
-}
-
-impl Worker {
-    fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, connection: Connection::default(), session: None }
-    }
-
-    /// Works until it is told to stop, each time when the one before it is answered.
-    async fn run(mut self) {
-        while !self.shared.stopping.load(Ordering::Relaxed) {
-            let done = match self.shared.work {
-                Work::Calls => self.call().await,
-                Work::Turns => self.turn().await,
-            };
-            if let Err(failure) = done {
-                // Whatever is under way in it, the next turn shall not wait for.
-                self.session = None;
-                self.shared.errors.count(self.shared.work.verb(), &failure);
-                sleep(AFTER_FAILURE).await;
-            }
-        }
-    }
-
-    async fn call(&mut self) -> Result<(), Failure> {
-        let Self { shared, connection, .. } = self;
-        shared.timed(call(connection, &shared.target, shared.next_request())).await
-    }
-
-    async fn turn(&mut self) -> Result<(), Failure> {
-        let Self { shared, connection, session } = self;
-        let session = match session.take_if(|session| !session.is_used_up()) {
-            Some(usable) => session.insert(usable),
-            None => {
-                let making = Session::make(connection, &shared.target, shared.next_request());
-                session.insert(within(PATIENCE, making).await?)
-            }
-        };
-        shared.timed(session.turn(connection, &shared.target)).await
-    }
-}
-
-async fn call(connection: &mut Connection, target: &Target, request: &[u8]) -> Result<(), Failure> {
+/// Makes a call and returns when it began.
+async fn call(connection: &mut Connection, client_id: &str) -> Result<Instant, Failure> {
     #[derive(Deserialize)]
     struct Outcome<'a> {
         status: &'a str,
     }
-    match connection.exchange(target, request).await? {
-        (200, body) => match serde_json::from_slice(body) {
-            Ok(Outcome { status: "success" }) => Ok(()),
-            Ok(_) => Err(Failure::Refused("the call ended without success".to_owned())),
-            Err(_) => Err(Failure::Malformed("an answer without a status")),
-        },
-        (status, body) => Err(Failure::status(status, body)),
+    let body = format!(r#"{{"toolID":"client_{client_id}_{TOOL}","input":{{"path":"src/main.rs"}}}}"#);
+    let began = Instant::now();
+    match http::json(connection.post("/client-tools/execute", &body).await?, "an answer without a status")? {
+        Outcome { status: "success" } => Ok(began),
+        Outcome { .. } => Err(Failure::Refused("the call ended without success".to_owned())),
     }
+}
+
+/// Runs a turn in the session that is kept, or in one of the next client when that is used up; returns when the turn began.
+async fn turn<'a>(
+    connection: &mut Connection,
+    kept: &mut Option<Session>,
+    next_client: impl Fn() -> &'a str,
+) -> Result<Instant, Failure> {
+    // The session is kept only if its turn succeeds: the next turn shall not wait for whatever is under way in it.
+    let mut session = match kept.take().filter(|session| session.turns < TURNS) {
+        Some(session) => session,
+        None => Session::make(connection, next_client()).await?,
+    };
+    let began = Instant::now();
+    session.turn(connection).await?;
+    *kept = Some(session);
+    Ok(began)
+}
+
+fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
+    // The names of the figures say what was counted: `callsPerSecond`, `serverCpuUsPerCall`, or the same of turns.
+    let noun = match work {
+        Work::Calls => "call",
+        Work::Turns => "turn",
+    };
+    let name = capitalized(noun);
+    let Cost { seconds, server_cpu, own_cpu } = *cost;
+    let (count, latency) = (latencies.count(), latencies.quantiles());
+    let per_second = count as f64 / seconds;
+    let [server_cpu, generator_cpu] = [server_cpu, own_cpu].map(|cpu| each(cpu, count));
+    let cores = own_cpu.map(|cpu| cpu / seconds);
+    let json = json!({
+        "active": active,
+        "concurrency": plan.concurrency,
+        "seconds": seconds,
+        (format!("{noun}s")): count,
+        (format!("{noun}sPerSecond")): per_second,
+        "latencyMs": Value::from_iter(latency),
+        (format!("serverCpuUsPer{name}")): server_cpu,
+        (format!("generatorCpuUsPer{name}")): generator_cpu,
+        "generatorCores": cores,
+    });
+    let called = HumanCount(active as u64);
+    let mut report = Report::new(json, format!(", {called} called, {} {noun}s at a time", plan.concurrency));
+    let rate = HumanCount(per_second.round() as u64);
+    report.row(&format!("{noun}s/s"), format!("{rate} ({} {noun}s in {seconds:.1} s)", HumanCount(count)));
+    report.row("latency", in_words(&latency));
+    if let Some(cpu) = server_cpu {
+        report.row("server CPU", format!("{cpu:.1} µs per {noun}"));
+    }
+    if let Some((cpu, cores)) = generator_cpu.zip(cores) {
+        report.row("own CPU", format!("{cpu:.1} µs per {noun} ({cores:.2} of a core)"));
+    }
+    report.failure = (count == 0).then(|| format!("not one {noun} succeeded"));
+    report
 }

@@ -6,19 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use indicatif::ProgressBar;
-use tokio::net::TcpStream;
+use serde::Serialize;
+use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::http::{Connection, Failure, Target, open_events, read_once, within};
-use super::sessions::{Session, creation};
-use super::{Errors, PATIENCE};
+use super::http::{Connection, Failure, Stream, fill, within_patience};
+use super::report::{Report, counted};
+use super::run::Run;
+use super::sessions::Session;
 
 /// How much is read at a time: a reader of everything on a busy server gets much at once.
 const AT_ONCE: usize = 64 << 10;
 
 /// What readers read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Reading {
     /// All that happens (GET /event).
     Everything,
@@ -26,82 +28,67 @@ pub(super) enum Reading {
     Others,
 }
 
-impl Reading {
-    /// As in the option and in the report.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Everything => "everything",
-            Self::Others => "others",
-        }
-    }
-}
-
 /// The open streams. They are closed when this is dropped.
+#[derive(Default)]
 pub(super) struct Readers {
-    received: Arc<AtomicU64>,
-    pub(super) _reading: JoinSet<()>,
+    /// How many bytes all of them have got.
+    pub(super) bytes: Arc<AtomicU64>,
+    pub(super) streams: JoinSet<()>,
 }
 
 impl Readers {
-    /// How many bytes all of them have got.
-    pub(super) fn bytes(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
+    pub(super) fn report(&self, reading: Reading) -> Report {
+        let (count, bytes) = (self.streams.len() as u32, self.bytes.load(Ordering::Relaxed));
+        let what = match reading {
+            Reading::Everything => "everything",
+            Reading::Others => "other sessions",
+        };
+        let json = json!({ "count": count, "reading": reading, "bytes": bytes });
+        let mut report = Report::new(json, format!(", {} of {what}", counted(count, "reader")));
+        report.row("readers", format!("got {:.1} MB, all together", bytes as f64 / 1e6));
+        report
     }
 }
 
 /// Opens all of them, or fails. One that is cut off later is counted as an error.
-pub(super) async fn open(
-    target: &Arc<Target>,
-    reading: Reading,
-    count: u32,
-    clients: &[String],
-    errors: &Arc<Errors>,
-    bar: &ProgressBar,
-) -> anyhow::Result<Readers> {
-    let mut readers = Readers { received: Arc::default(), _reading: JoinSet::new() };
-    let mut connection = Connection::default();
+pub(super) async fn open(run: &Arc<Run>, reading: Reading, count: u32, clients: &[String]) -> anyhow::Result<Readers> {
+    let bar = run.progress("opening", count.into(), "{pos}/{len} readers");
+    let mut readers = Readers::default();
+    let mut connection = Connection::new(&run.target);
     for (number, client_id) in (1..=count).zip(clients.iter().cycle()) {
-        let opening = open_one(&mut connection, target, reading, client_id);
-        let (stream, begun) = within(PATIENCE, opening)
-            .await
-            .with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
-        readers.received.fetch_add(begun, Ordering::Relaxed);
-        readers._reading.spawn(read(stream, readers.received.clone(), errors.clone()));
+        let opened = within_patience(open_one(run, reading, &mut connection, client_id)).await;
+        let stream = opened.with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
+        readers.streams.spawn(read(stream, readers.bytes.clone(), run.clone()));
         bar.inc(1);
     }
     Ok(readers)
 }
 
-/// Returns the stream, and how much of it was read already.
 async fn open_one(
-    connection: &mut Connection,
-    target: &Target,
+    run: &Run,
     reading: Reading,
+    connection: &mut Connection,
     client_id: &str,
-) -> Result<(TcpStream, u64), Failure> {
+) -> Result<Stream, Failure> {
     let endpoint = match reading {
         Reading::Everything => "/event".to_owned(),
-        Reading::Others => {
-            let session = Session::make(connection, target, &creation(target, client_id)).await?;
-            format!("{}/event", session.path())
-        }
+        Reading::Others => format!("{}/event", Session::make(connection, client_id).await?.path),
     };
-    match open_events(target, &endpoint).await {
-        Ok((stream, _, begun)) => Ok((stream, begun.len() as u64)),
+    match Stream::events(&run.target, &endpoint).await {
         // The session is there: it was just made.
-        Err(Failure::Status { status: 404, .. }) => Err(Failure::NoSuchStream(endpoint)),
-        Err(failure) => Err(failure),
+        Err(Failure::Status { status: 404, .. }) => Err(Failure::Other(format!("the server has no GET {endpoint}"))),
+        opened => opened,
     }
 }
 
 /// Reads to the end, which should not come.
-async fn read(mut stream: TcpStream, received: Arc<AtomicU64>, errors: Arc<Errors>) {
-    let failure = loop {
-        let reading = read_once::<AT_ONCE, _>(&mut stream, |bytes| Ok(bytes.len() as u64));
-        match reading.await {
-            Ok(bytes) => received.fetch_add(bytes, Ordering::Relaxed),
-            Err(failure) => break failure,
+async fn read(mut stream: Stream, bytes: Arc<AtomicU64>, run: Arc<Run>) {
+    let mut count = stream.received.len();
+    loop {
+        bytes.fetch_add(count as u64, Ordering::Relaxed);
+        count = match fill(&mut stream.socket, &mut Vec::new(), AT_ONCE).await {
+            Ok(count) => count,
+            Err(failure) => return run.count("reader", &failure),
         };
-    };
-    errors.count("reader", &failure);
+    }
 }

@@ -4,28 +4,18 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::clients::{OUTPUT, TOOL};
-use super::http::{Connection, Failure, Target};
-
-/// A turn's cost grows with the messages before it; a fresh session after so many keeps it that of a usual one.
-const TURNS: u32 = 20;
+use super::http::{Connection, Failure, json};
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 120;
 
-/// A session, and the turns that are left in it.
+/// A session, and how many turns it has had.
 pub(super) struct Session {
-    path: String,
-    /// Runs a turn and waits for its answer.
-    prompt: Vec<u8>,
-    left: u32,
-}
-
-/// What makes a session of a client.
-pub(super) fn creation(target: &Target, client_id: &str) -> Vec<u8> {
-    let model = r#"{"providerID":"demo","id":"scripted"}"#;
-    target.post("/session", &format!(r#"{{"clientID":"{client_id}","model":{model}}}"#))
+    pub(super) path: String,
+    pub(super) turns: u32,
 }
 
 /// What is said in every turn: the built-in model makes exactly this call.
@@ -34,65 +24,45 @@ fn prompt() -> String {
 }
 
 impl Session {
-    /// Makes a session by a request of [`creation`].
-    pub(super) async fn make(connection: &mut Connection, target: &Target, creation: &[u8]) -> Result<Self, Failure> {
+    /// Makes a session of a client.
+    pub(super) async fn make(connection: &mut Connection, client_id: &str) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Made<'a> {
             id: &'a str,
         }
-        let path = match connection.exchange(target, creation).await? {
-            (200, body) => match serde_json::from_slice(body) {
-                Ok(Made { id }) => format!("/session/{id}"),
-                Err(_) => return Err(Failure::Malformed("a session without an id")),
-            },
-            (status, body) => return Err(Failure::status(status, body)),
-        };
-        let prompt = target.post(&format!("{path}/message"), &prompt());
-        Ok(Self { path, prompt, left: TURNS })
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Whether another one is due.
-    pub(super) fn is_used_up(&self) -> bool {
-        self.left == 0
+        let model = r#"{"providerID":"demo","id":"scripted"}"#;
+        let body = format!(r#"{{"clientID":"{client_id}","model":{model}}}"#);
+        let made: Made<'_> = json(connection.post("/session", &body).await?, "a session without an id")?;
+        Ok(Self { path: format!("/session/{}", made.id), turns: 0 })
     }
 
     /// Runs a turn. It counts only if the model's last word is what the tool gave.
-    pub(super) async fn turn(&mut self, connection: &mut Connection, target: &Target) -> Result<(), Failure> {
-        self.left = self.left.saturating_sub(1);
-        match connection.exchange(target, &self.prompt).await? {
-            (200, body) => judge(body),
-            (status, body) => Err(Failure::status(status, body)),
-        }
+    pub(super) async fn turn(&mut self, connection: &mut Connection) -> Result<(), Failure> {
+        self.turns += 1;
+        judge(connection.post(&format!("{}/message", self.path), &prompt()).await?)
     }
 
     /// Begins a turn without waiting for its answer.
-    pub(super) async fn begin(&self, connection: &mut Connection, target: &Target) -> Result<(), Failure> {
-        let request = target.post(&format!("{}/prompt_async", self.path), &prompt());
-        match connection.exchange(target, &request).await? {
-            (204, _) => Ok(()),
-            (status, body) => Err(Failure::status(status, body)),
-        }
+    pub(super) async fn begin(&self, connection: &mut Connection) -> Result<(), Failure> {
+        connection.post(&format!("{}/prompt_async", self.path), &prompt()).await.map(|_| ())
     }
 
     /// Why the turn that was begun is over, if it is.
-    pub(super) async fn verdict(&self, connection: &mut Connection, target: &Target) -> Result<(), Failure> {
-        let request = target.get(&format!("{}/message", self.path), "application/json");
-        let (status, body) = connection.exchange(target, &request).await?;
-        if status != 200 {
-            return Err(Failure::status(status, body));
-        }
-        let messages: Vec<Answer<'_>> =
-            serde_json::from_slice(body).map_err(|_| Failure::Malformed("messages that are none"))?;
-        match messages.iter().rev().find(|message| message.parts.iter().any(Part::is_text)) {
+    pub(super) async fn verdict(&self, connection: &mut Connection) -> Result<(), Failure> {
+        let messages = connection.get(&format!("{}/message", self.path)).await?;
+        let messages: Vec<Answer<'_>> = json(messages, "messages that are none")?;
+        match messages.iter().rev().find(|message| message.texts().next().is_some()) {
             Some(message) if message.info.role == "assistant" => Err(message.failure()),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a turn counts.
+pub(super) fn judge(body: &[u8]) -> Result<(), Failure> {
+    let answer: Answer<'_> = json(body, "an answer that is no message")?;
+    let is_quoted = answer.texts().any(|text| text.contains(OUTPUT));
+    if answer.info.error.is_none() && is_quoted { Ok(()) } else { Err(answer.failure()) }
 }
 
 /// A message with its parts.
@@ -106,59 +76,38 @@ struct Answer<'a> {
 
 #[derive(Deserialize)]
 struct Info<'a> {
-    #[serde(borrow)]
-    role: Cow<'a, str>,
-    error: Option<TurnError>,
-}
-
-#[derive(Deserialize)]
-struct TurnError {
-    name: String,
+    role: &'a str,
+    error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'a str,
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
 }
 
-impl Part<'_> {
-    fn is_text(&self) -> bool {
-        self.kind == "text"
-    }
-}
-
 impl Answer<'_> {
     fn texts(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter(|part| part.is_text()).filter_map(|part| part.text.as_deref())
+        self.parts.iter().filter(|part| part.kind == "text").filter_map(|part| part.text.as_deref())
     }
 
     /// What went wrong, as far as the answer tells.
     fn failure(&self) -> Failure {
         if let Some(error) = &self.info.error {
-            return Failure::Refused(error.name.clone());
+            return Failure::Refused(error["name"].as_str().unwrap_or_default().to_owned());
         }
         let text = self.texts().next().unwrap_or_default();
         // Limits are no errors of the turn: the model is told of them, and passes it on.
-        if text.contains("too many calls for this client") {
-            Failure::Limited { limit: "limits.callsPerMinute", variable: "HANDBACK_LIMITS_CALLS_PER_MINUTE=0" }
+        let (limit, setting) = if text.contains("too many calls for this client") {
+            ("limits.callsPerMinute", "HANDBACK_LIMITS_CALLS_PER_MINUTE=0")
         } else if text.contains("too many calls are under way") {
-            Failure::Limited { limit: "limits.callsPerClient", variable: "HANDBACK_LIMITS_CALLS_PER_CLIENT=100000" }
+            ("limits.callsPerClient", "HANDBACK_LIMITS_CALLS_PER_CLIENT=100000")
         } else {
-            Failure::Unquoted(text.chars().take(SHOWN).collect())
-        }
-    }
-}
-
-/// Whether a turn counts.
-pub(super) fn judge(body: &[u8]) -> Result<(), Failure> {
-    let answer: Answer<'_> =
-        serde_json::from_slice(body).map_err(|_| Failure::Malformed("an answer that is no message"))?;
-    if answer.info.error.is_none() && answer.texts().any(|text| text.contains(OUTPUT)) {
-        Ok(())
-    } else {
-        Err(answer.failure())
+            let shown: String = text.chars().take(SHOWN).collect();
+            return Failure::Other(format!("the answer does not quote the tool: {shown}"));
+        };
+        Failure::Other(format!("the server refuses calls beyond {limit}; start it with {setting}"))
     }
 }

@@ -4,27 +4,24 @@
 #![expect(clippy::disallowed_methods, reason = "a test's server ends with the test")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
-use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::Errors;
-use super::clients::{self, Manner, OUTPUT, Transport, tool};
-use super::events::{EventStream, Events};
-use super::http::{Chunks, Connection, Failure, Framing, Head, Target};
+use super::clients::{self, Lines, OUTPUT, Socket, Transport, open_events, serve_events, tool};
+use super::http::{Connection, Failure, Framing, Head, Target, take_chunks};
 use super::load::{self, Plan, Work};
 use super::metrics::ProcessMetrics;
 use super::readers::{self, Reading};
-use super::report::thousands;
+use super::run::Run;
 use super::sessions::judge;
-use super::socket::Socket;
 
 const STREAM: &str = "event: tool-request\ndata: {\"type\":\"client-tool-request\",\"requestID\":\"a\",\"tool\":\"t\"}\nid: 1-1\n\n\
     event: ping\ndata: \n\n: a comment\n\nevent: tool-cancel\ndata: {\"requestID\":\"a\",\"reason\":\"r\"}\n\n\
@@ -34,29 +31,33 @@ const REQUESTS: [&str; 2] = [r#""a""#, r#""b\"c""#];
 #[test]
 fn the_calls_of_a_stream_are_read_however_it_is_cut() -> anyhow::Result<()> {
     for cut in 0..=STREAM.len() {
-        let mut events = Events::default();
-        events.feed(&STREAM.as_bytes()[..cut])?;
-        events.feed(&STREAM.as_bytes()[cut..])?;
-        assert_eq!(events.requests.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), REQUESTS, "cut at {cut}");
+        let (mut lines, mut requests) = (Lines::default(), Vec::new());
+        for text in [&STREAM[..cut], &STREAM[cut..]] {
+            lines.text.extend_from_slice(text.as_bytes());
+            lines.parse(|request| requests.push(request.request_id.get().to_owned()))?;
+        }
+        assert_eq!(requests, REQUESTS, "cut at {cut}");
     }
     Ok(())
 }
 
 #[test]
 fn a_request_without_an_id_is_an_error() {
-    let fed = Events::default().feed(b"event: tool-request\ndata: {}\n\n");
-    assert!(matches!(fed, Err(Failure::Malformed("a request without an id"))), "{fed:?}");
+    let mut lines = Lines::default();
+    lines.text.extend_from_slice(b"event: tool-request\ndata: {}\n\n");
+    let parsed = lines.parse(|_| {});
+    assert!(matches!(parsed, Err(Failure::Malformed("a request without an id"))), "{parsed:?}");
 }
 
 #[test]
 fn chunks_are_joined_however_they_are_cut() -> anyhow::Result<()> {
     let body = b"5\r\nhello\r\n1;name=\"x\"\r\n,\r\n0a\r\n wide\r\nwor\r\n2\r\nld\r\n0\r\nTrailer: x\r\n\r\n";
     for cut in 0..=body.len() {
-        let (mut chunks, mut data) = (Chunks::default(), Vec::new());
-        chunks.decode(&body[..cut], |piece| data.extend_from_slice(piece))?;
-        assert_eq!(chunks.ended(), cut == body.len(), "cut at {cut}");
-        chunks.decode(&body[cut..], |piece| data.extend_from_slice(piece))?;
-        assert!(chunks.ended());
+        let (mut received, mut data) = (body[..cut].to_vec(), Vec::new());
+        let has_ended = take_chunks(&mut received, &mut data)?;
+        assert_eq!(has_ended, cut == body.len(), "cut at {cut}");
+        received.extend_from_slice(&body[cut..]);
+        assert!(has_ended || take_chunks(&mut received, &mut data)?, "cut at {cut}");
         assert_eq!(String::from_utf8_lossy(&data), "hello, wide\r\nworld", "cut at {cut}");
     }
     Ok(())
@@ -64,8 +65,8 @@ fn chunks_are_joined_however_they_are_cut() -> anyhow::Result<()> {
 
 #[test]
 fn chunks_that_make_no_sense_are_errors() {
-    for body in ["x\r\n", "2\r\nabc", "ffffffffffffffffff\r\n", "0\r\n\r\nmore"] {
-        let decoded = Chunks::default().decode(body.as_bytes(), |_| {});
+    for body in ["x\r\n", "2\r\nabcd", "ffffff\r\n", "ffffffffffffffffff\r\n", "0\r\n\r\nmore"] {
+        let decoded = take_chunks(&mut body.as_bytes().to_vec(), &mut Vec::new());
         assert!(matches!(decoded, Err(Failure::Malformed(_))), "{body:?}: {decoded:?}");
     }
 }
@@ -102,37 +103,38 @@ fn metrics_are_found_among_others() {
 }
 
 #[test]
-fn numbers_are_grouped() {
-    assert_eq!([0.4, 999.0, 1_000.0, 1_234_567.0].map(thousands), ["0", "999", "1,000", "1,234,567"]);
-}
-
-#[tokio::test]
-async fn urls_that_cannot_be_measured_are_refused() -> anyhow::Result<()> {
+fn urls_that_cannot_be_measured_are_refused() -> anyhow::Result<()> {
     for (url, token, reason) in [
         ("https://127.0.0.1", None, "https is not supported"),
         ("127.0.0.1:4096", None, "is no http:// URL"),
         ("http://127.0.0.1:1", Some("a\r\nb"), "no header can carry"),
     ] {
-        let Err(error) = Target::resolve(url, token).await else { bail!("{url} was taken") };
+        let Err(error) = Target::resolve(url, token) else { bail!("{url} was taken") };
         assert!(error.to_string().contains(reason), "{error}");
     }
     Ok(())
 }
 
-#[tokio::test]
-async fn requests_carry_the_path_the_host_and_the_token() -> anyhow::Result<()> {
-    let target = Target::resolve("http://127.0.0.1:4096/base/", Some("key")).await?;
+#[test]
+fn requests_carry_the_path_the_host_and_the_token() -> anyhow::Result<()> {
+    let target = Target::resolve("http://127.0.0.1:4096/base/", Some("key"))?;
     let expected = "POST /base/x HTTP/1.1\r\nHost: 127.0.0.1:4096\r\nAuthorization: Bearer key\r\n\
         Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
     assert_eq!(String::from_utf8(target.post("/x", "{}"))?, expected);
     Ok(())
 }
 
-/// Listens on a free port.
-async fn listen() -> anyhow::Result<(TcpListener, Arc<Target>)> {
+/// Listens on a free port, for a run whose clients answer their calls.
+async fn listen() -> anyhow::Result<(TcpListener, Arc<Run>)> {
+    listen_for(None).await
+}
+
+/// The same for a run whose clients may hold their calls.
+async fn listen_for(held: Option<AtomicU32>) -> anyhow::Result<(TcpListener, Arc<Run>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let target = Target::resolve(&format!("http://{}", listener.local_addr()?), None).await?;
-    Ok((listener, Arc::new(target)))
+    let target = Target::resolve(&format!("http://{}", listener.local_addr()?), None)?;
+    let run = Run { target: Arc::new(target), held, shows_progress: false, errors: Mutex::default() };
+    Ok((listener, Arc::new(run)))
 }
 
 /// Reads a request whose body has a length, if another one comes.
@@ -164,7 +166,7 @@ async fn trickle(stream: &mut TcpStream, text: &str) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_connection_is_kept_until_the_server_ends_it() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     let server = tokio::spawn(async move {
         let (mut first, _) = listener.accept().await?;
         for answer in [
@@ -183,13 +185,11 @@ async fn a_connection_is_kept_until_the_server_ends_it() -> anyhow::Result<()> {
         read_request(&mut third).await.context("no request")?;
         trickle(&mut third, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfi").await
     });
-    let mut connection = Connection::default();
-    let request = target.get("/", "*/*");
-    for expected in [(200, "one"), (201, "two"), (200, "three"), (200, "four")] {
-        let (status, body) = connection.exchange(&target, &request).await?;
-        assert_eq!((status, std::str::from_utf8(body)?), expected);
+    let mut connection = Connection::new(&run.target);
+    for expected in ["one", "two", "three", "four"] {
+        assert_eq!(std::str::from_utf8(connection.get("/").await?)?, expected);
     }
-    let cut_short = connection.exchange(&target, &request).await;
+    let cut_short = connection.get("/").await;
     assert!(matches!(cut_short, Err(Failure::Closed)), "{cut_short:?}");
     server.await?
 }
@@ -239,39 +239,32 @@ async fn slow_floor(listener: TcpListener, limit: usize) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     let server = tokio::spawn(slow_floor(listener, 10));
-    let errors = Arc::new(Errors::default());
-    let bar = ProgressBar::hidden();
-
-    let crowd = clients::connect(&target, Transport::Sse, &Manner::Answer, 3, &errors, &bar).await;
+    let crowd = clients::connect(&run, Transport::Sse, 3).await;
     assert_eq!(crowd.clients.len(), 3);
-    let plan = Plan { work: Work::Calls, concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
-    let load = load::run(&target, &crowd.clients, &plan, &errors, &bar).await?;
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
+    let load = load::run(&run, &crowd.clients, Work::Calls, &plan).await?;
 
-    assert_eq!(load.latencies.len(), 10);
-    assert_eq!(load.server_cpu_seconds, None);
-    let errors = errors.take();
-    assert_eq!(errors.keys().collect::<Vec<_>>(), ["execute: HTTP 503 UNAVAILABLE"]);
+    assert_eq!([&load.json["calls"], &load.json["serverCpuUsPerCall"]], [&json!(10), &Value::Null]);
+    assert_eq!(run.take_errors().keys().collect::<Vec<_>>(), ["execute: HTTP 503 UNAVAILABLE"]);
     server.abort();
     Ok(())
 }
 
 #[tokio::test]
 async fn clients_that_cannot_connect_are_counted() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     drop(listener);
-    let errors = Arc::new(Errors::default());
-    let manner = Manner::Answer;
-    let crowd = clients::connect(&target, Transport::Sse, &manner, 70, &errors, &ProgressBar::hidden()).await;
+    let crowd = clients::connect(&run, Transport::Sse, 70).await;
     assert!(crowd.clients.is_empty());
-    assert_eq!(errors.take().into_values().collect::<Vec<_>>(), [70]);
+    assert_eq!(run.take_errors().into_values().collect::<Vec<_>>(), [70]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await?;
         let mut socket = tokio_tungstenite::accept_async(stream).await?;
@@ -290,14 +283,12 @@ async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Resul
         socket.close(None).await?;
         anyhow::Ok(answer.to_string())
     });
-    let errors = Arc::new(Errors::default());
-    let manner = Manner::Answer;
-    Socket::open(&target, "c", &tool(&manner)).await?.serve(manner, errors.clone()).await;
+    Socket::open(&run, "c").await?.serve(run.clone()).await;
 
     let expected =
         r#"{"type":"result","requestID":"r1","result":{"status":"success","title":"","output":"fn main() {}"}}"#;
     assert_eq!(server.await??, expected);
-    let named: Vec<String> = errors.take().into_keys().collect();
+    let named: Vec<String> = run.take_errors().into_keys().collect();
     assert_eq!(
         named,
         ["result: refused: CONFLICT", "result: refused: INVALID_REQUEST", "socket: closed by the server"]
@@ -307,11 +298,9 @@ async fn a_socket_registers_answers_and_names_what_is_refused() -> anyhow::Resul
 
 #[tokio::test]
 async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow::Result<()> {
-    let received = Arc::new(AtomicUsize::new(0));
-    let manner = Manner::Hold(received.clone());
-    assert!(tool(&manner).contains(r#""timeout":600000,"#), "{}", tool(&manner));
-
-    let (listener, target) = listen().await?;
+    let held = |run: &Run| run.held.as_ref().map(|held| held.load(Ordering::Relaxed));
+    let (listener, run) = listen_for(Some(AtomicU32::new(0))).await?;
+    assert!(tool(&run).contains(r#""timeout":600000,"#), "{}", tool(&run));
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await?;
         let mut socket = tokio_tungstenite::accept_async(stream).await?;
@@ -331,22 +320,24 @@ async fn a_client_that_holds_its_calls_counts_them_and_says_nothing() -> anyhow:
         said.retain(|message| !message.is_close());
         anyhow::Ok(said)
     });
-    let socket = Socket::open(&target, "c", &tool(&manner)).await?;
-    socket.serve(manner, Arc::default()).await;
+    Socket::open(&run, "c").await?.serve(run.clone()).await;
     let said = server.await??;
-    assert_eq!((said, received.load(Ordering::Relaxed)), (Vec::new(), 2));
+    assert_eq!((said, held(&run)), (Vec::new(), Some(2)));
 
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen_for(Some(AtomicU32::new(0))).await?;
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;
         read_request(&mut stream).await.context("no request")?;
         let text = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{STREAM}");
         stream.write_all(text.as_bytes()).await?;
+        let (mut registering, _) = listener.accept().await?;
+        read_request(&mut registering).await.context("no request")?;
+        registering.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await?;
         anyhow::Ok(listener)
     });
-    let stream = EventStream::open(&target, "c").await?;
-    stream.serve(target, Manner::Hold(received.clone()), Arc::default()).await;
-    assert_eq!(received.load(Ordering::Relaxed), 4);
+    let stream = open_events(&run, &mut Connection::new(&run.target), "c").await?;
+    serve_events(stream, run.clone()).await;
+    assert_eq!(held(&run), Some(2));
     // Nobody came to post a result.
     let listener = server.await??;
     assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
@@ -419,19 +410,21 @@ async fn session_floor(listener: TcpListener, turns: Arc<Mutex<Vec<(String, usiz
 
 #[tokio::test]
 async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     let turns = Arc::new(Mutex::new(Vec::new()));
     let server = tokio::spawn(session_floor(listener, turns.clone()));
-    let errors = Arc::new(Errors::default());
     let clients = ["a", "b", "c"].map(str::to_owned);
-    let plan = Plan { work: Work::Turns, concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500) };
-    let load = load::run(&target, &clients, &plan, &errors, &ProgressBar::hidden()).await?;
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500) };
+    let load = load::run(&run, &clients, Work::Turns, &plan).await?;
     server.abort();
 
-    assert_eq!(errors.take(), BTreeMap::new());
+    assert_eq!(run.take_errors(), BTreeMap::new());
     let mut turns = turns.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
     // The last turn is answered when time is up, and does not count.
-    assert_eq!(load.latencies.len() as usize + 1, turns.iter().map(|(_, count)| count).sum::<usize>());
+    assert_eq!(
+        load.json["turns"].as_u64().context("no turns")? as usize + 1,
+        turns.iter().map(|(_, count)| count).sum::<usize>()
+    );
     assert!(turns.len() > 4, "{turns:?}");
     turns.truncate(4);
     let expected = [("\"a\"", 20), ("\"b\"", 20), ("\"c\"", 20), ("\"a\"", 20)];
@@ -470,13 +463,12 @@ async fn readers_count_what_they_get_and_one_that_is_cut_off_is_an_error() -> an
     let cases =
         [(Reading::Everything, &["GET /event"][..]), (Reading::Others, &["POST /session", "GET /session/ses_1/event"])];
     for (reading, requests) in cases {
-        let (listener, target) = listen().await?;
+        let (listener, run) = listen().await?;
         let asked = event_floor(listener, "HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n");
-        let errors = Arc::new(Errors::default());
-        let mut readers = readers::open(&target, reading, 2, &clients, &errors, &ProgressBar::hidden()).await?;
-        while readers._reading.join_next().await.is_some() {}
-        assert_eq!(readers.bytes(), 2 * 10, "{reading:?}");
-        assert_eq!(errors.take(), BTreeMap::from([("reader: closed by the server".to_owned(), 2)]));
+        let mut readers = readers::open(&run, reading, 2, &clients).await?;
+        while readers.streams.join_next().await.is_some() {}
+        assert_eq!(readers.bytes.load(Ordering::Relaxed), 2 * 10, "{reading:?}");
+        assert_eq!(run.take_errors(), BTreeMap::from([("reader: closed by the server".to_owned(), 2)]));
         let asked = asked.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
         assert_eq!(asked, [requests, requests].concat());
     }
@@ -485,10 +477,9 @@ async fn readers_count_what_they_get_and_one_that_is_cut_off_is_an_error() -> an
 
 #[tokio::test]
 async fn a_server_without_the_events_of_one_session_is_named_as_such() -> anyhow::Result<()> {
-    let (listener, target) = listen().await?;
+    let (listener, run) = listen().await?;
     event_floor(listener, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
-    let (clients, errors, bar) = (["a".to_owned()], Arc::default(), ProgressBar::hidden());
-    let opened = readers::open(&target, Reading::Others, 2, &clients, &errors, &bar).await;
+    let opened = readers::open(&run, Reading::Others, 2, &["a".to_owned()]).await;
     let Err(error) = opened else { bail!("it opened") };
     let expected = "reader 1 of 2 cannot open its stream: the server has no GET /session/ses_1/event";
     assert_eq!(format!("{error:#}"), expected);

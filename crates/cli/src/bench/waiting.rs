@@ -1,18 +1,17 @@
 //! Sessions that wait: each has a turn whose call the client got and does not answer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::http::{Connection, Failure, Target, within};
+use super::http::{self, Connection};
 use super::metrics::ProcessMetrics;
-use super::sessions::{Session, creation};
-use super::{Errors, PATIENCE};
+use super::report::{Report, counted};
+use super::run::Run;
+use super::sessions::Session;
 
 /// When the client got no call for this long, the calls that are missing do not come.
 const LULL: Duration = Duration::from_secs(2);
@@ -23,79 +22,67 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How many calls the server lists at most.
 const LISTED: usize = 1_000;
 
-/// What was measured while all of them waited.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    /// How many wait.
-    pub(super) sessions: usize,
-    /// The server's memory then, where it tells.
-    pub(super) metrics: Option<ProcessMetrics>,
-}
-
 /// Has `count` sessions of a client wait, and measures. Whatever keeps one from it is counted as an error.
 pub(super) async fn run(
-    target: &Target,
+    run: &Run,
     client_id: &str,
-    count: usize,
-    received: &Arc<AtomicUsize>,
-    errors: &Errors,
-    bar: &ProgressBar,
-) -> anyhow::Result<Waiting> {
-    let mut connection = Connection::default();
-    let creation = creation(target, client_id);
+    count: u32,
+    before: Option<ProcessMetrics>,
+) -> anyhow::Result<Report> {
+    let bar = run.progress("prompting", count.into(), "{pos}/{len} sessions");
+    let mut connection = Connection::new(&run.target);
     let mut sessions = Vec::new();
     for _ in 0..count {
-        match within(PATIENCE, begin(&mut connection, target, &creation)).await {
+        let begun = async {
+            let session = Session::make(&mut connection, client_id).await?;
+            session.begin(&mut connection).await.map(|()| session)
+        };
+        match begun.await {
             Ok(session) => sessions.push(session),
-            Err(failure) => errors.count("prompt", &failure),
+            Err(failure) => run.count("prompt", &failure),
         }
         bar.inc(1);
     }
-    let waiting = all_received(received, sessions.len()).await;
+    let mut waiting = all_held(run, sessions.len()).await;
     if waiting < count {
         for session in &sessions {
-            if let Err(failure) = within(PATIENCE, session.verdict(&mut connection, target)).await {
-                errors.count("turn", &failure);
+            if let Err(failure) = session.verdict(&mut connection).await {
+                run.count("turn", &failure);
             }
         }
-        return Ok(Waiting { sessions: waiting, metrics: None });
+        return Ok(report(count, waiting, None));
     }
-    let metrics = ProcessMetrics::settled(target).await?;
-    // They waited until the end of it, too.
-    let offered = within(PATIENCE, offered(&mut connection, target, client_id)).await?;
-    let sessions = if offered < count.min(LISTED) { offered } else { count };
-    Ok(Waiting { sessions, metrics })
+    let after = ProcessMetrics::settled(&run.target).await?;
+    // The calls that the client still has not answered, as the server sees it: the sessions waited until the end, too.
+    let calls = format!("/client-tools/calls?state=offered&clientID={client_id}");
+    let calls = http::json::<Vec<IgnoredAny>>(connection.get(&calls).await?, "a list of calls that is none")?;
+    let offered = calls.len();
+    if offered < LISTED.min(count as usize) {
+        waiting = offered as u32;
+    }
+    Ok(report(count, waiting, before.zip(after)))
 }
 
-async fn begin(connection: &mut Connection, target: &Target, creation: &[u8]) -> Result<Session, Failure> {
-    let session = Session::make(connection, target, creation).await?;
-    session.begin(connection, target).await?;
-    Ok(session)
+fn report(count: u32, waiting: u32, metrics: Option<(ProcessMetrics, ProcessMetrics)>) -> Report {
+    let json = json!({ "sessions": count, "waiting": waiting });
+    let mut report = Report::new(json, format!(", {} waiting for it", counted(waiting, "session")));
+    if let Some((before, after)) = metrics {
+        report.memory.push_str(", ");
+        report.add_memory(before, after, waiting, "waiting", "session");
+    }
+    report.failure = (waiting < count).then(|| format!("only {waiting} of {count} sessions wait"));
+    report
 }
 
 /// Waits until the client has got so many calls, or until no more come; returns how many it got.
-async fn all_received(received: &AtomicUsize, count: usize) -> usize {
-    let mut last = (received.load(Ordering::Relaxed), Instant::now());
-    while last.0 < count && last.1.elapsed() < LULL {
+async fn all_held(run: &Run, count: usize) -> u32 {
+    let held = || run.held.as_ref().map_or(0, |held| held.load(Ordering::Relaxed));
+    let (mut last, mut since) = (held(), Instant::now());
+    while last < count as u32 && since.elapsed() < LULL {
         sleep(LOOK).await;
-        let now = received.load(Ordering::Relaxed);
-        if now > last.0 {
-            last = (now, Instant::now());
+        if held() > last {
+            (last, since) = (held(), Instant::now());
         }
     }
-    last.0
-}
-
-/// How many calls the client has and did not answer, as the server sees it.
-async fn offered(connection: &mut Connection, target: &Target, client_id: &str) -> Result<usize, Failure> {
-    #[derive(Deserialize)]
-    struct Calls(Vec<IgnoredAny>);
-    let request = target.get(&format!("/client-tools/calls?state=offered&clientID={client_id}"), "application/json");
-    match connection.exchange(target, &request).await? {
-        (200, body) => match serde_json::from_slice(body) {
-            Ok(Calls(calls)) => Ok(calls.len()),
-            Err(_) => Err(Failure::Malformed("a list of calls that is none")),
-        },
-        (status, body) => Err(Failure::status(status, body)),
-    }
+    last
 }
