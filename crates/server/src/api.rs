@@ -23,10 +23,23 @@ use axum::response::{IntoResponse, Response};
 use handback_core::Hub;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::auth::Principal;
-use crate::problem::Problem;
+use crate::problem::{ErrorShape, Problem};
+
+/// A protocol: its routes, and the shape of its errors.
+pub struct Protocol {
+    pub(crate) routes: OpenApiRouter<App>,
+    pub(crate) errors: ErrorShape,
+}
+
+impl From<OpenApiRouter<App>> for Protocol {
+    fn from(routes: OpenApiRouter<App>) -> Self {
+        Self { routes, errors: ErrorShape::COMMON }
+    }
+}
 
 /// A JSON answer.
 #[derive(Debug)]

@@ -21,15 +21,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::api::{self, Protocol};
 use crate::auth::{Auth, BadPublicKey};
 use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
+use crate::console;
 use crate::frontend_tools::{self, InvalidTool};
 use crate::gate::Origins;
-use crate::problem::Problem;
+use crate::problem::{ErrorShapes, Problem};
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
 use crate::store::{self as sqlite, OpenError, Sqlite};
-use crate::{api, console};
 
 /// The name of the database in its directory.
 const DATABASE: &str = "handback.db";
@@ -121,6 +122,16 @@ pub struct Extensions {
     pub hooks: Vec<Arc<dyn Hook>>,
 }
 
+/// What is served, and how errors are told.
+pub struct Routes {
+    /// All routes.
+    pub router: Router<App>,
+    /// Their description.
+    pub document: utoipa::openapi::OpenApi,
+    /// The shapes that errors have.
+    pub errors: ErrorShapes,
+}
+
 /// What cannot be set up as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -182,27 +193,33 @@ impl App {
         })))
     }
 
-    /// All routes of all protocols, and their description.
-    pub fn routes() -> (Router<Self>, utoipa::openapi::OpenApi) {
-        let (router, document) = OpenApiRouter::with_openapi(api::document::begun())
-            .merge(api::client_tools::routes())
-            .merge(api::session::routes())
-            .merge(api::opencode::routes())
-            .merge(api::frontend_tools::routes())
-            .merge(api::chat::routes())
-            .merge(api::agui::routes())
-            .merge(api::rooms::routes())
-            .merge(api::event::routes())
-            .merge(api::auth::routes())
-            .merge(api::operations::routes())
-            .split_for_parts();
+    /// All routes of all protocols.
+    pub fn routes() -> Routes {
+        let protocols: [Protocol; 10] = [
+            api::client_tools::routes().into(),
+            api::session::routes(),
+            api::opencode::routes(),
+            api::frontend_tools::routes(),
+            api::chat::routes().into(),
+            api::agui::routes().into(),
+            api::rooms::routes(),
+            api::event::routes().into(),
+            api::auth::routes().into(),
+            api::operations::routes().into(),
+        ];
+        let (mut routes, mut errors) = (OpenApiRouter::with_openapi(api::document::begun()), ErrorShapes::default());
+        for mut protocol in protocols {
+            errors.add(protocol.routes.get_openapi_mut().paths.paths.keys(), protocol.errors);
+            routes = routes.merge(protocol.routes);
+        }
+        let (router, document) = routes.split_for_parts();
         let router = router
             .merge(console::routes())
             .fallback(async || Problem::not_found("there is nothing at this path; GET /doc lists what there is"))
             .method_not_allowed_fallback(async || {
                 Problem::new(ErrorCode::MethodNotAllowed, "this path does not take this method; see GET /doc")
             });
-        (router, api::document::completed(document))
+        Routes { router, document: api::document::completed(document, &errors), errors }
     }
 
     /// Clients, tools and calls.

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::console;
-use crate::problem::{Problem, has_other_shape};
+use crate::problem::{ErrorShapes, Problem};
 
 /// Where requests may come from.
 #[derive(Debug)]
@@ -118,17 +118,22 @@ const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-contro
 const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 /// Lets a request pass, or answers it.
-pub async fn handle(app: &App, mut router: axum::Router, mut request: Request) -> Response {
+pub(crate) async fn handle(
+    app: &App,
+    mut router: axum::Router,
+    errors: &ErrorShapes,
+    mut request: Request,
+) -> Response {
     let origin = app.origins().of(request.headers());
-    let other_shape = has_other_shape(request.uri().path()).then(|| request.uri().path().to_owned());
+    let uri = request.uri().clone();
     let mut response = match admit(app, &mut request, &origin) {
-        Err(problem) => problem.into_response_for(request.uri().path()),
+        Err(problem) => problem.into_response_as(errors.at(uri.path())),
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
             let Ok(response) = router.call(request).await;
-            match other_shape.and_then(|path| Some((path, response.extensions().get::<Problem>().cloned()?))) {
-                Some((path, problem)) => {
-                    let mut anew = problem.into_response_for(&path);
+            match response.extensions().get::<Problem>().cloned() {
+                Some(problem) => {
+                    let mut anew = problem.into_response_as(errors.at(uri.path()));
                     // Only the router knows which methods a path takes.
                     anew.headers_mut()
                         .extend(response.headers().get(header::ALLOW).map(|allow| (header::ALLOW, allow.clone())));

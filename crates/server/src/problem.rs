@@ -9,12 +9,9 @@ use handback_core::sessions::SessionError;
 use handback_core::store::{Cancellation, FinishedCall, Outcome, StoreError};
 use handback_core::tools::RegisterError;
 use handback_wire::error::{ErrorBody, ErrorCode};
-use handback_wire::session::{TurnError, TurnErrorData};
-use handback_wire::threads::Detail;
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::to_raw_value;
-
-use crate::api::opencode;
 
 /// After how many seconds to come back to a server that is overloaded, starts or stops, where nothing better is known.
 const SOON: u64 = 1;
@@ -27,8 +24,8 @@ pub struct Problem {
     /// What went wrong, for people.
     pub message: String,
     details: Option<serde_json::Value>,
-    /// A word for programs, where the shape of the API has a place for it.
-    reason: Option<&'static str>,
+    /// A word for programs, where the shape of errors has a place for it.
+    pub(crate) reason: Option<&'static str>,
     retry_after: Option<u64>,
 }
 
@@ -109,47 +106,9 @@ impl Problem {
         StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The body in the shape of the API that the path belongs to.
-    pub fn body_for(&self, path: &str) -> Vec<u8> {
-        let body = match Shape::of(path) {
-            Shape::Own => {
-                let details = self.details.as_ref().and_then(|details| to_raw_value(details).ok());
-                serde_json::to_vec(&ErrorBody { error: self.message.clone(), code: self.code, details })
-            }
-            Shape::Named => {
-                // The names that the SDK's types have for them.
-                let name = match self.code {
-                    ErrorCode::NotFound => "NotFoundError",
-                    ErrorCode::Unauthorized => "UnauthorizedError",
-                    ErrorCode::Forbidden => "ForbiddenError",
-                    ErrorCode::Conflict | ErrorCode::Cancelled => "ConflictError",
-                    code if code.status() >= 500 => "UnknownError",
-                    _ => "BadRequest",
-                };
-                let reason = self.reason.map(str::to_owned);
-                let data = TurnErrorData { message: self.message.clone(), reason, ..TurnErrorData::default() };
-                serde_json::to_vec(&TurnError { name: name.to_owned(), data })
-            }
-            Shape::Ack => {
-                let reason = match self.code {
-                    ErrorCode::NotFound => "unknown",
-                    ErrorCode::Unauthorized => "unauthorized",
-                    ErrorCode::Forbidden => "forbidden",
-                    ErrorCode::RateLimited => "rate-limited",
-                    code if code.status() >= 500 => "unavailable",
-                    _ => "invalid",
-                };
-                serde_json::to_vec(&json!({ "ok": false, "reason": reason, "error": self.message }))
-            }
-            Shape::Detail => serde_json::to_vec(&Detail { detail: self.message.clone() }),
-        };
-        // These types always serialise; an empty body still carries the status.
-        body.unwrap_or_default()
-    }
-
-    /// The response in the shape of the API that the path belongs to.
-    pub fn into_response_for(self, path: &str) -> Response {
-        let mut response = Response::new(Body::from(self.body_for(path)));
+    /// The response in the shape of a protocol.
+    pub(crate) fn into_response_as(self, shape: ErrorShape) -> Response {
+        let mut response = Response::new(Body::from((shape.body)(&self)));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -173,51 +132,60 @@ impl Problem {
     }
 }
 
-/// The shapes that errors have, by path.
-enum Shape {
-    /// `{error, code, details?}`
-    Own,
-    /// `{name, data: {message}}`
-    Named,
-    /// `{ok: false, reason, error}`
-    Ack,
-    /// `{detail}`
-    Detail,
+/// The shape that the errors of a protocol have.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorShape {
+    /// Where it holds besides the protocol's own paths: for whatever is asked for below these.
+    pub(crate) roots: &'static [&'static str],
+    /// The name of its schema in the description of the API.
+    pub(crate) schema: &'static str,
+    /// Writes the body.
+    pub(crate) body: fn(&Problem) -> Vec<u8>,
 }
 
-impl Shape {
-    fn of(path: &str) -> Self {
-        let under = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if under("/session") || under("/permission") || opencode::is_at(path) {
-            Self::Named
-        } else if under("/api/tools") || under("/ai/tools") {
-            Self::Ack
-        } else if under("/api/v1") {
-            Self::Detail
-        } else {
-            Self::Own
+impl ErrorShape {
+    /// `{error, code, details?}`, where a protocol has no shape of its own.
+    pub(crate) const COMMON: Self = Self { roots: &[], schema: "ErrorBody", body: common_body };
+}
+
+fn common_body(problem: &Problem) -> Vec<u8> {
+    let details = problem.details.as_ref().and_then(|details| to_raw_value(details).ok());
+    json_body(&ErrorBody { error: problem.message.clone(), code: problem.code, details })
+}
+
+/// The body of an error.
+pub(crate) fn json_body(value: &impl Serialize) -> Vec<u8> {
+    // These types always serialise; an empty body still carries the status.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// Which shape the errors have at a path: that of the protocol which has routes there.
+#[derive(Debug, Clone, Default)]
+pub struct ErrorShapes(Vec<(String, ErrorShape)>);
+
+impl ErrorShapes {
+    /// Errors at these paths, and at whatever is below them, have this shape; unless another was there before.
+    pub(crate) fn add<'a>(&mut self, paths: impl IntoIterator<Item = &'a String>, shape: ErrorShape) {
+        let literal = |path: &'a String| path.split_once("/{").map_or(path.as_str(), |(literal, _)| literal);
+        for root in shape.roots.iter().copied().chain(paths.into_iter().map(literal)) {
+            if !self.0.iter().any(|(known, _)| known == root) {
+                self.0.push((root.to_owned(), shape));
+            }
         }
     }
-}
 
-/// The name of the schema that errors of this path have.
-pub(crate) fn schema_for(path: &str) -> &'static str {
-    match Shape::of(path) {
-        Shape::Own => "ErrorBody",
-        Shape::Named => "TurnError",
-        Shape::Ack => "Acknowledged",
-        Shape::Detail => "Detail",
+    /// The shape of errors at a path.
+    pub(crate) fn at(&self, path: &str) -> ErrorShape {
+        let is_below =
+            |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let nearest = self.0.iter().filter(|(root, _)| is_below(root)).max_by_key(|(root, _)| root.len());
+        nearest.map_or(ErrorShape::COMMON, |(_, shape)| *shape)
     }
-}
-
-/// Whether errors of this path have another shape than ours, so that the gate has to write them anew.
-pub fn has_other_shape(path: &str) -> bool {
-    !matches!(Shape::of(path), Shape::Own)
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        self.into_response_for("/")
+        self.into_response_as(ErrorShape::COMMON)
     }
 }
 

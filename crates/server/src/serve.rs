@@ -29,10 +29,10 @@ use tokio::time::Instant;
 use self::newcomers::{Newcomer, Newcomers};
 use self::patient::{Grant, Patient};
 use self::watch::{Activity, Begun, Verdict, Watch};
-use crate::app::{App, Extensions, SetupError};
+use crate::app::{App, Extensions, Routes, SetupError};
 use crate::config::Config;
 use crate::gate;
-use crate::problem::Problem;
+use crate::problem::{ErrorShapes, Problem};
 
 /// How long connections get to go when everything else is done.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -102,8 +102,8 @@ impl Server {
 
     /// Serves until `shutdown` is over, then lets calls under way finish and ends everything else.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (routes, _) = App::routes();
-        let router = routes.with_state(self.app.clone());
+        let Routes { router, errors, .. } = App::routes();
+        let (router, errors) = (router.with_state(self.app.clone()), Arc::new(errors));
         let (hub, sessions) = (self.app.hub().clone(), self.app.sessions().clone());
         let patience = self.app.config().limits.drain_timeout;
         let drained = async {
@@ -115,7 +115,7 @@ impl Server {
         };
         // Results and reconnects are still taken while calls finish.
         tokio::select! {
-            () = accept(&self.listener, &self.app, &router) => {}
+            () = accept(&self.listener, &self.app, &router, &errors) => {}
             () = drained => {}
         }
         drop(self.listener);
@@ -130,7 +130,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: &TcpListener, app: &App, router: &Router) {
+async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc<ErrorShapes>) {
     let limits = &app.config().limits;
     let room = Arc::new(Semaphore::new(limits.connections));
     let overflow = Arc::new(Semaphore::new(REFUSED));
@@ -158,10 +158,11 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router) {
                 _place: place,
             };
             let (newcomer, leave) = newcomers.enter(peer.ip());
-            let serving = Abortable::new(serve(socket, grant, newcomer, app.clone(), router.clone()), leave);
+            let serving =
+                Abortable::new(serve(socket, grant, newcomer, app.clone(), router.clone(), errors.clone()), leave);
             app.tasks().spawn(async { _ = serving.await });
         } else if let Ok(place) = overflow.clone().try_acquire_owned() {
-            let refusing = refuse(socket, limits.header_timeout);
+            let refusing = refuse(socket, limits.header_timeout, errors.clone());
             app.tasks().spawn(async move {
                 refusing.await;
                 drop(place);
@@ -183,13 +184,20 @@ fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve(socket: TcpStream, grant: Grant, newcomer: Newcomer, app: App, router: Router) {
+async fn serve(
+    socket: TcpStream,
+    grant: Grant,
+    newcomer: Newcomer,
+    app: App,
+    router: Router,
+    errors: Arc<ErrorShapes>,
+) {
     let activity = Arc::new(Activity::default());
     let io = TokioIo::new(Patient::new(socket, grant, activity.clone()));
     let activity = &activity;
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let has_to_go = activity.begin() == Begun::First && !newcomer.has_spoken();
-        let answering = gate::handle(&app, router.clone(), request.map(Body::new));
+        let answering = gate::handle(&app, router.clone(), &errors, request.map(Body::new));
         async move {
             if has_to_go {
                 // It was told to before its request was there, and is about to.
@@ -228,10 +236,10 @@ async fn serve(socket: TcpStream, grant: Grant, newcomer: Newcomer, app: App, ro
 }
 
 /// Tells a connection beyond the limit that there is no room.
-async fn refuse(socket: TcpStream, patience: Duration) {
+async fn refuse(socket: TcpStream, patience: Duration, errors: Arc<ErrorShapes>) {
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later");
-        let response = problem.into_response_for(request.uri().path());
+        let response = problem.into_response_as(errors.at(request.uri().path()));
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()

@@ -15,7 +15,7 @@ use utoipa::openapi::{
 
 use super::agui::PROTOBUF;
 use crate::gate::OPEN;
-use crate::problem::schema_for;
+use crate::problem::{ErrorShape, ErrorShapes};
 
 /// The name of the one way to show who one is.
 const KEY: &str = "key";
@@ -58,11 +58,11 @@ pub(crate) fn begun() -> Description {
 }
 
 /// Adds what holds for all operations, wherever they do not say it themselves.
-pub(crate) fn completed(mut description: Description) -> Description {
+pub(crate) fn completed(mut description: Description, errors: &ErrorShapes) -> Description {
     let mut requests = BTreeSet::new();
     for (path, item) in &mut description.paths.paths {
         for operation in operations(item) {
-            complete(path, operation);
+            complete(path, errors.at(path), operation);
             requests.extend(operation.request_body.iter().flat_map(schemas));
         }
     }
@@ -164,7 +164,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch].into_iter().flatten()
 }
 
-fn complete(path: &str, operation: &mut Operation) {
+fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
     // Generated clients name their functions so; the routes of two APIs may have the same name.
     let tag = operation.tags.iter().flatten().next().map_or("", String::as_str).replace([' ', '-'], "_");
     operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
@@ -195,7 +195,7 @@ fn complete(path: &str, operation: &mut Operation) {
     ];
     for (status, description, applies) in errors {
         if applies {
-            let error = || RefOr::T(error(path, description));
+            let error = || RefOr::T(error(shape, description));
             operation.responses.responses.entry(status.to_string()).or_insert_with(error);
         }
     }
@@ -216,13 +216,13 @@ fn complete(path: &str, operation: &mut Operation) {
         }
         // An error without a body of its own has that of its API.
         if status.starts_with(['4', '5']) && response.content.is_empty() {
-            response.content = error(path, "").content;
+            response.content = error(shape, "").content;
         }
     }
 }
 
-fn error(path: &str, description: &str) -> Response {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema_for(path)))).build();
+fn error(shape: ErrorShape, description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(shape.schema))).build();
     ResponseBuilder::new().description(description).content("application/json", content).build()
 }
 

@@ -33,7 +33,7 @@ use crate::transport::sse::{self, Next};
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(events)).routes(routes!(session_events)).routes(routes!(global_events))
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(session_events))
 }
 
 /// What to listen to.
@@ -109,7 +109,7 @@ async fn session_events(
 /// The same, each event in an envelope, as opencode's terminal reads them
 #[utoipa::path(get, path = "/global/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each `{directory, payload}` with an `Event` as its payload", body = String, content_type = "text/event-stream")))]
-async fn global_events(State(app): State<App>, principal: Principal) -> Response {
+pub(super) async fn global_events(State(app): State<App>, principal: Principal) -> Response {
     follow(app, principal, EventQuery { session: None, client: None }, Wrapping::Directory)
 }
 

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use handback_core::store::DEFAULT_AGENT;
-use handback_core::store::ModelRef;
+use handback_core::store::{DEFAULT_AGENT, ModelRef};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem};
 use utoipa::openapi::{ContentBuilder, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Answer;
+use super::session::encode::ERRORS;
+use super::{Answer, Protocol, event};
 use crate::app::App;
 use crate::auth::Principal;
 
@@ -55,7 +55,7 @@ const CONSTANT: [(&str, &str, &str); 20] = [
 const NONE: &str = r#"{"location":{"directory":"","project":{"id":"global","directory":""}},"data":[]}"#;
 
 /// The routes for clients of opencode.
-pub fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> Protocol {
     let mut router = OpenApiRouter::new()
         .routes(routes!(config))
         .routes(routes!(config_providers))
@@ -63,7 +63,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(agents))
         .routes(routes!(agents_v2))
         .routes(routes!(models_v2))
-        .routes(routes!(providers_v2));
+        .routes(routes!(providers_v2))
+        .routes(routes!(event::global_events));
     for (path, about, answer) in CONSTANT {
         router = router.route(path, get(async move |_: Principal| ([(CONTENT_TYPE, "application/json")], answer)));
         let content = ContentBuilder::new().build();
@@ -73,23 +74,7 @@ pub fn routes() -> OpenApiRouter<App> {
         let operation = operation.response("200", response).build();
         router.get_openapi_mut().paths.paths.insert(path.to_owned(), PathItem::new(HttpMethod::Get, operation));
     }
-    router
-}
-
-/// Whether a path is one of these, so that its errors have the shape that their clients know.
-pub(crate) fn is_at(path: &str) -> bool {
-    CONSTANT.iter().any(|(constant, ..)| *constant == path)
-        || matches!(
-            path,
-            "/config"
-                | "/config/providers"
-                | "/provider"
-                | "/agent"
-                | "/global/event"
-                | "/api/agent"
-                | "/api/model"
-                | "/api/provider"
-        )
+    Protocol { routes: router, errors: ERRORS }
 }
 
 /// The settings that a client has to know

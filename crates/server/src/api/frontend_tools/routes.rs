@@ -8,16 +8,18 @@ use handback_wire::frontend_tools as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::decode;
-use crate::api::Answer;
+use super::{decode, encode};
+use crate::api::{Answer, Protocol};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::Json;
 use crate::problem::Problem;
 
 /// The routes of this API.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(acknowledge)).routes(routes!(acknowledge_too)).routes(routes!(claim))
+pub fn routes() -> Protocol {
+    let routes =
+        OpenApiRouter::new().routes(routes!(acknowledge)).routes(routes!(acknowledge_too)).routes(routes!(claim));
+    Protocol { routes, errors: encode::ERRORS }
 }
 
 /// Say how a call went

@@ -13,6 +13,14 @@ use serde_json::value::RawValue;
 use crate::api::agui::encode::Encoder;
 use crate::api::client_tools::encode::json;
 use crate::api::conversation;
+use crate::problem::{ErrorShape, Problem, json_body};
+
+/// `{detail}`
+pub(super) const ERRORS: ErrorShape = ErrorShape { roots: &["/api/v1"], schema: "Detail", body: error_body };
+
+fn error_body(problem: &Problem) -> Vec<u8> {
+    json_body(&wire::Detail { detail: problem.message.clone() })
+}
 
 /// A thread with its runs, if they are wanted.
 pub(super) fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String, wire::Run>>) -> wire::Thread {

@@ -23,7 +23,7 @@ use crate::api::agui::decode;
 use crate::api::agui::encode::{Encoder, RunHead};
 use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
 use crate::api::session::{client_header, must_own, named, visible};
-use crate::api::{Answer, PathValue, conversation};
+use crate::api::{Answer, PathValue, Protocol, conversation};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Payload, parse, parse_or_default};
@@ -33,12 +33,13 @@ use crate::problem::Problem;
 const LISTED: usize = 1_000;
 
 /// The routes of this API.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+pub fn routes() -> Protocol {
+    let routes = OpenApiRouter::new()
         .routes(routes!(rooms))
         .routes(routes!(list, create))
         .routes(routes!(show, create_run, delete))
-        .routes(routes!(show_run, execute))
+        .routes(routes!(show_run, execute));
+    Protocol { routes, errors: encode::ERRORS }
 }
 
 /// List the rooms, which are the agents that the caller may name

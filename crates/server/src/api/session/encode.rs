@@ -10,9 +10,12 @@ use handback_core::store::{
     TurnError, Usage,
 };
 use handback_core::tools::{Offered, Permission, Place};
+use handback_wire::error::ErrorCode;
 use handback_wire::event as events;
 use handback_wire::session as wire;
 use serde_json::value::RawValue;
+
+use crate::problem::{ErrorShape, Problem, json_body};
 
 /// A session, and the model that answers in it.
 pub(crate) fn session(session: &Session, model: &ModelRef) -> wire::Session {
@@ -91,6 +94,23 @@ fn tokens(usage: Usage) -> wire::Tokens {
             write: usage.cache_write.unwrap_or_default(),
         },
     }
+}
+
+/// `{name, data: {message}}`, with the names that the types of opencode's SDK have for errors.
+pub(in crate::api) const ERRORS: ErrorShape = ErrorShape { roots: &[], schema: "TurnError", body: error_body };
+
+fn error_body(problem: &Problem) -> Vec<u8> {
+    let name = match problem.code {
+        ErrorCode::NotFound => "NotFoundError",
+        ErrorCode::Unauthorized => "UnauthorizedError",
+        ErrorCode::Forbidden => "ForbiddenError",
+        ErrorCode::Conflict | ErrorCode::Cancelled => "ConflictError",
+        code if code.status() >= 500 => "UnknownError",
+        _ => "BadRequest",
+    };
+    let (message, reason) = (problem.message.clone(), problem.reason.map(str::to_owned));
+    let data = wire::TurnErrorData { message, reason, ..wire::TurnErrorData::default() };
+    json_body(&wire::TurnError { name: name.to_owned(), data })
 }
 
 fn turn_error(error: &TurnError) -> wire::TurnError {

@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 use super::history::History;
 use super::{decode, encode};
 use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
-use crate::api::{Answer, PathValue, Query};
+use crate::api::{Answer, PathValue, Protocol, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
@@ -31,8 +31,8 @@ const LISTED_BYTES: usize = 1 << 20;
 const HEARD_WITHIN: Duration = Duration::from_millis(100);
 
 /// The routes of this API.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+pub fn routes() -> Protocol {
+    let routes = OpenApiRouter::new()
         .routes(routes!(create, list))
         .routes(routes!(status))
         .routes(routes!(show, delete))
@@ -45,7 +45,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(tools))
         .routes(routes!(respond))
         .routes(routes!(reply))
-        .routes(routes!(permissions))
+        .routes(routes!(permissions));
+    Protocol { routes, errors: encode::ERRORS }
 }
 
 /// A session that the caller may use.

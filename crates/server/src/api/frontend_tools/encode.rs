@@ -1,0 +1,22 @@
+//! From the core to the wire.
+
+use handback_wire::error::ErrorCode;
+use serde_json::json;
+
+use crate::problem::{ErrorShape, Problem, json_body};
+
+/// `{ok: false, reason, error}`
+pub(super) const ERRORS: ErrorShape =
+    ErrorShape { roots: &["/api/tools", "/ai/tools"], schema: "Acknowledged", body: error_body };
+
+fn error_body(problem: &Problem) -> Vec<u8> {
+    let reason = match problem.code {
+        ErrorCode::NotFound => "unknown",
+        ErrorCode::Unauthorized => "unauthorized",
+        ErrorCode::Forbidden => "forbidden",
+        ErrorCode::RateLimited => "rate-limited",
+        code if code.status() >= 500 => "unavailable",
+        _ => "invalid",
+    };
+    json_body(&json!({ "ok": false, "reason": reason, "error": problem.message }))
+}
