@@ -41,11 +41,12 @@ use std::pin::pin;
 
 use anyhow::{Context, bail};
 use handback_client::CancellationToken;
+use handback_wire::session::CreateSession;
 
 use self::agui::Agents;
 use self::backend::Backend;
 use self::screen::Screen;
-use self::sessions::{Attached, Sessions, Setting, find_client, find_session};
+use self::sessions::{Attached, Sessions, find_client, find_session};
 use self::threads::Chat;
 use crate::failure::{Interrupted, Usage};
 use crate::signals::Signals;
@@ -89,13 +90,13 @@ async fn with_agent(args: &ChatArgs, url: &str, messages: &[String], signals: &m
 async fn in_session(args: &ChatArgs, messages: &[String], signals: &mut Signals) -> anyhow::Result<()> {
     let api = args.server.api()?;
     let resumed = find_session(&api, args).await?;
-    let client = find_client(args, resumed.as_ref())?;
-    let mut setting = Setting { client, model: args.model.clone(), agent: args.agent.clone() };
+    let (client_id, model, agent) = (find_client(args, resumed.as_ref())?, args.model.clone(), args.agent.clone());
+    let mut setting = CreateSession { client_id, model, agent, ..CreateSession::default() };
     if args.attach.is_empty() {
         let session = Sessions::start(api, None, setting, resumed).await?;
         return talk(&mut chat(session, args), messages, args.json, signals).await;
     }
-    let client = setting.client.get_or_insert_with(|| format!("chat-{:08x}", fastrand::u32(..)));
+    let client = setting.client_id.get_or_insert_with(|| format!("chat-{:08x}", fastrand::u32(..)));
     let mut attached = Attached::new(&api, client, &args.attach).await?;
     let (tools, shutdown) = (attached.tools.clone(), CancellationToken::new());
     let mut offering = pin!(tools.run(None, shutdown.clone()));
@@ -170,14 +171,4 @@ fn compose(words: &[String], read: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dash_stands_for_standard_input() {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(compose(&words(&["-"]), "a\nb"), "a\nb");
-        assert_eq!(compose(&words(&["Say", "this:", "-"]), "a\nb"), "Say this:\na\nb");
-        assert_eq!(compose(&words(&["one", "-", "two"]), "a"), "one\na\ntwo");
-    }
-}
+mod tests;

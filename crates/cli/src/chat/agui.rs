@@ -12,7 +12,6 @@ mod interrupts;
 mod pieces;
 mod tools;
 
-use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
 
@@ -21,8 +20,8 @@ use futures_util::future::select_all;
 use handback_client::Error;
 use handback_client::agui::wire::{Interrupt, Resume};
 use handback_client::agui::{
-    Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunState, Turn, Usage, View,
-    messages,
+    Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunState, StartError, Turn, Usage,
+    View, messages,
 };
 use handback_wire::session::{Reply, Tokens};
 use reqwest::Url;
@@ -53,8 +52,6 @@ pub(super) struct Agents {
     commands: TaskTracker,
     runs: RunRegistry,
     threads: Vec<Thread>,
-    /// What is told before anything else happens.
-    told: VecDeque<(usize, Vec<Event>)>,
 }
 
 /// A conversation, and what is known and shown of it.
@@ -139,9 +136,8 @@ impl Agents {
         let (agent, url) = address::find(url, &args.server)?;
         let properties = args.forward.iter().cloned().map(|Property { name, value }| (name, value));
         let options = RunOptions { forwarded_props: Value::Object(properties.collect()), ..RunOptions::default() };
-        let (commands, runs) = (TaskTracker::new(), RunRegistry::new());
-        let (threads, told) = (Vec::new(), VecDeque::new());
-        Ok(Self { agent, url, options, tools: args.attach.clone(), commands, runs, threads, told })
+        let (tools, commands, runs) = (args.attach.clone(), TaskTracker::new(), RunRegistry::new());
+        Ok(Self { agent, url, options, tools, commands, runs, threads: Vec::new() })
     }
 
     /// Ends all, and waits until it has ended.
@@ -158,7 +154,7 @@ impl Agents {
     }
 
     /// Tells the agent what it must know, and what else the user says.
-    fn resume(&mut self, number: usize, text: Option<&str>) {
+    fn resume(&mut self, number: usize, text: Option<&str>) -> Result<(), StartError> {
         let thread = self.thread(number);
         let answers = thread.answers.clone();
         for interrupt in &thread.open {
@@ -169,10 +165,10 @@ impl Agents {
                 thread.pieces.reject(call);
             }
         }
-        self.start(number, Turn::Resume(answers), text);
+        self.start(number, Turn::Resume(answers), text)
     }
 
-    fn start(&mut self, number: usize, turn: Turn, text: Option<&str>) {
+    fn start(&mut self, number: usize, turn: Turn, text: Option<&str>) -> Result<(), StartError> {
         let thread = self.thread(number);
         let (mut conversation, times) = (thread.conversation(), thread.times.clone());
         if let Some(text) = text {
@@ -181,19 +177,14 @@ impl Agents {
         let tools = tools::registry(&self.tools, &times, &self.commands);
         let run = Run::new(Arc::clone(&self.agent), tools, conversation, self.options.clone());
         let key = RunKey::new(self.url.origin().ascii_serialization(), self.url.path(), number.to_string());
-        match self.runs.start(key, run, turn) {
-            Ok(handle) => {
-                let mut view = handle.watch();
-                // What has happened by now is seen as well.
-                view.mark_changed();
-                let thread = self.thread(number);
-                thread.run = Some((handle, view));
-                thread.is_running = true;
-            }
-            Err(error) => {
-                self.told.push_back((number, vec![Event::Ended(Standing::Failed(error.into()), Tokens::default())]));
-            }
-        }
+        let handle = self.runs.start(key, run, turn)?;
+        let mut view = handle.watch();
+        // What has happened by now is seen as well.
+        view.mark_changed();
+        let thread = self.thread(number);
+        thread.run = Some((handle, view));
+        thread.is_running = true;
+        Ok(())
     }
 }
 
@@ -212,25 +203,26 @@ At the prompt, a line that ends with \\ goes on in the next.";
     const CALL_STYLE: CallStyle = CallStyle::Stages;
 
     /// Whoever says something else than what the agent must know has not answered it.
-    fn say(&mut self, number: usize, text: &str) {
+    fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
         let thread = self.thread(number);
         if thread.open.is_empty() {
-            return self.start(number, Turn::Say(text.to_owned()), None);
+            return Ok(self.start(number, Turn::Say(text.to_owned()), None)?);
         }
         thread.answers = thread.open.iter().map(|interrupt| resume(&interrupt.id, Answer::Words(None))).collect();
-        self.resume(number, Some(text));
+        Ok(self.resume(number, Some(text))?)
     }
 
-    fn retry(&mut self, number: usize) {
+    fn retry(&mut self, number: usize) -> anyhow::Result<()> {
         let thread = self.thread(number);
-        if thread.open.is_empty() {
-            self.start(number, Turn::Retry, None);
-        } else if thread.answers.len() < thread.open.len() {
-            thread.answers.clear();
-            let questions = ask(number, &thread.open, &thread.conversation());
-            self.told.push_back((number, questions));
-        } else {
-            self.resume(number, None);
+        match &mut thread.run {
+            Some((_, view)) if thread.answers.len() < thread.open.len() => {
+                // The end of the run is told again, and so is what the agent must know.
+                view.mark_changed();
+                thread.is_running = true;
+                Ok(())
+            }
+            _ if thread.open.is_empty() => Ok(self.start(number, Turn::Retry, None)?),
+            _ => Ok(self.resume(number, None)?),
         }
     }
 
@@ -243,7 +235,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
     }
 
     /// The agent is told when all that it must know is answered.
-    async fn answer(&mut self, question: &Question, answer: Answer, _by: Approval) -> Result<(), Error> {
+    async fn answer(&mut self, question: &Question, answer: Answer, _by: Approval) -> anyhow::Result<()> {
         let thread = self.thread(question.thread);
         let is_always = matches!(&answer, Answer::Call(answer) if answer.response == Reply::Always);
         thread.answers.push(resume(&question.id, answer));
@@ -258,26 +250,14 @@ At the prompt, a line that ends with \\ goes on in the next.";
             }
         }
         if thread.answers.len() == thread.open.len() {
-            self.resume(question.thread, None);
+            self.resume(question.thread, None)?;
         }
         Ok(())
     }
 
     async fn next(&mut self) -> (usize, Vec<Event>) {
-        if let Some(told) = self.told.pop_front() {
-            return told;
-        }
         let number = changed(&mut self.threads).await;
         (number, self.thread(number).news(number))
-    }
-
-    fn awaited(&self) -> Option<String> {
-        None
-    }
-
-    /// The tools of a front end need no connection.
-    async fn connection_change(&mut self, _was_lost: bool) -> String {
-        pending().await
     }
 
     async fn introduction(&mut self) -> Result<String, Error> {
@@ -291,10 +271,6 @@ At the prompt, a line that ends with \\ goes on in the next.";
         let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let names = if names.is_empty() { "no tools".to_owned() } else { names.join("\n") };
         Ok((command == "/tools").then_some(names))
-    }
-
-    async fn leave(&mut self) -> Option<String> {
-        None
     }
 
     fn print_json(&self) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! What a chat talks with: a session of the server, or an agent that speaks AG-UI.
 
+use std::future::pending;
+
 use handback_client::Error;
 use handback_wire::session::Tokens;
 
@@ -21,9 +23,10 @@ pub(super) enum Event {
 }
 
 /// How a thread stands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Standing {
     /// It can be spoken to.
+    #[default]
     Idle,
     /// An answer comes, or waits for the user.
     Busy,
@@ -45,26 +48,30 @@ pub(super) trait Backend {
     const CALL_STYLE: CallStyle;
 
     /// Says something in a thread in which nothing goes on.
-    fn say(&mut self, thread: usize, text: &str);
+    fn say(&mut self, thread: usize, text: &str) -> anyhow::Result<()>;
 
     /// Asks again for what failed, was stopped or was not answered.
-    fn retry(&mut self, thread: usize);
+    fn retry(&mut self, thread: usize) -> anyhow::Result<()>;
 
     /// Stops what goes on in a thread, whose end is told as an event. False if nothing does, since it waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
-    /// Gives the answer to a question, which was decided by the user or for them. An error with status 404 says that it is
-    /// not open any more.
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> Result<(), Error>;
+    /// Gives the answer to a question, which was decided by the user or for them. An [`Error`] with status 404 says that the
+    /// question is not open any more.
+    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()>;
 
     /// What happens next, and in which thread. Waits for ever if nothing goes on. Safe to drop while it waits.
     async fn next(&mut self) -> (usize, Vec<Event>);
 
     /// Who is waited for, if that is shown.
-    fn awaited(&self) -> Option<String>;
+    fn awaited(&self) -> Option<String> {
+        None
+    }
 
     /// Waits until the connection that offers the tools is lost, or is there again if it was lost.
-    async fn connection_change(&mut self, was_lost: bool) -> String;
+    async fn connection_change(&mut self, _was_lost: bool) -> String {
+        pending().await
+    }
 
     /// The first lines of a chat: where this is, and how to leave.
     async fn introduction(&mut self) -> Result<String, Error>;
@@ -73,7 +80,9 @@ pub(super) trait Backend {
     async fn command(&mut self, command: &str, argument: &str) -> anyhow::Result<Option<String>>;
 
     /// The user leaves: what to tell them.
-    async fn leave(&mut self) -> Option<String>;
+    async fn leave(&mut self) -> Option<String> {
+        None
+    }
 
     /// Prints the answers as JSON.
     fn print_json(&self) -> anyhow::Result<()>;

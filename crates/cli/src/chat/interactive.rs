@@ -5,7 +5,7 @@ use std::io;
 use super::backend::{Backend, Standing};
 use super::paint::{Ink, excerpt};
 use super::prompt::Prompt;
-use super::threads::{Chat, Listening, Next, TITLE_CHARACTERS};
+use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::failure::Interrupted;
 use crate::output::{Table, plain};
 use crate::signals::{Signals, Stop};
@@ -15,39 +15,31 @@ const MOST_THREADS: usize = 64;
 /// So many messages may wait until a thread has answered; one more is refused.
 const MOST_WAITING: usize = 16;
 
-/// Whether the chat goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
-    GoesOn,
-    /// The user leaves when nothing goes on any more.
-    Ends,
-    /// The user leaves.
-    Over,
-}
-
 /// A chat, and which of its threads the user is in.
 struct Interactive<'a, B> {
     chat: &'a mut Chat<B>,
     current: usize,
     prompt: Prompt,
+    /// Whether the user leaves when nothing goes on any more.
+    is_leaving: bool,
 }
 
 /// Talks until the user leaves.
 pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -> anyhow::Result<()> {
-    if !B::HAS_THREADS {
+    chat.listens = B::HAS_THREADS;
+    if !chat.listens {
         // What is typed while an answer comes is for the next prompt.
         chat.lines.hide();
     }
-    let prompt = Prompt::new(chat.screen.paint())?;
+    let prompt = Prompt::new(chat.screen.layout.paint)?;
     let introduction = chat.backend.introduction().await?;
     chat.screen.line(None, Ink::Dim, &introduction)?;
     let current = chat.open()?;
-    let mut interactive = Interactive { chat, current, prompt };
-    let mut course = Course::GoesOn;
-    while course == Course::GoesOn || (course == Course::Ends && interactive.chat.is_busy()) {
+    let mut interactive = Interactive { chat, current, prompt, is_leaving: false };
+    loop {
         match interactive.step(signals).await {
-            Ok(Course::GoesOn) => {}
-            Ok(end) => course = end,
+            Ok(true) => {}
+            Ok(false) => break,
             Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() => return Err(error),
             // The next try may succeed.
             Err(error) => interactive.chat.screen.line(None, Ink::Red, &format!("✗ {error:#}"))?,
@@ -60,22 +52,17 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
 }
 
 impl<B: Backend> Interactive<'_, B> {
-    /// Waits until something is typed or has happened, and does what follows from it.
-    async fn step(&mut self, signals: &mut Signals) -> anyhow::Result<Course> {
-        let listening = if B::HAS_THREADS { Listening::Always } else { Listening::WhenAsked };
-        let next = if self.chat.is_busy() {
-            self.chat.next(signals, listening).await?
-        } else {
-            Next::Typed(self.prompt(signals).await?)
-        };
+    /// Waits until something is typed or has happened, and does what follows from it; says whether the chat goes on.
+    async fn step(&mut self, signals: &mut Signals) -> anyhow::Result<bool> {
+        let next =
+            if self.chat.is_busy() { self.chat.next(signals).await? } else { Next::Typed(self.prompt(signals).await?) };
         match next {
-            Next::Typed(Some(typed)) => return self.act(&typed).await,
-            Next::Typed(None) => return Ok(Course::Over),
-            Next::Stop(Stop::Terminate) => return Ok(Course::Ends),
-            Next::Stop(Stop::Interrupt) => {}
+            Next::Typed(Some(typed)) => return self.act(typed.trim()).await,
+            Next::Typed(None) => return Ok(false),
+            Next::Stop(stop) => self.is_leaving |= stop == Stop::Terminate,
             Next::Ended(number) => self.ended(number)?,
         }
-        Ok(Course::GoesOn)
+        Ok(!self.is_leaving || self.chat.is_busy())
     }
 
     /// What is typed while nothing goes on; `None` if the user leaves instead.
@@ -94,27 +81,22 @@ impl<B: Backend> Interactive<'_, B> {
         }
     }
 
-    /// Does what was typed.
-    async fn act(&mut self, typed: &str) -> anyhow::Result<Course> {
-        let typed = typed.trim();
-        let Some((command, argument)) = as_command(typed) else {
-            if !typed.is_empty() {
-                self.say(typed)?;
-            }
-            return Ok(Course::GoesOn);
-        };
-        match command {
-            "/quit" | "/exit" => return Ok(Course::Over),
-            "/help" | "/?" => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
-            "/new" | "/threads" | "/thread" | "/cancel" | "/retry" if B::HAS_THREADS => {
+    /// Does what was typed; says whether the chat goes on.
+    async fn act(&mut self, typed: &str) -> anyhow::Result<bool> {
+        match as_command(typed) {
+            None if typed.is_empty() => {}
+            None => self.say(typed)?,
+            Some(("/quit" | "/exit", _)) => return Ok(false),
+            Some(("/help" | "/?", _)) => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
+            Some((command @ ("/new" | "/threads" | "/thread" | "/cancel" | "/retry"), argument)) if B::HAS_THREADS => {
                 self.lead(command, argument).await?;
             }
-            command => match self.chat.backend.command(command, argument).await? {
+            Some((command, argument)) => match self.chat.backend.command(command, argument).await? {
                 Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
                 None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
             },
         }
-        Ok(Course::GoesOn)
+        Ok(true)
     }
 
     /// Does what a command says about threads.
@@ -139,7 +121,7 @@ impl<B: Backend> Interactive<'_, B> {
                 }
             }
             "/retry" => {
-                if !self.chat.retry(self.current) {
+                if !self.chat.retry(self.current)? {
                     self.note(Ink::Yellow, "There is nothing to ask again.")?;
                 }
             }
@@ -152,28 +134,27 @@ impl<B: Backend> Interactive<'_, B> {
     }
 
     /// Says something in the thread that the user is in, now or when it has answered.
-    fn say(&mut self, text: &str) -> io::Result<()> {
+    fn say(&mut self, text: &str) -> anyhow::Result<()> {
         let thread = self.chat.thread(self.current);
         if !thread.is_busy() {
-            self.chat.say(self.current, text);
-            return Ok(());
+            return self.chat.say(self.current, text);
         }
         if thread.waiting.len() >= MOST_WAITING {
-            return self.note(Ink::Yellow, "It is not said: too much waits in this thread already.");
+            return Ok(self.note(Ink::Yellow, "It is not said: too much waits in this thread already.")?);
         }
         thread.waiting.push_back(text.to_owned());
-        self.note(Ink::Dim, "It is said when this thread has answered; /new says it at once, in another.")
+        Ok(self.note(Ink::Dim, "It is said when this thread has answered; /new says it at once, in another.")?)
     }
 
     /// A thread has answered, or given up: what waits is said, or not.
-    fn ended(&mut self, number: usize) -> io::Result<()> {
+    fn ended(&mut self, number: usize) -> anyhow::Result<()> {
         self.chat.tell_failure(number)?;
         let thread = self.chat.thread(number);
         match &thread.standing {
             Standing::Idle => {
                 if let Some(text) = thread.waiting.pop_front() {
                     self.chat.screen.line(number, Ink::Dim, &format!("> {}", excerpt(&text, TITLE_CHARACTERS)))?;
-                    self.chat.say(number, &text);
+                    self.chat.say(number, &text)?;
                 }
                 return Ok(());
             }
@@ -233,22 +214,4 @@ fn as_command(typed: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_from_messages() {
-        for (line, expected) in [
-            ("", None),
-            ("hello there", None),
-            ("/help", Some(("/help", ""))),
-            ("/model  a/b ", Some(("/model", "a/b"))),
-            ("/new  what day is it? ", Some(("/new", "what day is it?"))),
-            ("/halp me", Some(("/halp", "me"))),
-            ("/etc/hosts: what is that?", None),
-            ("/", None),
-        ] {
-            assert_eq!(as_command(line), expected, "{line}");
-        }
-    }
-}
+mod tests;

@@ -60,9 +60,8 @@ pub(super) struct Layout {
     open: Option<OpenLine>,
     /// What goes on, in the order in which it began.
     rows: Vec<Row>,
-    /// How many rows are on the terminal, right above the cursor.
-    drawn: usize,
-    are_changed: bool,
+    /// The rows that are on the terminal, right above the cursor.
+    drawn: String,
     /// What is to be written above the rows.
     written: Vec<Chunk>,
 }
@@ -113,8 +112,7 @@ impl Layout {
             shows_shared_answers,
             open: None,
             rows: Vec::new(),
-            drawn: 0,
-            are_changed: false,
+            drawn: String::new(),
             written: Vec::new(),
         }
     }
@@ -123,7 +121,6 @@ impl Layout {
     pub(super) fn share(&mut self) -> Vec<Chunk> {
         self.end_line();
         self.is_shared = true;
-        self.are_changed = true;
         self.flush()
     }
 
@@ -168,7 +165,7 @@ impl Layout {
     /// The user has pressed Ctrl-C: goes on below what the terminal shows of that, unless it is wiped out with the rows.
     pub(super) fn interrupted(&mut self) -> Vec<Chunk> {
         self.end_line();
-        if self.place == Place::Terminal && self.drawn == 0 && self.written.is_empty() {
+        if self.place == Place::Terminal && self.drawn.is_empty() && self.written.is_empty() {
             self.written.push(Chunk::Aside("\n".to_owned()));
         }
         self.flush()
@@ -177,8 +174,7 @@ impl Layout {
     /// Somebody else has written, below what is there: goes on below that.
     pub(super) fn move_on(&mut self) {
         self.open = None;
-        self.drawn = 0;
-        self.are_changed = true;
+        self.drawn.clear();
     }
 
     /// What a thread's lines begin with.
@@ -215,10 +211,7 @@ impl Layout {
             at_line_start = line.ends_with('\n');
         }
         self.open = Some(OpenLine { kind, part: part.to_owned(), at_line_start });
-        self.written.push(match kind {
-            Kind::Answer => Chunk::Answer(text),
-            Kind::Thought | Kind::Call => Chunk::Aside(self.paint.ink(Ink::Dim, &marked)),
-        });
+        self.put(kind, if kind == Kind::Answer { marked } else { self.paint.ink(Ink::Dim, &marked) });
     }
 
     /// More of a text of one of several threads: lines that are complete are written, the last one is a row.
@@ -241,7 +234,6 @@ impl Layout {
             let content = Content::Line { part: part.to_owned(), text: grown, kind };
             self.rows.insert(place, Row { thread, content });
         }
-        self.are_changed = true;
     }
 
     fn call_on_one_line(&mut self, call: &Call) {
@@ -269,22 +261,19 @@ impl Layout {
         if let Some((_, begun, kind)) = self.take_line(thread) {
             self.put_text(thread, &begun, kind);
         }
-        self.are_changed = true;
         let known = self.rows.iter().position(|row| {
             row.thread == thread && matches!(&row.content, Content::Call(known) if known.id == call.id)
         });
-        let is_further = match known.map(|row| &self.rows[row].content) {
-            Some(Content::Call(known)) => known.stage != call.stage,
-            _ => true,
+        let place = known.unwrap_or(self.rows.len());
+        let is_as_before = match known.map(|row| self.rows.remove(row).content) {
+            Some(Content::Call(before)) => before.stage == call.stage,
+            _ => false,
         };
-        if call.stage.is_over() || (is_further && self.place == Place::Log) {
+        if call.stage.is_over() || (self.place == Place::Log && !is_as_before) {
             self.written.push(Chunk::Aside(self.call_lines(thread, call)));
         }
-        match known {
-            Some(row) if call.stage.is_over() => drop(self.rows.remove(row)),
-            Some(row) => self.rows[row].content = Content::Call(call.clone()),
-            None if call.stage.is_over() => {}
-            None => self.rows.push(Row { thread, content: Content::Call(call.clone()) }),
+        if !call.stage.is_over() {
+            self.rows.insert(place, Row { thread, content: Content::Call(call.clone()) });
         }
     }
 
@@ -303,7 +292,6 @@ impl Layout {
 
     /// Writes rows down, to stay.
     fn leave(&mut self, rows: Vec<Row>) {
-        self.are_changed |= !rows.is_empty();
         for row in rows {
             match row.content {
                 Content::Line { text, kind, .. } => self.put_text(row.thread, &text, kind),
@@ -317,8 +305,11 @@ impl Layout {
     }
 
     fn put_text(&mut self, thread: usize, line: &str, kind: Kind) {
-        let line = self.text_line(thread, line, kind);
-        self.written.push(if kind == Kind::Answer { Chunk::Answer(line) } else { Chunk::Aside(line) });
+        self.put(kind, self.text_line(thread, line, kind));
+    }
+
+    fn put(&mut self, kind: Kind, text: String) {
+        self.written.push(if kind == Kind::Answer { Chunk::Answer(text) } else { Chunk::Aside(text) });
     }
 
     fn put_line(&mut self, thread: Option<usize>, ink: Ink, text: &str) {
@@ -329,8 +320,7 @@ impl Layout {
 
     fn end_line(&mut self) {
         if let Some(OpenLine { kind, at_line_start: false, .. }) = self.open.take() {
-            let line_end = "\n".to_owned();
-            self.written.push(if kind == Kind::Answer { Chunk::Answer(line_end) } else { Chunk::Aside(line_end) });
+            self.put(kind, "\n".to_owned());
         }
     }
 
@@ -399,22 +389,21 @@ impl Layout {
     /// What is to be written: the rows are taken away, what stays is written in their place, and they come below it.
     fn flush(&mut self) -> Vec<Chunk> {
         let written = std::mem::take(&mut self.written);
-        if self.place == Place::Log || (written.is_empty() && !self.are_changed) {
+        let rows = if self.place == Place::Terminal { self.draw() } else { String::new() };
+        if written.is_empty() && rows == self.drawn {
             return written;
         }
-        self.are_changed = false;
         let mut chunks = Vec::new();
-        if self.drawn > 0 {
+        if !self.drawn.is_empty() {
             // From the start of the line: what is being typed may be on it.
-            chunks.push(Chunk::Aside(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn)));
+            chunks.push(Chunk::Aside(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn.lines().count())));
         }
         chunks.extend(written);
-        let rows = self.draw();
-        self.drawn = rows.lines().count();
-        if self.drawn > 0 {
+        if !rows.is_empty() {
             // The terminal cuts a row that is too long for it, so that each is one line.
             chunks.push(Chunk::Aside(format!("\u{1b}[?7l{rows}\u{1b}[?7h")));
         }
+        self.drawn = rows;
         chunks
     }
 

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 use super::backend::{Backend, Standing};
 use super::paint::{Ink, excerpt};
-use super::threads::{Chat, Listening, Next, TITLE_CHARACTERS};
+use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::failure::Interrupted;
 use crate::output::{plain, print};
 use crate::signals::Signals;
@@ -26,13 +26,13 @@ pub(super) async fn run<B: Backend>(
         if is_shared {
             chat.screen.line(number, Ink::Dim, &format!("> {}", excerpt(text, TITLE_CHARACTERS)))?;
         }
-        chat.say(number, text);
+        chat.say(number, text)?;
     }
     // At a terminal they are shown line by line as they come.
     let prints_answers = is_shared && !json && !io::stdout().is_terminal();
     let (mut printed, mut is_stopped) = (0, false);
     while chat.is_busy() {
-        match chat.next(signals, Listening::WhenAsked).await? {
+        match chat.next(signals).await? {
             Next::Ended(number) if is_shared => chat.tell_failure(number)?,
             Next::Stop(_) => is_stopped = true,
             Next::Ended(_) | Next::Typed(_) => {}

@@ -4,13 +4,12 @@ use std::io::{self, IsTerminal, Write};
 
 use super::layout::{CallStyle, Chunk, Layout, Place};
 use super::paint::{Ink, Paint};
-use super::piece::Piece;
 use crate::output::print;
 
 /// Where a chat is shown.
 #[derive(Debug)]
 pub(super) struct Screen {
-    layout: Layout,
+    pub(super) layout: Layout,
     shows_answers: bool,
     /// Whether it is a terminal, on which a line can be written anew.
     is_terminal: bool,
@@ -28,39 +27,15 @@ impl Screen {
         Self { layout, shows_answers, is_terminal, tells_waiting: false }
     }
 
-    /// What texts are written with.
-    pub(super) fn paint(&self) -> Paint {
-        self.layout.paint
-    }
-
-    /// From now on there are several threads.
-    pub(super) fn share(&mut self) -> io::Result<()> {
-        let chunks = self.layout.share();
-        self.write(chunks)
-    }
-
-    /// Shows what is new of a thread.
-    pub(super) fn show(&mut self, thread: usize, pieces: &[Piece]) -> io::Result<()> {
-        let chunks = self.layout.show(thread, pieces);
-        self.write(chunks)
-    }
-
-    /// Leaves what a thread has not ended as it is.
-    pub(super) fn end(&mut self, thread: usize) -> io::Result<()> {
-        let chunks = self.layout.end(thread);
-        self.write(chunks)
-    }
-
-    /// Ends the line that is open, unless a text goes on there.
-    pub(super) fn end_line(&mut self) -> io::Result<()> {
-        let chunks = self.layout.make_room().unwrap_or_default();
+    /// Changes what is shown.
+    pub(super) fn draw(&mut self, change: impl FnOnce(&mut Layout) -> Vec<Chunk>) -> io::Result<()> {
+        let chunks = change(&mut self.layout);
         self.write(chunks)
     }
 
     /// Shows a line of its own, which may belong to a thread.
     pub(super) fn line(&mut self, thread: impl Into<Option<usize>>, ink: Ink, text: &str) -> io::Result<()> {
-        let chunks = self.layout.line(thread.into(), ink, text);
-        self.write(chunks)
+        self.draw(|layout| layout.line(thread.into(), ink, text))
     }
 
     /// Shows at a terminal what is waited for and for how long, until there is something else to show.
@@ -83,17 +58,6 @@ impl Screen {
         write_aside(&format!("{mark}{}", self.layout.paint.ink(ink, text)))?;
         self.layout.move_on();
         Ok(())
-    }
-
-    /// The user has pressed Ctrl-C.
-    pub(super) fn interrupted(&mut self) -> io::Result<()> {
-        let chunks = self.layout.interrupted();
-        self.write(chunks)
-    }
-
-    /// The user has typed something, which the terminal shows below what was there.
-    pub(super) fn typed(&mut self) {
-        self.layout.move_on();
     }
 
     /// Takes back what is said about waiting.

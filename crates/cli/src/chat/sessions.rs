@@ -34,21 +34,14 @@ pub(super) use self::attached::Attached;
 /// So many sessions are listed.
 const LISTED_SESSIONS: usize = 20;
 
-/// What a session is made with, and what each prompt in it says.
-#[derive(Debug, Clone)]
-pub(super) struct Setting {
-    /// The client whose tools the model may call.
-    pub(super) client: Option<String>,
-    pub(super) model: Option<Model>,
-    pub(super) agent: Option<String>,
-}
-
 /// A session, and the turn that goes on in it.
 pub(super) struct Sessions {
     api: Api,
     /// The tools that are offered here.
     attached: Option<Attached>,
-    setting: Setting,
+    /// What a session is made with, and what each prompt in it says: the client whose tools the model may call, the model
+    /// and the agent.
+    setting: CreateSession,
     session: Session,
     /// Whether something is in the session, or was before.
     is_used: bool,
@@ -66,13 +59,13 @@ impl Sessions {
     pub(super) async fn start(
         api: Api,
         attached: Option<Attached>,
-        setting: Setting,
+        setting: CreateSession,
         resumed: Option<Session>,
     ) -> Result<Self, Error> {
         let is_used = resumed.is_some();
         let session = match resumed {
             Some(session) => session,
-            None => create(&api, &setting).await?,
+            None => api.create_session(&setting).await?,
         };
         let (turn, is_aborted, pieces, asks, answer) = Default::default();
         Ok(Self { api, attached, setting, session, is_used, turn, is_aborted, pieces, asks, answer })
@@ -151,10 +144,10 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
     const HAS_THREADS: bool = false;
     const CALL_STYLE: CallStyle = CallStyle::OneLine;
 
-    fn say(&mut self, _thread: usize, text: &str) {
-        let Setting { client, model, agent } = self.setting.clone();
-        self.pieces = Pieces::new(self.session.client_id.as_deref().or(client.as_deref()));
-        let prompt = Prompt { client_id: client, model, agent, ..Prompt::from(text) };
+    fn say(&mut self, _thread: usize, text: &str) -> anyhow::Result<()> {
+        let CreateSession { client_id, model, agent, .. } = self.setting.clone();
+        self.pieces = Pieces::new(self.session.client_id.as_deref().or(client_id.as_deref()));
+        let prompt = Prompt { client_id, model, agent, ..Prompt::from(text) };
         self.turn = Some(match &self.attached {
             Some(attached) => attached.tools.turn(&self.session.id, prompt),
             None => self.api.turn(&self.session.id, prompt),
@@ -163,10 +156,13 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         self.is_aborted = false;
         self.asks.clear();
         self.answer = None;
+        Ok(())
     }
 
     /// There is no command for it.
-    fn retry(&mut self, _thread: usize) {}
+    fn retry(&mut self, _thread: usize) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     async fn interrupt(&mut self, _thread: usize) -> Result<bool, Error> {
         if let Some(turn) = &mut self.turn {
@@ -176,15 +172,13 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         Ok(true)
     }
 
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> Result<(), Error> {
-        match (answer, self.asks.get(&question.id)) {
-            // The user is told at once what is wrong; for others it is tried again.
-            (Answer::Call(answer), _) if by == Approval::User => {
-                self.api.answer_permission(&self.session.id, &question.id, &answer).await
-            }
-            (Answer::Call(answer), Some(ask)) => ask.answer(&answer).await,
-            // In a session nothing is asked but whether calls may be made.
-            (Answer::Call(_) | Answer::Words(_), _) => Ok(()),
+    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()> {
+        // In a session nothing is asked but whether calls may be made.
+        let Answer::Call(answer) = answer else { return Ok(()) };
+        match self.asks.get(&question.id) {
+            // It is tried again while the server cannot be reached; a user is told so instead, and can try again.
+            Some(ask) if by != Approval::User => Ok(ask.answer(&answer).await?),
+            _ => Ok(self.api.answer_permission(&self.session.id, &question.id, &answer).await?),
         }
     }
 
@@ -222,7 +216,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
             ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text(),
             ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text(),
             ("/new", _) => {
-                let session = create(&self.api, &self.setting).await?;
+                let session = self.api.create_session(&self.setting).await?;
                 self.leave_session().await;
                 self.session = session;
                 self.is_used = false;
@@ -245,11 +239,6 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
     fn print_json(&self) -> anyhow::Result<()> {
         self.answer.as_ref().map_or(Ok(()), print_json)
     }
-}
-
-async fn create(api: &Api, setting: &Setting) -> Result<Session, Error> {
-    let Setting { client, model, agent } = setting.clone();
-    api.create_session(&CreateSession { client_id: client, model, agent, ..CreateSession::default() }).await
 }
 
 /// The session to go on with. In any case the server is spoken to: if it is not there, nothing else has to begin.

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+use handback_client::Error;
 use handback_wire::session::Reply;
 use tokio::time::{Instant, sleep_until};
 
 use super::backend::{Backend, Event, Standing};
+use super::layout::Layout;
 use super::lines::Lines;
 use super::paint::{Ink, usage};
 use super::piece::Piece;
@@ -26,6 +28,8 @@ pub(super) struct Chat<B> {
     pub(super) screen: Screen,
     pub(super) lines: Lines,
     pub(super) threads: Vec<Thread>,
+    /// Whether the user may type whatever they like while an answer comes, and not only to answer what is asked.
+    pub(super) listens: bool,
     approval: Approval,
     /// What waits for the user.
     questions: VecDeque<Question>,
@@ -41,6 +45,7 @@ pub(super) struct Chat<B> {
 }
 
 /// A conversation.
+#[derive(Default)]
 pub(super) struct Thread {
     pub(super) standing: Standing,
     /// What was said first.
@@ -70,15 +75,6 @@ pub(super) enum Next {
     Ended(usize),
 }
 
-/// Whether the user may type whatever they like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listening {
-    /// They may.
-    Always,
-    /// Only to answer what is asked.
-    WhenAsked,
-}
-
 impl<B: Backend> Chat<B> {
     /// A chat without threads.
     pub(super) fn new(backend: B, screen: Screen, approval: Approval) -> Self {
@@ -87,6 +83,7 @@ impl<B: Backend> Chat<B> {
             screen,
             lines: Lines::default(),
             threads: Vec::new(),
+            listens: false,
             approval,
             questions: VecDeque::new(),
             is_asking: false,
@@ -98,10 +95,9 @@ impl<B: Backend> Chat<B> {
 
     /// Opens a thread in which nothing is said yet.
     pub(super) fn open(&mut self) -> io::Result<usize> {
-        let (title, waiting, answer, part) = Default::default();
-        self.threads.push(Thread { standing: Standing::Idle, title, waiting, answer, part });
+        self.threads.push(Thread::default());
         if self.threads.len() == 2 {
-            self.screen.share()?;
+            self.screen.draw(Layout::share)?;
         }
         Ok(self.threads.len())
     }
@@ -116,23 +112,24 @@ impl<B: Backend> Chat<B> {
     }
 
     /// Says something in a thread that is not busy.
-    pub(super) fn say(&mut self, number: usize, text: &str) {
+    pub(super) fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
+        self.backend.say(number, text)?;
         let thread = self.thread(number);
         if thread.title.is_empty() {
             text.clone_into(&mut thread.title);
         }
-        self.begin(number);
-        self.backend.say(number, text);
+        self.begun(number);
+        Ok(())
     }
 
     /// Asks again for what failed, was stopped, or was not answered; false if nothing was.
-    pub(super) fn retry(&mut self, number: usize) -> bool {
+    pub(super) fn retry(&mut self, number: usize) -> anyhow::Result<bool> {
         if matches!(self.thread(number).standing, Standing::Idle | Standing::Busy) {
-            return false;
+            return Ok(false);
         }
-        self.begin(number);
-        self.backend.retry(number);
-        true
+        self.backend.retry(number)?;
+        self.begun(number);
+        Ok(true)
     }
 
     /// Says why an answer failed, if it did.
@@ -143,14 +140,30 @@ impl<B: Backend> Chat<B> {
         }
     }
 
-    fn begin(&mut self, number: usize) {
+    fn begun(&mut self, number: usize) {
         self.thread(number).standing = Standing::Busy;
         self.waits_since = Instant::now();
         self.is_stopping = false;
     }
 
     /// Shows what happens until there is something to decide. Ctrl-C stops all that goes on; a second one stops at once.
-    pub(super) async fn next(&mut self, signals: &mut Signals, listening: Listening) -> anyhow::Result<Next> {
+    pub(super) async fn next(&mut self, signals: &mut Signals) -> anyhow::Result<Next> {
+        let stop = tokio::select! {
+            next = self.listen() => return next,
+            stop = signals.next() => stop,
+        };
+        let is_second = std::mem::replace(&mut self.is_stopping, true);
+        if !is_second {
+            tokio::select! {
+                stopped = self.interrupt_all() => return stopped.map(|()| Next::Stop(stop)),
+                _ = signals.next() => {}
+            }
+        }
+        Err(Interrupted("stopped at once").into())
+    }
+
+    /// What [`Chat::next`] does until a signal comes, which drops this in the middle.
+    async fn listen(&mut self) -> anyhow::Result<Next> {
         loop {
             if let Some(ended) = self.show_happened().await? {
                 return Ok(Next::Ended(ended));
@@ -159,23 +172,14 @@ impl<B: Backend> Chat<B> {
             let awaited = self.backend.awaited().filter(|_| !self.is_asking && !self.is_stopping);
             let seconds = self.waits_since.elapsed().as_secs() + 1;
             tokio::select! {
-                stop = signals.next() => {
-                    self.stop(signals).await?;
-                    return Ok(Next::Stop(stop));
-                }
-                line = self.lines.next(), if self.is_asking || listening == Listening::Always => {
+                line = self.lines.next(), if self.is_asking || self.listens => {
                     let line = line?;
-                    self.screen.typed();
+                    // The terminal shows it below what was there.
+                    self.screen.layout.move_on();
                     if !self.is_asking {
                         return Ok(Next::Typed(line));
                     }
-                    tokio::select! {
-                        answered = self.take_answer(line.as_deref()) => answered?,
-                        stop = signals.next() => {
-                            self.stop(signals).await?;
-                            return Ok(Next::Stop(stop));
-                        }
-                    }
+                    self.take_answer(line.as_deref()).await?;
                 }
                 (number, events) = self.backend.next() => {
                     for event in events {
@@ -190,29 +194,18 @@ impl<B: Backend> Chat<B> {
     }
 
     /// Stops all that goes on, and asks nothing any more.
-    async fn stop(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
-        let is_second = std::mem::replace(&mut self.is_stopping, true);
-        if !is_second {
-            tokio::select! {
-                stopped = self.interrupt_all() => return stopped,
-                _ = signals.next() => {}
-            }
-        }
-        Err(Interrupted("stopped at once").into())
-    }
-
     async fn interrupt_all(&mut self) -> anyhow::Result<()> {
-        self.questions.clear();
+        let asking: Vec<usize> = self.questions.drain(..).map(|question| question.thread).collect();
         if self.is_asking {
             self.close_question("\n")?;
         } else if self.lines.are_hidden() {
             // The terminal shows nothing of Ctrl-C.
-            self.screen.end_line()?;
+            self.screen.draw(|layout| layout.make_room().unwrap_or_default())?;
         } else {
-            self.screen.interrupted()?;
+            self.screen.draw(Layout::interrupted)?;
         }
         for number in 1..=self.threads.len() {
-            if self.thread(number).is_busy() && !self.backend.interrupt(number).await? {
+            if self.thread(number).is_busy() && !self.backend.interrupt(number).await? && asking.contains(&number) {
                 self.thread(number).standing = Standing::Unanswered;
                 self.screen.line(number, Ink::Dim, "The question stays open; /retry asks it again.")?;
             }
@@ -248,7 +241,7 @@ impl<B: Backend> Chat<B> {
                 // Heeded already.
                 Event::AskClosed(_) => {}
                 Event::Ended(standing, tokens) => {
-                    self.screen.end(number)?;
+                    self.screen.draw(|layout| layout.end(number))?;
                     if let Some(usage) = usage(tokens) {
                         self.screen.line(number, Ink::Dim, &usage)?;
                     }
@@ -274,7 +267,7 @@ impl<B: Backend> Chat<B> {
         if !pieces.is_empty() {
             self.waits_since = Instant::now();
         }
-        self.screen.show(number, pieces)
+        self.screen.draw(|layout| layout.show(number, pieces))
     }
 
     /// Answers a question for the user, who cannot be asked or has allowed every call.
@@ -291,14 +284,14 @@ impl<B: Backend> Chat<B> {
         };
         match self.backend.answer(&question, answer, self.approval).await {
             // Somebody else was quicker.
-            Err(error) if error.status() == Some(404) => Ok(()),
-            answered => Ok(answered?),
+            Err(error) if is_closed(&error) => Ok(()),
+            answered => answered,
         }
     }
 
     fn put_question(&mut self) -> io::Result<()> {
         let Some(question) = self.questions.front().filter(|_| !self.is_asking) else { return Ok(()) };
-        self.screen.end(question.thread)?;
+        self.screen.draw(|layout| layout.end(question.thread))?;
         self.lines.ask();
         self.screen.aside(question.thread, Ink::Yellow, &question.text())?;
         self.is_asking = true;
@@ -324,7 +317,7 @@ impl<B: Backend> Chat<B> {
         let mut remark = "";
         match self.backend.answer(question, answer, Approval::User).await {
             Ok(()) => {}
-            Err(error) if error.status() == Some(404) => remark = "It was answered already, or its time was over.\n",
+            Err(error) if is_closed(&error) => remark = "It was answered already, or its time was over.\n",
             Err(error) => {
                 question.start_over();
                 self.screen.aside(None, Ink::Red, &format!("{}\n", plain(&error.to_string())))?;
@@ -345,4 +338,9 @@ impl<B: Backend> Chat<B> {
         self.questions.retain(|question| !is_closed(question));
         if is_on_screen { self.close_question(remark) } else { Ok(()) }
     }
+}
+
+/// Whether a question could not be answered since it is not open any more.
+fn is_closed(error: &anyhow::Error) -> bool {
+    error.downcast_ref().and_then(Error::status) == Some(404)
 }
