@@ -161,8 +161,10 @@ impl<B: Backend> Interactive<'_, B> {
             Standing::Failed(_) if B::HAS_THREADS => {
                 self.chat.screen.line(number, Ink::Dim, "/retry asks again.")?;
             }
-            Standing::Stopped => self.chat.screen.line(number, Ink::Yellow, "The turn was aborted.")?,
-            Standing::Failed(_) | Standing::Busy | Standing::Unanswered => {}
+            Standing::Stopped if !self.is_leaving => {
+                self.chat.screen.line(number, Ink::Yellow, "The turn was aborted.")?;
+            }
+            _ => {}
         }
         for text in std::mem::take(&mut self.chat.thread(number).waiting) {
             let note = format!("Not said: {}", excerpt(&text, TITLE_CHARACTERS));
