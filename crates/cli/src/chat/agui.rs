@@ -51,12 +51,12 @@ pub(super) struct Agents {
     /// The commands that run.
     commands: TaskTracker,
     runs: RunRegistry,
-    threads: Vec<Thread>,
+    threads: Vec<AgentThread>,
 }
 
 /// A conversation, and what is known and shown of it.
 #[derive(Default)]
-struct Thread {
+struct AgentThread {
     /// Its latest run.
     run: Option<(RunHandle, watch::Receiver<View>)>,
     /// Whether the end of that run is still to be told.
@@ -71,7 +71,7 @@ struct Thread {
     answers: Vec<Resume>,
 }
 
-impl Thread {
+impl AgentThread {
     fn conversation(&self) -> Conversation {
         self.run.as_ref().map(|(handle, _)| handle.conversation()).unwrap_or_default()
     }
@@ -112,7 +112,7 @@ impl Thread {
 }
 
 /// The next thread in which something happens.
-async fn changed(threads: &mut [Thread]) -> usize {
+async fn changed(threads: &mut [AgentThread]) -> usize {
     let running = (1..).zip(threads).filter_map(|(number, thread)| match &mut thread.run {
         Some((_, view)) if thread.is_running => Some(Box::pin(async move {
             // It does not fail: the thread holds what is watched.
@@ -146,9 +146,9 @@ impl Agents {
         tools::wait(&self.commands).await;
     }
 
-    fn thread(&mut self, number: usize) -> &mut Thread {
+    fn thread(&mut self, number: usize) -> &mut AgentThread {
         while self.threads.len() < number {
-            self.threads.push(Thread::default());
+            self.threads.push(AgentThread::default());
         }
         &mut self.threads[number - 1]
     }

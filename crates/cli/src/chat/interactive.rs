@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustyline::error::ReadlineError;
+
 use super::backend::{Backend, Standing};
 use super::paint::{Ink, excerpt};
 use super::prompt::Prompt;
@@ -10,8 +12,6 @@ use crate::failure::Interrupted;
 use crate::output::{Table, plain};
 use crate::signals::{Signals, Stop};
 
-/// There are at most so many threads; one more is refused.
-const MOST_THREADS: usize = 64;
 /// So many messages may wait until a thread has answered; one more is refused.
 const MOST_WAITING: usize = 16;
 
@@ -40,7 +40,7 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
         match interactive.step(signals).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() => return Err(error),
+            Err(error) if is_final(&error) => return Err(error),
             // The next try may succeed.
             Err(error) => interactive.chat.screen.line(None, Ink::Red, &format!("✗ {error:#}"))?,
         }
@@ -54,6 +54,9 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
 impl<B: Backend> Interactive<'_, B> {
     /// Waits until something is typed or has happened, and does what follows from it; says whether the chat goes on.
     async fn step(&mut self, signals: &mut Signals) -> anyhow::Result<bool> {
+        if self.is_leaving && !self.chat.is_busy() {
+            return Ok(false);
+        }
         let next =
             if self.chat.is_busy() { self.chat.next(signals).await? } else { Next::Typed(self.prompt(signals).await?) };
         match next {
@@ -62,7 +65,7 @@ impl<B: Backend> Interactive<'_, B> {
             Next::Stop(stop) => self.is_leaving |= stop == Stop::Terminate,
             Next::Ended(number) => self.ended(number)?,
         }
-        Ok(!self.is_leaving || self.chat.is_busy())
+        Ok(true)
     }
 
     /// What is typed while nothing goes on; `None` if the user leaves instead.
@@ -102,16 +105,16 @@ impl<B: Backend> Interactive<'_, B> {
     /// Does what a command says about threads.
     async fn lead(&mut self, command: &str, argument: &str) -> anyhow::Result<()> {
         match command {
-            "/new" if self.chat.threads.len() >= MOST_THREADS => {
-                self.note(Ink::Yellow, &format!("there are {MOST_THREADS} threads already"))?;
-            }
-            "/new" => {
-                self.current = self.chat.open()?;
-                self.note(Ink::Dim, "A new thread.")?;
-                if !argument.is_empty() {
-                    self.say(argument)?;
+            "/new" => match self.chat.open() {
+                Ok(number) => {
+                    self.current = number;
+                    self.note(Ink::Dim, "A new thread.")?;
+                    if !argument.is_empty() {
+                        self.say(argument)?;
+                    }
                 }
-            }
+                Err(error) => self.note(Ink::Yellow, &error.to_string())?,
+            },
             "/thread" => self.current = self.find(argument)?.unwrap_or(self.current),
             "/cancel" => {
                 if let Some(number) = self.find(argument)?
@@ -206,6 +209,11 @@ impl<B: Backend> Interactive<'_, B> {
     fn note(&mut self, ink: Ink, text: &str) -> io::Result<()> {
         self.chat.screen.line(self.current, ink, text)
     }
+}
+
+/// Whether the chat cannot go on: the user has stopped it, or the terminal cannot be used.
+fn is_final(error: &anyhow::Error) -> bool {
+    error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>()
 }
 
 /// A command and its argument; `None` if what was typed is a message. A path, or a lone slash, is no command.

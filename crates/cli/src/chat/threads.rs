@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+use anyhow::bail;
 use handback_client::Error;
 use handback_wire::session::Reply;
 use tokio::time::{Instant, sleep_until};
@@ -21,6 +22,9 @@ use crate::signals::{Signals, Stop};
 
 /// So much of a message is shown, where it tells threads apart.
 pub(super) const TITLE_CHARACTERS: usize = 100;
+
+/// There are at most so many threads; one more is refused.
+const MOST_THREADS: usize = 64;
 
 /// A chat: who answers in it, what is shown of it, and where its threads stand.
 pub(super) struct Chat<B> {
@@ -94,7 +98,10 @@ impl<B: Backend> Chat<B> {
     }
 
     /// Opens a thread in which nothing is said yet.
-    pub(super) fn open(&mut self) -> io::Result<usize> {
+    pub(super) fn open(&mut self) -> anyhow::Result<usize> {
+        if self.threads.len() >= MOST_THREADS {
+            bail!("there are {MOST_THREADS} threads already");
+        }
         self.threads.push(Thread::default());
         if self.threads.len() == 2 {
             self.screen.draw(Layout::share)?;
