@@ -285,3 +285,6 @@ fn short_name(tool: &OfferedTool) -> &str {
     let prefix = tool.client_id.as_ref().map(|client| format!("client_{client}_")).unwrap_or_default();
     tool.id.strip_prefix(&prefix).unwrap_or(&tool.id)
 }
+
+#[cfg(test)]
+mod tests;

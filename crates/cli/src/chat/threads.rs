@@ -67,6 +67,19 @@ impl Thread {
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.standing, Standing::Busy)
     }
+
+    /// Adds what is new to the answer, each part of which begins on a line of its own.
+    fn keep_answer(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            if let Piece::Text { part, text } = piece {
+                if *part != self.part && !self.answer.is_empty() && !self.answer.ends_with('\n') {
+                    self.answer.push('\n');
+                }
+                self.part.clone_from(part);
+                self.answer.push_str(text);
+            }
+        }
+    }
 }
 
 /// What whoever leads the chat must know.
@@ -261,16 +274,7 @@ impl<B: Backend> Chat<B> {
     }
 
     fn show(&mut self, number: usize, pieces: &[Piece]) -> io::Result<()> {
-        let thread = self.thread(number);
-        for piece in pieces {
-            if let Piece::Text { part, text } = piece {
-                if *part != thread.part && !thread.answer.is_empty() && !thread.answer.ends_with('\n') {
-                    thread.answer.push('\n');
-                }
-                thread.part.clone_from(part);
-                thread.answer.push_str(text);
-            }
-        }
+        self.thread(number).keep_answer(pieces);
         if !pieces.is_empty() {
             self.waits_since = Instant::now();
         }
@@ -351,3 +355,6 @@ impl<B: Backend> Chat<B> {
 fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref().and_then(Error::status) == Some(404)
 }
+
+#[cfg(test)]
+mod tests;
