@@ -39,7 +39,9 @@ mod run;
 mod runs;
 
 pub use agent::{Agent, AgentError, EventStream, HttpAgent, Incoming, ThreadAgent};
-pub use conversation::{Activity, Conversation, Item, Role, Status, Text, ToolCall, ToolCallGroup, ToolCallStatus};
+pub use conversation::{
+    Activity, Conversation, Item, Role, Status, Text, ToolCall, ToolCallGroup, ToolCallStatus, Usage,
+};
 pub use handback_wire::agui as wire;
 pub use mapper::messages;
 pub use processor::process;

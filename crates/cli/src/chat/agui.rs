@@ -1,166 +1,279 @@
-//! `handback chat --agui`: a front end of AG-UI in a terminal.
+//! An agent that speaks AG-UI as who answers in the threads of a chat.
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | `address` | where the agent is |
-//! | `interactive` | a talk at a terminal: a prompt, commands, and what is said |
-//! | `talk` | threads that go on at the same time |
-//! | `thread` | a conversation, and the run that goes on in it |
-//! | `elder` | servers from before AG-UI 1.0 |
-//! | `usage` | what the runs of a thread cost |
-//! | `ask` | what the agent must know before it goes on |
-//! | `tools` | local commands as the tools of the front end |
+//! | `address` | where the agent is, and how it is asked |
+//! | `interrupts` | what the agent must know before it goes on |
 //! | `pieces` | what of a conversation is new |
-//! | `page` | how that looks |
-//! | `screen` | writes it |
+//! | `tools` | local commands as the tools of the front end |
 
 mod address;
-mod ask;
-mod elder;
-mod interactive;
-mod page;
+mod interrupts;
 mod pieces;
-mod screen;
-mod talk;
-mod thread;
 mod tools;
-mod usage;
 
-use std::io::{self, IsTerminal};
+use std::future::pending;
+use std::sync::Arc;
 
 use anyhow::anyhow;
-use handback_client::agui::{RunOptions, messages};
+use futures_util::future::select_all;
+use handback_client::Error;
+use handback_client::agui::wire::{Interrupt, Resume};
+use handback_client::agui::{
+    Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunState, StartError, Turn, Usage,
+    View, messages,
+};
+use handback_wire::session::{Reply, Tokens};
+use reqwest::Url;
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
-use self::address::Address;
-use self::screen::Screen;
-use self::talk::{Event, Listening, Talk};
-use self::thread::Standing;
-use self::tools::Commands;
-use super::ChatArgs;
-use super::layout::{Ink, excerpt};
-use crate::failure::{Interrupted, Usage};
-use crate::output::{plain, print, print_json};
-use crate::signals::Signals;
+use self::interrupts::{is_allowed, question, resume};
+use self::pieces::Pieces;
+use self::tools::Times;
+use super::args::{ChatArgs, Property};
+use super::backend::{Backend, Event, Standing};
+use super::layout::CallStyle;
+use super::question::{Answer, Approval, Question};
+use super::tools::LocalTool;
+use crate::output::print_json;
 
-/// So much of a message is shown, where it tells threads apart.
-const TITLE_CHARACTERS: usize = 100;
+/// The code of an agent that was not told what it must know.
+const STILL_OPEN: &str = "interrupts_open";
 
-/// A property for the server, as it is given: `NAME=VALUE`.
-#[derive(Debug, Clone)]
-pub(super) struct Property {
-    name: String,
-    value: Value,
+/// An agent, and the threads in which it answers.
+pub(super) struct Agents {
+    agent: Arc<dyn Agent>,
+    url: Url,
+    options: RunOptions,
+    tools: Vec<LocalTool>,
+    /// The commands that run.
+    commands: TaskTracker,
+    runs: RunRegistry,
+    threads: Vec<AgentThread>,
 }
 
-impl Property {
-    /// Reads `NAME=VALUE`; a value that is not JSON is a text.
-    pub(super) fn parse(argument: &str) -> Result<Self, String> {
-        match argument.split_once('=').map(|(name, value)| (name.trim(), value)) {
-            Some((name, value)) if !name.is_empty() => Ok(Self {
-                name: name.to_owned(),
-                value: serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
-            }),
-            _ => Err("it must be NAME=VALUE, such as 'model=demo/scripted'".to_owned()),
+/// A conversation, and what is known and shown of it.
+#[derive(Default)]
+struct AgentThread {
+    /// Its latest run.
+    run: Option<(RunHandle, watch::Receiver<View>)>,
+    /// Whether the end of that run is still to be told.
+    is_running: bool,
+    pieces: Pieces,
+    times: Times,
+    /// What it took, as far as that is told.
+    usage: Usage,
+    /// What the agent must know, as far as is known here.
+    open: Vec<Interrupt>,
+    /// The answers to that, as far as they are given; they may not have reached the agent.
+    answers: Vec<Resume>,
+}
+
+impl AgentThread {
+    fn conversation(&self) -> Conversation {
+        self.run.as_ref().map(|(handle, _)| handle.conversation()).unwrap_or_default()
+    }
+
+    /// What has happened.
+    fn news(&mut self, number: usize) -> Vec<Event> {
+        let Some((_, view)) = &mut self.run else { return Vec::new() };
+        let View { state, conversation } = &*view.borrow_and_update();
+        let mut events = vec![Event::Show(self.pieces.of(conversation, &self.times))];
+        let standing = match state {
+            RunState::Running(_) => return events,
+            RunState::Completed => Standing::Idle,
+            RunState::Cancelled => Standing::Stopped,
+            RunState::Failed(error) => Standing::Failed(error.clone().into()),
+            RunState::Interrupted(_) => Standing::Unanswered,
+            RunState::Idle => Standing::Failed(anyhow!("nothing was asked for")),
+        };
+        self.is_running = false;
+        // Where the agent could not be asked, or was stopped, it is not known whether it was told what it must know.
+        let is_open = match state {
+            RunState::Interrupted(_) | RunState::Cancelled | RunState::Failed(RunError::Agent(_)) => true,
+            RunState::Failed(RunError::Reported { code, .. }) => code.as_deref() == Some(STILL_OPEN),
+            _ => false,
+        };
+        self.open = if is_open { conversation.interrupts().to_vec() } else { Vec::new() };
+        if let Standing::Unanswered = standing {
+            events.extend(ask(number, &self.open, conversation));
+            self.answers.clear();
+        } else {
+            let usage = conversation.usage();
+            let told = std::mem::replace(&mut self.usage, usage);
+            let input = usage.input_tokens.saturating_sub(told.input_tokens);
+            let output = usage.output_tokens.saturating_sub(told.output_tokens);
+            events.push(Event::Ended(standing, Tokens { input, output, ..Tokens::default() }));
         }
+        events
     }
 }
 
-/// Talks with the agent at `url`: says all messages at once, each in a thread of its own, or else asks the user.
-pub(super) async fn run(args: ChatArgs, url: &str, message: Option<String>) -> anyhow::Result<()> {
-    if message.is_none() && !args.also.is_empty() {
-        return Err(Usage("--also needs a MESSAGE".to_owned()).into());
-    }
-    if args.also.iter().any(|message| message.trim().is_empty()) {
-        return Err(Usage("there is nothing to say: an --also is empty".to_owned()).into());
-    }
-    let mut signals = Signals::new()?;
-    let said: Vec<String> = message.into_iter().chain(args.also.iter().cloned()).collect();
-    let (approval, address) = (args.approval(), Address::find(url, &args.server)?);
-    let properties = args.forward.into_iter().map(|Property { name, value }| (name, value));
-    let options = RunOptions { forwarded_props: Value::Object(properties.collect()), ..RunOptions::default() };
-    let screen = Screen::new(io::stderr().is_terminal() && !args.no_color, !args.json);
-    let mut talk = Talk::new(address, Commands::new(args.attach), options, approval, screen);
-    let ended = match said.as_slice() {
-        [] => interactive::run(&mut talk, &mut signals).await,
-        said => say_all(&mut talk, said, &mut signals, args.json).await,
-    };
-    tokio::select! {
-        () = talk.close() => ended,
-        _ = signals.next() => Err(Interrupted("stopped at once").into()),
-    }
+/// The next thread in which something happens.
+async fn changed(threads: &mut [AgentThread]) -> usize {
+    let running = (1..).zip(threads).filter_map(|(number, thread)| match &mut thread.run {
+        Some((_, view)) if thread.is_running => Some(Box::pin(async move {
+            // It does not fail: the thread holds what is watched.
+            let _ = view.changed().await;
+            number
+        })),
+        _ => None,
+    });
+    let running: Vec<_> = running.collect();
+    if running.is_empty() { pending().await } else { select_all(running).await.0 }
 }
 
-/// Says all messages at once, and prints the answers in their order.
-async fn say_all(talk: &mut Talk, said: &[String], signals: &mut Signals, json: bool) -> anyhow::Result<()> {
-    let is_shared = said.len() > 1;
-    for _ in said {
-        talk.open()?;
+/// What the agent must know, as questions.
+fn ask(thread: usize, open: &[Interrupt], conversation: &Conversation) -> Vec<Event> {
+    open.iter().map(|interrupt| Event::Ask(question(thread, interrupt, conversation))).collect()
+}
+
+impl Agents {
+    /// The agent at a URL.
+    pub(super) fn new(url: &str, args: &ChatArgs) -> anyhow::Result<Self> {
+        let (agent, url) = address::find(url, &args.server)?;
+        let properties = args.forward.iter().cloned().map(|Property { name, value }| (name, value));
+        let options = RunOptions { forwarded_props: Value::Object(properties.collect()), ..RunOptions::default() };
+        let (tools, commands, runs) = (args.attach.clone(), TaskTracker::new(), RunRegistry::new());
+        Ok(Self { agent, url, options, tools, commands, runs, threads: Vec::new() })
     }
-    for (index, text) in said.iter().enumerate() {
-        if is_shared {
-            let title = format!("> {}", excerpt(text, TITLE_CHARACTERS));
-            talk.screen.line(Some(index + 1), Ink::Dim, &title)?;
+
+    /// Ends all, and waits until it has ended.
+    pub(super) async fn close(&self) {
+        self.runs.close().await;
+        tools::wait(&self.commands).await;
+    }
+
+    fn thread(&mut self, number: usize) -> &mut AgentThread {
+        while self.threads.len() < number {
+            self.threads.push(AgentThread::default());
         }
-        talk.say(index + 1, text)?;
+        &mut self.threads[number - 1]
     }
-    // At a terminal they are shown line by line as they come.
-    let prints_answers = is_shared && !json && !io::stdout().is_terminal();
-    let (mut printed, mut is_stopped) = (0, false);
-    while talk.is_busy() {
-        match talk.next(signals, Listening::WhenAsked).await? {
-            Event::Stop(_) if is_stopped => return Err(Interrupted("stopped at once").into()),
-            Event::Stop(_) => {
-                is_stopped = true;
-                talk.cancel_all()?;
+
+    /// Tells the agent what it must know, and what else the user says.
+    fn resume(&mut self, number: usize, text: Option<&str>) -> Result<(), StartError> {
+        let thread = self.thread(number);
+        let answers = thread.answers.clone();
+        for interrupt in &thread.open {
+            let is_rejected = |answer: &Resume| answer.interrupt_id == interrupt.id && !is_allowed(answer);
+            if let Some(call) = &interrupt.tool_call_id
+                && answers.iter().any(is_rejected)
+            {
+                thread.pieces.reject(call);
             }
-            Event::Ended(number) if is_shared => tell_failure(talk, number)?,
-            Event::Ended(_) | Event::Typed(_) => {}
         }
-        while prints_answers && printed < said.len() && !talk.thread(printed + 1).is_busy() {
-            printed += 1;
-            print_answer(printed, &talk.thread(printed).take_answer())?;
+        self.start(number, Turn::Resume(answers), text)
+    }
+
+    fn start(&mut self, number: usize, turn: Turn, text: Option<&str>) -> Result<(), StartError> {
+        let thread = self.thread(number);
+        let (mut conversation, times) = (thread.conversation(), thread.times.clone());
+        if let Some(text) = text {
+            conversation.say(text);
         }
+        let tools = tools::registry(&self.tools, &times, &self.commands);
+        let run = Run::new(Arc::clone(&self.agent), tools, conversation, self.options.clone());
+        let key = RunKey::new(self.url.origin().ascii_serialization(), self.url.path(), number.to_string());
+        let handle = self.runs.start(key, run, turn)?;
+        let mut view = handle.watch();
+        // What has happened by now is seen as well.
+        view.mark_changed();
+        let thread = self.thread(number);
+        thread.run = Some((handle, view));
+        thread.is_running = true;
+        Ok(())
     }
-    if is_stopped {
-        return Err(Interrupted("the turn was aborted").into());
-    }
-    if json {
-        for (_, thread) in talk.threads() {
-            print_json(&messages(&thread.conversation()))?;
-        }
-    }
-    outcome(talk)
 }
 
-/// Answers are on lines of their own, with one between them.
-fn print_answer(number: usize, answer: &str) -> io::Result<()> {
-    let between = if number > 1 { "\n" } else { "" };
-    let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
-    print(&format!("{between}{}{end}", plain(answer)))
-}
+impl Backend for Agents {
+    const HELP: &'static str = "\
+/new [MESSAGE]  open another thread, also while others answer
+/threads        the threads, and where they stand
+/thread N       go on in thread N
+/cancel [N]     stop the answer of this thread, or of thread N
+/retry          ask again for an answer that failed; tools that were run are not run again
+/tools          the tools that the agent may call here
+/quit           leave; so does Ctrl-D
+What you say while a thread answers is said when it has. Ctrl-C stops all answers, or takes back what is typed.
+At the prompt, a line that ends with \\ goes on in the next.";
+    const HAS_THREADS: bool = true;
+    const CALL_STYLE: CallStyle = CallStyle::Stages;
 
-/// Where there are several threads, what went wrong is said when it does.
-fn tell_failure(talk: &mut Talk, number: usize) -> anyhow::Result<()> {
-    if let Standing::Failed(error) = &talk.thread(number).standing {
-        let text = format!("✗ {error:#}");
-        talk.screen.line(Some(number), Ink::Red, &text)?;
+    /// Whoever says something else than what the agent must know has not answered it.
+    fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
+        let thread = self.thread(number);
+        if thread.open.is_empty() {
+            return Ok(self.start(number, Turn::Say(text.to_owned()), None)?);
+        }
+        thread.answers = thread.open.iter().map(|interrupt| resume(&interrupt.id, Answer::Words(None))).collect();
+        Ok(self.resume(number, Some(text))?)
     }
-    Ok(())
-}
 
-/// An error if any thread has failed.
-fn outcome(talk: &mut Talk) -> anyhow::Result<()> {
-    let all = talk.threads().len();
-    let mut failures = Vec::new();
-    for number in 1..=all {
-        if let Standing::Failed(error) = std::mem::replace(&mut talk.thread(number).standing, Standing::Idle) {
-            failures.push(error);
+    fn retry(&mut self, number: usize) -> anyhow::Result<()> {
+        let thread = self.thread(number);
+        match &mut thread.run {
+            Some((_, view)) if thread.answers.len() < thread.open.len() => {
+                // The end of the run is told again, and so is what the agent must know.
+                view.mark_changed();
+                thread.is_running = true;
+                Ok(())
+            }
+            _ if thread.open.is_empty() => Ok(self.start(number, Turn::Retry, None)?),
+            _ => Ok(self.resume(number, None)?),
         }
     }
-    match (failures.pop(), failures.len() + 1) {
-        (None, _) => Ok(()),
-        (Some(error), _) if all == 1 => Err(error),
-        (Some(_), failed) => Err(anyhow!("{failed} of {all} answers failed")),
+
+    async fn interrupt(&mut self, number: usize) -> Result<bool, Error> {
+        let thread = self.thread(number);
+        if let Some((handle, _)) = &thread.run {
+            handle.cancel();
+        }
+        Ok(thread.is_running)
+    }
+
+    /// The agent is told when all that it must know is answered.
+    async fn answer(&mut self, question: &Question, answer: Answer, _by: Approval) -> anyhow::Result<()> {
+        let thread = self.thread(question.thread);
+        let is_always = matches!(&answer, Answer::Call(answer) if answer.response == Reply::Always);
+        thread.answers.push(resume(&question.id, answer));
+        if is_always {
+            let conversation = thread.conversation();
+            for interrupt in &thread.open {
+                let other = interrupts::question(question.thread, interrupt, &conversation);
+                let is_open = !thread.answers.iter().any(|answer| answer.interrupt_id == interrupt.id);
+                if let Some(allowed) = other.allowed().filter(|_| is_open && other.tool() == question.tool()) {
+                    thread.answers.push(resume(&interrupt.id, allowed));
+                }
+            }
+        }
+        if thread.answers.len() == thread.open.len() {
+            self.resume(question.thread, None)?;
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> (usize, Vec<Event>) {
+        let number = changed(&mut self.threads).await;
+        (number, self.thread(number).news(number))
+    }
+
+    async fn introduction(&mut self) -> Result<String, Error> {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names = if names.is_empty() { "none; see --attach".to_owned() } else { names.join(", ") };
+        let agent = &self.url;
+        Ok(format!("agent    {agent}\ntools    {names}\n/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves."))
+    }
+
+    async fn command(&mut self, command: &str, _argument: &str) -> anyhow::Result<Option<String>> {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names = if names.is_empty() { "no tools".to_owned() } else { names.join("\n") };
+        Ok((command == "/tools").then_some(names))
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        self.threads.iter().try_for_each(|thread| print_json(&messages(&thread.conversation())))
     }
 }

@@ -2,227 +2,226 @@
 
 use std::io;
 
-use handback_wire::session::OfferedTool;
-use tokio::sync::watch;
+use rustyline::error::ReadlineError;
 
-use super::attached::Link;
-use super::conversation::{Conversation, Said, failure};
-use super::layout::Ink;
+use super::backend::{Backend, Standing};
+use super::paint::{Ink, excerpt};
 use super::prompt::Prompt;
-use super::{model_name, parse_model};
-use crate::connection::word;
+use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::failure::Interrupted;
 use crate::output::{Table, plain};
-use crate::sessions;
 use crate::signals::{Signals, Stop};
 
-const HELP: &str = "\
-/tools        the tools that the model may call here
-/new          go on in a new session
-/sessions     the sessions of the server
-/model [P/M]  show the model, or take another for what follows
-/quit         leave; so does Ctrl-D
-Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ goes on in the next.";
+/// So many messages may wait until a thread has answered; one more is refused.
+const MOST_WAITING: usize = 16;
 
-/// So many sessions are listed.
-const LISTED_SESSIONS: usize = 20;
-
-/// What was typed.
-#[derive(Debug, PartialEq)]
-enum Typed<'a> {
-    Nothing,
-    Message(&'a str),
-    Help,
-    Tools,
-    New,
-    Sessions,
-    Model(&'a str),
-    Quit,
-    Unknown(&'a str),
-}
-
-impl<'a> Typed<'a> {
-    fn read(line: &'a str) -> Self {
-        let line = line.trim();
-        let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match first {
-            "" => Self::Nothing,
-            "/help" | "/?" => Self::Help,
-            "/tools" => Self::Tools,
-            "/new" => Self::New,
-            "/sessions" => Self::Sessions,
-            "/model" => Self::Model(rest.trim()),
-            "/quit" | "/exit" => Self::Quit,
-            // A path, or a lone slash, is no command.
-            other if other.len() > 1 && other.starts_with('/') && !other[1..].contains('/') => Self::Unknown(other),
-            _ => Self::Message(line),
-        }
-    }
+/// A chat, and which of its threads the user is in.
+struct Interactive<'a, B> {
+    chat: &'a mut Chat<B>,
+    current: usize,
+    prompt: Prompt,
+    /// Whether the user leaves when nothing goes on any more.
+    is_leaving: bool,
 }
 
 /// Talks until the user leaves.
-pub(super) async fn run(
-    conversation: &mut Conversation,
-    signals: &mut Signals,
-    mut link: Option<watch::Receiver<Link>>,
-) -> anyhow::Result<()> {
-    conversation.lines.hide();
-    let mut prompt = Prompt::new(conversation.screen.paint())?;
-    introduce(conversation).await?;
-    while let Some(typed) = next_typed(conversation, &mut prompt, signals, link.as_mut()).await? {
-        match act(conversation, signals, Typed::read(&typed)).await {
+pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -> anyhow::Result<()> {
+    chat.listens = B::HAS_THREADS;
+    if !chat.listens {
+        // What is typed while an answer comes is for the next prompt.
+        chat.lines.hide();
+    }
+    let prompt = Prompt::new(chat.screen.layout.paint)?;
+    let introduction = chat.backend.introduction().await?;
+    chat.screen.line(None, Ink::Dim, &introduction)?;
+    let current = chat.open()?;
+    let mut interactive = Interactive { chat, current, prompt, is_leaving: false };
+    loop {
+        match interactive.step(signals).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() => return Err(error),
+            Err(error) if is_final(&error) => return Err(error),
             // The next try may succeed.
-            Err(error) => conversation.screen.line(Ink::Red, &format!("✗ {error:#}"))?,
+            Err(error) => interactive.chat.screen.line(None, Ink::Red, &format!("✗ {error:#}"))?,
         }
     }
-    let session = conversation.session.id.clone();
-    if conversation.leave().await {
-        conversation.screen.line(Ink::Dim, &format!("To go on: handback chat --session {session}"))?;
+    if let Some(farewell) = chat.backend.leave().await {
+        chat.screen.line(None, Ink::Dim, &farewell)?;
     }
     Ok(())
 }
 
-/// What is typed next; `None` if the user leaves instead.
-async fn next_typed(
-    conversation: &mut Conversation,
-    prompt: &mut Prompt,
-    signals: &mut Signals,
-    mut link: Option<&mut watch::Receiver<Link>>,
-) -> anyhow::Result<Option<String>> {
-    let mut was_lost = false;
-    conversation.screen.aside(Ink::Bold, "\n")?;
-    loop {
-        tokio::select! {
-            typed = prompt.next("> ", signals) => return Ok(typed?),
-            note = link_change(link.as_deref_mut(), was_lost) => {
-                was_lost = !was_lost;
-                prompt.print(Ink::Yellow, &plain(&note))?;
-            }
+impl<B: Backend> Interactive<'_, B> {
+    /// Waits until something is typed or has happened, and does what follows from it; says whether the chat goes on.
+    async fn step(&mut self, signals: &mut Signals) -> anyhow::Result<bool> {
+        if self.is_leaving && !self.chat.is_busy() {
+            return Ok(false);
         }
+        let next =
+            if self.chat.is_busy() { self.chat.next(signals).await? } else { Next::Typed(self.prompt(signals).await?) };
+        match next {
+            Next::Typed(Some(typed)) => return self.act(typed.trim()).await,
+            Next::Typed(None) => return Ok(false),
+            Next::Stop(stop) => self.is_leaving |= stop == Stop::Terminate,
+            Next::Ended(number) => self.ended(number)?,
+        }
+        Ok(true)
     }
-}
 
-/// Waits until the connection that offers the tools is lost or found. It may have been lost before, during a turn.
-async fn link_change(link: Option<&mut watch::Receiver<Link>>, was_lost: bool) -> String {
-    if let Some(link) = link
-        && let Ok(link) = link.wait_for(|link| matches!(link, Link::Lost(_)) != was_lost).await
-    {
-        return match &*link {
-            Link::Lost(reason) => format!("{reason}; connecting again"),
-            Link::Open | Link::Opening => "connected again".to_owned(),
-        };
-    }
-    // There is none, or its end is seen elsewhere.
-    std::future::pending().await
-}
-
-/// Does what was typed; says whether the chat goes on.
-async fn act(conversation: &mut Conversation, signals: &mut Signals, typed: Typed<'_>) -> anyhow::Result<bool> {
-    match typed {
-        Typed::Nothing => {}
-        Typed::Quit => return Ok(false),
-        Typed::Message(text) => match conversation.say(text, signals).await? {
-            Said::Stopped(Stop::Terminate) => return Ok(false),
-            Said::Stopped(Stop::Interrupt) => conversation.screen.line(Ink::Yellow, "The turn was aborted.")?,
-            Said::Answered(answer) => {
-                if let Some(error) = failure(&answer) {
-                    conversation.screen.line(Ink::Red, &format!("✗ {error}"))?;
+    /// What is typed while nothing goes on; `None` if the user leaves instead.
+    async fn prompt(&mut self, signals: &mut Signals) -> anyhow::Result<Option<String>> {
+        self.chat.screen.aside(None, Ink::Bold, "\n")?;
+        let text = if self.chat.threads.len() > 1 { format!("[{}] > ", self.current) } else { "> ".to_owned() };
+        let mut was_lost = false;
+        loop {
+            tokio::select! {
+                typed = self.prompt.next(&text, signals) => return Ok(typed?),
+                note = self.chat.backend.connection_change(was_lost) => {
+                    was_lost = !was_lost;
+                    self.prompt.print(Ink::Yellow, &plain(&note))?;
                 }
             }
-        },
-        Typed::Help => conversation.screen.line(Ink::Dim, HELP)?,
-        Typed::New => {
-            conversation.start_over().await?;
-            introduce(conversation).await?;
-        }
-        Typed::Tools => {
-            let offered = conversation.api.session_tools(&conversation.session.id).await?;
-            conversation.screen.line(Ink::Dim, &offered_tools(offered).text())?;
-        }
-        Typed::Sessions => {
-            let known = conversation.api.sessions(Some(LISTED_SESSIONS)).await?;
-            conversation.screen.line(Ink::Dim, &sessions::table(known).text())?;
-        }
-        Typed::Model("") => {
-            let model = describe_model(conversation);
-            conversation.screen.line(Ink::Dim, &model)?;
-        }
-        Typed::Model(name) => {
-            conversation.setting.model = Some(parse_model(name).map_err(anyhow::Error::msg)?);
-            conversation.screen.line(Ink::Dim, &format!("{name} answers from now on."))?;
-        }
-        Typed::Unknown(command) => {
-            conversation.screen.line(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?;
         }
     }
-    Ok(true)
-}
 
-/// The first lines: where this is, and how to leave.
-async fn introduce(conversation: &mut Conversation) -> anyhow::Result<()> {
-    let tools = conversation.api.session_tools(&conversation.session.id).await?;
-    let names: Vec<String> = tools.iter().map(|tool| short_name(tool).to_owned()).collect();
-    let names = if names.is_empty() { "none; see --attach and --client".to_owned() } else { names.join(", ") };
-    let session = &conversation.session;
-    let text = format!(
-        "session  {} · {}\nserver   {}\nmodel    {}\ntools    {names}\n/help lists commands, Ctrl-C stops an answer, \
-         Ctrl-D leaves.",
-        session.id,
-        session.title,
-        conversation.api.url(),
-        describe_model(conversation),
-    );
-    Ok(conversation.screen.line(Ink::Dim, &text)?)
-}
+    /// Does what was typed; says whether the chat goes on.
+    async fn act(&mut self, typed: &str) -> anyhow::Result<bool> {
+        match as_command(typed) {
+            None if typed.is_empty() => {}
+            None => self.say(typed)?,
+            Some(("/quit" | "/exit", _)) => return Ok(false),
+            Some(("/help" | "/?", _)) => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
+            Some((command @ ("/new" | "/threads" | "/thread" | "/cancel" | "/retry"), argument)) if B::HAS_THREADS => {
+                self.lead(command, argument).await?;
+            }
+            Some((command, argument)) => match self.chat.backend.command(command, argument).await? {
+                Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
+                None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
+            },
+        }
+        Ok(true)
+    }
 
-fn describe_model(conversation: &Conversation) -> String {
-    let Conversation { setting, session, .. } = conversation;
-    match (&setting.model, &setting.agent, &session.model) {
-        (Some(model), _, _) => model_name(model),
-        // What the session has may be its own agent's.
-        (None, Some(agent), _) if session.agent.as_ref() != Some(agent) => format!("as agent {agent} has it"),
-        (None, _, Some(model)) => model_name(model),
-        // A server that does not say.
-        (None, _, None) => "the server's default".to_owned(),
+    /// Does what a command says about threads.
+    async fn lead(&mut self, command: &str, argument: &str) -> anyhow::Result<()> {
+        match command {
+            "/new" => match self.chat.open() {
+                Ok(number) => {
+                    self.current = number;
+                    self.note(Ink::Dim, "A new thread.")?;
+                    if !argument.is_empty() {
+                        self.say(argument)?;
+                    }
+                }
+                Err(error) => self.note(Ink::Yellow, &error.to_string())?,
+            },
+            "/thread" => self.current = self.find(argument)?.unwrap_or(self.current),
+            "/cancel" => {
+                if let Some(number) = self.find(argument)?
+                    && !(self.chat.thread(number).is_busy() && self.chat.backend.interrupt(number).await?)
+                {
+                    self.note(Ink::Yellow, "There is nothing to stop.")?;
+                }
+            }
+            "/retry" => {
+                if !self.chat.retry(self.current)? {
+                    self.note(Ink::Yellow, "There is nothing to ask again.")?;
+                }
+            }
+            _ => {
+                let table = self.threads().text();
+                self.chat.screen.line(None, Ink::Dim, &table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says something in the thread that the user is in, now or when it has answered.
+    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        let thread = self.chat.thread(self.current);
+        if !thread.is_busy() {
+            return self.chat.say(self.current, text);
+        }
+        if thread.waiting.len() >= MOST_WAITING {
+            return Ok(self.note(Ink::Yellow, "It is not said: too much waits in this thread already.")?);
+        }
+        thread.waiting.push_back(text.to_owned());
+        Ok(self.note(Ink::Dim, "It is said when this thread has answered; /new says it at once, in another.")?)
+    }
+
+    /// A thread has answered, or given up: what waits is said, or not.
+    fn ended(&mut self, number: usize) -> anyhow::Result<()> {
+        self.chat.tell_failure(number)?;
+        let thread = self.chat.thread(number);
+        match &thread.standing {
+            Standing::Idle => {
+                if let Some(text) = thread.waiting.pop_front() {
+                    self.chat.screen.line(number, Ink::Dim, &format!("> {}", excerpt(&text, TITLE_CHARACTERS)))?;
+                    self.chat.say(number, &text)?;
+                }
+                return Ok(());
+            }
+            Standing::Failed(_) if B::HAS_THREADS => {
+                self.chat.screen.line(number, Ink::Dim, "/retry asks again.")?;
+            }
+            Standing::Stopped if !self.is_leaving => {
+                self.chat.screen.line(number, Ink::Yellow, "The turn was aborted.")?;
+            }
+            _ => {}
+        }
+        for text in std::mem::take(&mut self.chat.thread(number).waiting) {
+            let note = format!("Not said: {}", excerpt(&text, TITLE_CHARACTERS));
+            self.chat.screen.line(number, Ink::Yellow, &note)?;
+        }
+        Ok(())
+    }
+
+    /// The thread of this number; the one that the user is in if there is none.
+    fn find(&mut self, number: &str) -> io::Result<Option<usize>> {
+        if number.is_empty() {
+            return Ok(Some(self.current));
+        }
+        match number.parse() {
+            Ok(number) if (1..=self.chat.threads.len()).contains(&number) => Ok(Some(number)),
+            _ => {
+                self.note(Ink::Yellow, &format!("There is no thread {number}; /threads lists what there is."))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn threads(&self) -> Table {
+        let rows = (1..).zip(&self.chat.threads).map(|(number, thread)| {
+            let here = if number == self.current { "here" } else { "" };
+            let standing = match thread.standing {
+                Standing::Idle => "idle",
+                Standing::Busy => "running",
+                Standing::Unanswered => "asks you",
+                Standing::Failed(_) => "failed",
+                Standing::Stopped => "stopped",
+            };
+            [number.to_string(), here.to_owned(), standing.to_owned(), thread.title.clone()]
+        });
+        Table::new(["THREAD", "", "STATE", "FIRST SAID"], "no threads", rows)
+    }
+
+    /// Shows a line that belongs to the thread that the user is in.
+    fn note(&mut self, ink: Ink, text: &str) -> io::Result<()> {
+        self.chat.screen.line(self.current, ink, text)
     }
 }
 
-fn offered_tools(tools: Vec<OfferedTool>) -> Table {
-    let rows = tools.into_iter().map(|tool| {
-        let place = tool.client_id.clone().unwrap_or_else(|| word(&tool.runs));
-        [short_name(&tool).to_owned(), place, word(&tool.permission), tool.description]
-    });
-    Table::new(["TOOL", "RUNS ON", "PERMISSION", "DESCRIPTION"], "no tools", rows)
+/// Whether the chat cannot go on: the user has stopped it, or the terminal cannot be used.
+fn is_final(error: &anyhow::Error) -> bool {
+    error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>()
 }
 
-/// A tool's own name, which its client gave it.
-fn short_name(tool: &OfferedTool) -> &str {
-    let prefix = tool.client_id.as_ref().map(|client| format!("client_{client}_")).unwrap_or_default();
-    tool.id.strip_prefix(&prefix).unwrap_or(&tool.id)
+/// A command and its argument; `None` if what was typed is a message. A path, or a lone slash, is no command.
+fn as_command(typed: &str) -> Option<(&str, &str)> {
+    let (first, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+    let name = first.strip_prefix('/')?;
+    (!name.is_empty() && !name.contains('/')).then_some((first, rest.trim()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_from_messages() {
-        for (line, expected) in [
-            ("", Typed::Nothing),
-            ("  \t", Typed::Nothing),
-            (" hello there ", Typed::Message("hello there")),
-            ("/help", Typed::Help),
-            ("/model  a/b ", Typed::Model("a/b")),
-            ("/model", Typed::Model("")),
-            ("/exit", Typed::Quit),
-            ("/halp me", Typed::Unknown("/halp")),
-            ("/etc/hosts: what is that?", Typed::Message("/etc/hosts: what is that?")),
-            ("/", Typed::Message("/")),
-        ] {
-            assert_eq!(Typed::read(line), expected, "{line}");
-        }
-    }
-}
+mod tests;

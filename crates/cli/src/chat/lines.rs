@@ -2,6 +2,9 @@
 
 use std::io;
 
+#[cfg(unix)]
+use rustix::io::retry_on_intr;
+
 use super::mode::{Mode, forget_typed};
 
 /// The lines that are typed into the terminal. It is read only when a line is wanted: what is typed while nothing is
@@ -84,19 +87,20 @@ impl Reader {
             }
             let mut line = [0; Self::LONGEST_LINE];
             // An error is the end as well: the terminal is gone.
-            return Ok(match rustix::io::read(io::stdin(), &mut line) {
+            return Ok(match retry_on_intr(|| rustix::io::read(io::stdin(), &mut line)) {
                 Ok(0) | Err(_) => None,
                 Ok(length) => Some(String::from_utf8_lossy(&line[..length]).trim_end_matches(['\n', '\r']).to_owned()),
             });
         }
     }
 
-    /// Whether a read would return at once.
+    /// Whether a read would return at once. A signal that comes meanwhile is no failure: the system interrupts even a poll
+    /// that does not wait.
     fn has_line() -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let stdin = io::stdin();
         let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-        Ok(poll(&mut polled, Some(&Timespec::default()))? > 0)
+        Ok(retry_on_intr(|| poll(&mut polled, Some(&Timespec::default())))? > 0)
     }
 }
 

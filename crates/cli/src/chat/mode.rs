@@ -11,48 +11,37 @@ pub(super) struct Mode {
     found: Option<Termios>,
 }
 
-#[cfg(unix)]
 impl Mode {
     pub(super) fn of_terminal() -> Self {
-        Self { found: tcgetattr(std::io::stdin()).ok() }
+        Self {
+            #[cfg(unix)]
+            found: tcgetattr(std::io::stdin()).ok(),
+        }
     }
 
     /// Puts it back.
     pub(super) fn restore(&self) {
-        self.set(|mode| mode);
+        #[cfg(unix)]
+        self.set(|_| {});
     }
 
     /// Puts it back, but does not show what is typed.
     pub(super) fn hide_typed(&self) {
-        self.set(|mut mode| {
-            mode.local_modes.remove(LocalModes::ECHO);
-            mode
-        });
+        #[cfg(unix)]
+        self.set(|mode| mode.local_modes.remove(LocalModes::ECHO));
     }
 
-    fn set(&self, change: impl FnOnce(Termios) -> Termios) {
-        if let Some(found) = &self.found {
-            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &change(found.clone()));
+    #[cfg(unix)]
+    fn set(&self, change: impl FnOnce(&mut Termios)) {
+        if let Some(mut mode) = self.found.clone() {
+            change(&mut mode);
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &mode);
         }
     }
 }
 
 /// Forgets what was typed and nobody has read.
-#[cfg(unix)]
 pub(super) fn forget_typed() {
+    #[cfg(unix)]
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
 }
-
-#[cfg(not(unix))]
-impl Mode {
-    pub(super) fn of_terminal() -> Self {
-        Self {}
-    }
-
-    pub(super) fn restore(&self) {}
-
-    pub(super) fn hide_typed(&self) {}
-}
-
-#[cfg(not(unix))]
-pub(super) fn forget_typed() {}

@@ -12,8 +12,8 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use super::layout::{Ink, Paint};
 use super::mode::Mode;
+use super::paint::{Ink, Paint};
 use super::screen::write_aside;
 use crate::signals::{Signals, Stop};
 

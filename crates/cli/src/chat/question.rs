@@ -1,25 +1,43 @@
-//! A question to the user: may this call be made?
+//! A question to the user: may this call be made, or whatever else an agent must know before it goes on.
 
 use handback_wire::session::{PermissionResponse, Reply};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::layout::excerpt;
+use super::paint::excerpt;
 
-/// So much of an input is shown; more only when asked for, so that nobody allows what they have not seen unknowingly.
-const INPUT_CHARACTERS: usize = 2_000;
+/// So much of an input, or of what an agent asks, is shown. More of an input is shown when asked for, so that nobody allows
+/// what they have not seen unknowingly.
+const SHOWN_CHARACTERS: usize = 2_000;
 
-/// An ask that is put to the user, as far as it has come.
+/// Who decides about calls that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Approval {
+    /// Whoever sits at the terminal.
+    User,
+    /// Each is allowed, once.
+    Allow,
+    /// There is nobody to ask: each is rejected.
+    Reject,
+}
+
+/// A question that is put to the user, as far as it has come.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// The ask's own id.
     pub(super) id: String,
-    /// The tool that is called.
-    pub(super) tool: String,
-    /// The tool's name, as it is shown.
-    name: String,
-    input: String,
-    choices: Choices,
-    awaits: Awaits,
+    /// The thread that waits for the answer.
+    pub(super) thread: usize,
+    /// What it is about: the tool as it is shown, or the question in the agent's words.
+    pub(super) subject: String,
+    about: About,
+}
+
+#[derive(Debug)]
+enum About {
+    /// Whether a call of a tool may be made.
+    Call { tool: String, input: String, choices: Choices, awaits_input: bool },
+    /// Anything else.
+    Words(Form),
 }
 
 /// What may be answered besides yes and no.
@@ -31,159 +49,134 @@ pub(super) struct Choices {
     pub(super) edit: bool,
 }
 
+/// What an answer in words is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaits {
-    /// A letter that says what to do.
-    Choice,
-    /// The input to use in place of the model's.
-    Input,
+pub(super) enum Form {
+    Text,
+    Json,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Whether the call may be made, and how.
+    Call(PermissionResponse),
+    /// What the agent must know; `None` if the user does not say it.
+    Words(Option<Value>),
 }
 
 /// What a line that was typed means.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// The question is answered.
-    Answer(PermissionResponse),
+    Answer(Answer),
     /// It is put once more, after a remark.
     Again(String),
 }
 
 impl Question {
-    /// Asks about a call: the ask's id, the tool and the name that it is shown with, and the input.
-    pub(super) fn new(id: &str, tool: &str, name: &str, input: &str, choices: Choices) -> Self {
-        let [id, tool, name, input] = [id, tool, name, input].map(str::to_owned);
-        Self { id, tool, name, input, choices, awaits: Awaits::Choice }
+    /// Asks whether a call may be made: the tool, the name that it is shown with, and its input.
+    pub(super) fn about_call(id: &str, thread: usize, [tool, name, input]: [&str; 3], choices: Choices) -> Self {
+        let (tool, input) = (tool.to_owned(), input.to_owned());
+        let about = About::Call { tool, input, choices, awaits_input: false };
+        Self { id: id.to_owned(), thread, subject: name.to_owned(), about }
+    }
+
+    /// Asks something in the agent's words.
+    pub(super) fn in_words(id: &str, thread: usize, message: &str, form: Form) -> Self {
+        Self { id: id.to_owned(), thread, subject: message.to_owned(), about: About::Words(form) }
+    }
+
+    /// The tool that is to be called, if it is about a call.
+    pub(super) fn tool(&self) -> Option<&str> {
+        if let About::Call { tool, .. } = &self.about { Some(tool) } else { None }
     }
 
     /// What to ask.
     pub(super) fn text(&self) -> String {
-        if self.awaits == Awaits::Input {
-            return "New input (a JSON object; nothing to go back): ".to_owned();
+        let subject = excerpt(&self.subject, SHOWN_CHARACTERS);
+        match &self.about {
+            About::Words(Form::Text) => format!("{subject} (text; nothing to refuse): "),
+            About::Words(Form::Json) => format!("{subject} (JSON; nothing to refuse): "),
+            About::Call { awaits_input: true, .. } => "New input (a JSON object; nothing to go back): ".to_owned(),
+            About::Call { input, choices, .. } => {
+                let always = if choices.always { ", [a]lways" } else { "" };
+                let edit = if choices.edit { ", [e]dit" } else { "" };
+                let is_cut = input.chars().nth(SHOWN_CHARACTERS).is_some();
+                let show = if is_cut { ", [s]how all" } else { "" };
+                let input = excerpt(input, SHOWN_CHARACTERS);
+                format!("Allow {subject} {input}? [y]es{always}, [n]o{edit}{show}: ")
+            }
         }
-        let [name, input] = [&self.name, &self.input].map(|text| excerpt(text, INPUT_CHARACTERS));
-        let always = if self.choices.always { ", [a]lways" } else { "" };
-        let edit = if self.choices.edit { ", [e]dit" } else { "" };
-        let show = if self.is_cut() { ", [s]how all" } else { "" };
-        format!("Allow {name} {input}? [y]es{always}, [n]o{edit}{show}: ")
     }
 
     /// Reads what was typed; `None` is the end of all typing.
     pub(super) fn read(&mut self, line: Option<&str>) -> Reading {
-        let Some(line) = line.map(str::trim) else { return answer(Reply::Reject, None) };
-        match self.awaits {
-            Awaits::Choice => self.read_choice(line),
-            Awaits::Input => self.read_input(line),
+        let line = line.map(str::trim);
+        match (&mut self.about, line) {
+            (About::Words(_), None | Some("")) => Reading::Answer(Answer::Words(None)),
+            (About::Words(Form::Text), Some(line)) => Reading::Answer(Answer::Words(Some(line.into()))),
+            (About::Words(Form::Json), Some(line)) => match serde_json::from_str(line) {
+                Ok(value) => Reading::Answer(Answer::Words(Some(value))),
+                Err(error) => Reading::Again(format!("That is not JSON: {error}\n")),
+            },
+            (About::Call { .. }, None) => answer(Reply::Reject, None),
+            (About::Call { awaits_input, .. }, Some(line)) if *awaits_input => read_input(line, awaits_input),
+            (About::Call { input, choices, awaits_input, .. }, Some(line)) => match line.to_lowercase().as_str() {
+                "y" | "yes" => answer(Reply::Once, None),
+                "a" | "always" if choices.always => answer(Reply::Always, None),
+                "n" | "no" => answer(Reply::Reject, None),
+                "s" | "show" => Reading::Again(format!("{}\n", excerpt(input, usize::MAX))),
+                other => {
+                    *awaits_input = choices.edit && matches!(other, "e" | "edit");
+                    Reading::Again(String::new())
+                }
+            },
         }
     }
 
     /// Puts the question from its start, after what the answer came to.
     pub(super) fn start_over(&mut self) {
-        self.awaits = Awaits::Choice;
+        if let About::Call { awaits_input, .. } = &mut self.about {
+            *awaits_input = false;
+        }
     }
 
-    fn read_choice(&mut self, line: &str) -> Reading {
-        match line.to_lowercase().as_str() {
-            "y" | "yes" => answer(Reply::Once, None),
-            "a" | "always" if self.choices.always => answer(Reply::Always, None),
-            "n" | "no" => answer(Reply::Reject, None),
-            "e" | "edit" if self.choices.edit => {
-                self.awaits = Awaits::Input;
-                Reading::Again(String::new())
+    /// Yes, to a call; nobody can answer anything else unasked.
+    pub(super) fn allowed(&self) -> Option<Answer> {
+        self.tool().map(|_| Answer::Call(response(Reply::Once)))
+    }
+
+    /// No, and why.
+    pub(super) fn rejected(&self, reason: &str) -> Answer {
+        match self.about {
+            About::Call { .. } => {
+                Answer::Call(PermissionResponse { message: Some(reason.to_owned()), ..response(Reply::Reject) })
             }
-            "s" | "show" => Reading::Again(format!("{}\n", excerpt(&self.input, usize::MAX))),
-            _ => Reading::Again(String::new()),
+            About::Words(_) => Answer::Words(None),
         }
-    }
-
-    fn read_input(&mut self, line: &str) -> Reading {
-        if line.is_empty() {
-            self.awaits = Awaits::Choice;
-            return Reading::Again(String::new());
-        }
-        match serde_json::from_str::<Box<RawValue>>(line) {
-            Ok(input) if input.get().starts_with('{') => answer(Reply::Once, Some(input)),
-            Ok(_) => Reading::Again("That is not a JSON object.\n".to_owned()),
-            Err(error) => Reading::Again(format!("That is not JSON: {error}\n")),
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.input.chars().nth(INPUT_CHARACTERS).is_some()
     }
 }
 
-fn answer(response: Reply, input: Option<Box<RawValue>>) -> Reading {
-    Reading::Answer(PermissionResponse { response, input, message: None })
+fn read_input(line: &str, awaits_input: &mut bool) -> Reading {
+    if line.is_empty() {
+        *awaits_input = false;
+        return Reading::Again(String::new());
+    }
+    match serde_json::from_str::<Box<RawValue>>(line) {
+        Ok(input) if input.get().starts_with('{') => answer(Reply::Once, Some(input)),
+        Ok(_) => Reading::Again("That is not a JSON object.\n".to_owned()),
+        Err(error) => Reading::Again(format!("That is not JSON: {error}\n")),
+    }
+}
+
+fn answer(reply: Reply, input: Option<Box<RawValue>>) -> Reading {
+    Reading::Answer(Answer::Call(PermissionResponse { input, ..response(reply) }))
+}
+
+fn response(response: Reply) -> PermissionResponse {
+    PermissionResponse { response, input: None, message: None }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALL: Choices = Choices { always: true, edit: true };
-
-    fn question(input: &str) -> Question {
-        Question::new("per_1", "client_a_read", "read", input, ALL)
-    }
-
-    /// What the lines come to: what is sent, or all that was said instead.
-    fn typed(question: &mut Question, lines: &[Option<&str>]) -> String {
-        let mut said = String::new();
-        for line in lines {
-            match question.read(*line) {
-                Reading::Answer(answer) => return serde_json::to_string(&answer).unwrap(),
-                Reading::Again(remark) => said.push_str(&format!("{remark}{}|", question.text())),
-            }
-        }
-        said
-    }
-
-    const ASK: &str = r#"Allow read {"path":"a"}? [y]es, [a]lways, [n]o, [e]dit: "#;
-
-    #[test]
-    fn a_letter_or_a_word_answers() {
-        for (line, expected) in [
-            (Some("y"), r#"{"response":"once"}"#),
-            (Some(" YES "), r#"{"response":"once"}"#),
-            (Some("a"), r#"{"response":"always"}"#),
-            (Some("no"), r#"{"response":"reject"}"#),
-            (None, r#"{"response":"reject"}"#),
-        ] {
-            assert_eq!(typed(&mut question(r#"{"path":"a"}"#), &[line]), expected, "{line:?}");
-        }
-        let again = typed(&mut question(r#"{"path":"a"}"#), &[Some(""), Some("yep")]);
-        assert_eq!(again, format!("{ASK}|{ASK}|"));
-        let bare = Choices { always: false, edit: false };
-        let again = typed(&mut Question::new("per_1", "read", "read", "{}", bare), &[Some("a"), Some("e")]);
-        assert_eq!(again, "Allow read {}? [y]es, [n]o: |Allow read {}? [y]es, [n]o: |");
-    }
-
-    #[test]
-    fn an_input_can_be_put_in_place_of_the_models() {
-        let edited = typed(&mut question(r#"{"path":"a"}"#), &[Some("e"), Some(" {\"path\":\"b\"} ")]);
-        assert_eq!(edited, r#"{"response":"once","input":{"path":"b"}}"#);
-        let prompt = "New input (a JSON object; nothing to go back): |";
-        let lines = [Some("e"), Some("[]"), Some("{"), Some("")];
-        assert_eq!(
-            typed(&mut question(r#"{"path":"a"}"#), &lines),
-            format!(
-                "{prompt}That is not a JSON object.\n{prompt}\
-                 That is not JSON: EOF while parsing an object at line 1 column 1\n{prompt}{ASK}|"
-            )
-        );
-    }
-
-    #[test]
-    fn an_input_that_is_cut_can_be_shown_whole() {
-        let input = format!(r#"{{"text":"{}"}}"#, "x".repeat(3_000));
-        let mut question = question(&input);
-        assert!(question.text().ends_with("x…? [y]es, [a]lways, [n]o, [e]dit, [s]how all: "), "{}", question.text());
-        assert!(typed(&mut question, &[Some("s")]).starts_with(&format!("{input}\nAllow read ")));
-    }
-
-    #[test]
-    fn nothing_in_a_question_moves_the_cursor() {
-        let text = question("{\"a\":\"\u{9b}2J\u{202e}\",\n\"b\":1}").text();
-        assert_eq!(text, "Allow read {\"a\":\"\u{fffd}2J\u{fffd}\", \"b\":1}? [y]es, [a]lways, [n]o, [e]dit: ");
-    }
-}
+mod tests;

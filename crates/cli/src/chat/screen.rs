@@ -2,111 +2,62 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::layout::{Chunk, Ink, Layout, Paint};
-use super::pieces::Piece;
+use super::layout::{CallStyle, Chunk, Layout, Place};
+use super::paint::{Ink, Paint};
 use crate::output::print;
 
 /// Where a chat is shown.
 #[derive(Debug)]
 pub(super) struct Screen {
-    layout: Layout,
+    pub(super) layout: Layout,
     shows_answers: bool,
     /// Whether it is a terminal, on which a line can be written anew.
     is_terminal: bool,
     /// Whether the line that the cursor is in says what is waited for.
     tells_waiting: bool,
-    /// What comes while a question is open, to be shown when it is answered. Little does: a model that waits for calls
-    /// says nothing, and of a call only a few lines are shown.
-    held: Option<Vec<Chunk>>,
 }
 
 impl Screen {
     /// A screen; the answers are left out where they are printed in another form.
-    pub(super) fn new(coloured: bool, shows_answers: bool) -> Self {
+    pub(super) fn new(coloured: bool, shows_answers: bool, style: CallStyle) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Self { layout: Layout::new(coloured), shows_answers, is_terminal, tells_waiting: false, held: None }
+        let place = if is_terminal { Place::Terminal } else { Place::Log };
+        let paint = Paint { coloured: is_terminal && coloured };
+        let layout = Layout::new(paint, place, style, io::stdout().is_terminal());
+        Self { layout, shows_answers, is_terminal, tells_waiting: false }
     }
 
-    /// What texts are written with.
-    pub(super) fn paint(&self) -> Paint {
-        self.layout.paint
-    }
-
-    /// Shows what is new of a turn.
-    pub(super) fn show(&mut self, pieces: &[Piece]) -> io::Result<()> {
-        for piece in pieces {
-            let chunks = self.layout.piece(piece);
-            self.write(chunks)?;
-        }
-        Ok(())
-    }
-
-    /// Shows a line of its own.
-    pub(super) fn line(&mut self, ink: Ink, text: &str) -> io::Result<()> {
-        let chunks = self.layout.line(ink, text);
+    /// Changes what is shown.
+    pub(super) fn draw(&mut self, change: impl FnOnce(&mut Layout) -> Vec<Chunk>) -> io::Result<()> {
+        let chunks = change(&mut self.layout);
         self.write(chunks)
     }
 
-    /// Ends the line that is open.
-    pub(super) fn end_line(&mut self) -> io::Result<()> {
-        let chunks = self.layout.end_line();
-        self.write(chunks)
+    /// Shows a line of its own, which may belong to a thread.
+    pub(super) fn line(&mut self, thread: impl Into<Option<usize>>, ink: Ink, text: &str) -> io::Result<()> {
+        self.draw(|layout| layout.line(thread.into(), ink, text))
     }
 
     /// Shows at a terminal what is waited for and for how long, until there is something else to show.
     pub(super) fn waiting(&mut self, text: &str) -> io::Result<()> {
-        if !self.is_terminal || self.held.is_some() {
+        if !self.is_terminal {
             return Ok(());
         }
         // In the middle of a text it would break the text.
         let Some(chunks) = self.layout.make_room() else { return Ok(()) };
         self.write(chunks)?;
-        write_aside(&self.layout.paint(Ink::Dim, text))?;
+        write_aside(&self.layout.paint.ink(Ink::Dim, text))?;
         self.tells_waiting = true;
         Ok(())
     }
 
     /// Writes to standard error at once, where the cursor is. The text is our own, or made plain.
-    pub(super) fn aside(&mut self, ink: Ink, text: &str) -> io::Result<()> {
+    pub(super) fn aside(&mut self, thread: impl Into<Option<usize>>, ink: Ink, text: &str) -> io::Result<()> {
         self.end_waiting()?;
-        write_aside(&self.layout.paint(ink, text))
-    }
-
-    /// From now on holds back what comes, since a question is open.
-    pub(super) fn hold(&mut self) -> io::Result<()> {
-        if self.held.is_none() {
-            self.end_line()?;
-            self.held = Some(Vec::new());
-        }
+        let mark = thread.into().map(|thread| self.layout.mark(thread)).unwrap_or_default();
+        write_aside(&format!("{mark}{}", self.layout.paint.ink(ink, text)))?;
+        self.layout.move_on();
         Ok(())
-    }
-
-    /// Goes on without the question that is open, if there is one: nobody will answer it.
-    pub(super) fn leave_question(&mut self) -> io::Result<()> {
-        if self.held.is_some() {
-            write_aside("\n")?;
-        }
-        self.release()
-    }
-
-    /// The user has pressed Ctrl-C: goes on below what the terminal shows of that.
-    pub(super) fn interrupted(&mut self) -> io::Result<()> {
-        if self.held.is_some() {
-            return self.leave_question();
-        }
-        let chunks = self.layout.end_line();
-        if chunks.is_empty() && self.is_terminal {
-            return write_aside("\n");
-        }
-        self.write(chunks)
-    }
-
-    /// Shows what was held back.
-    pub(super) fn release(&mut self) -> io::Result<()> {
-        match self.held.take() {
-            Some(held) => self.write(held),
-            None => Ok(()),
-        }
     }
 
     /// Takes back what is said about waiting.
@@ -116,21 +67,23 @@ impl Screen {
 
     fn write(&mut self, chunks: Vec<Chunk>) -> io::Result<()> {
         self.end_waiting()?;
-        if let Some(held) = &mut self.held {
-            held.extend(chunks);
-            return Ok(());
-        }
+        // What belongs together is written together: nothing flickers.
+        let mut aside = String::new();
         for chunk in chunks {
             match chunk {
-                Chunk::Answer(text) if self.shows_answers => print(&text)?,
+                Chunk::Aside(text) => aside.push_str(&text),
+                Chunk::Answer(text) if self.shows_answers => {
+                    write_aside(&std::mem::take(&mut aside))?;
+                    print(&text)?;
+                }
                 Chunk::Answer(_) => {}
-                Chunk::Aside(text) => write_aside(&text)?,
             }
         }
-        Ok(())
+        write_aside(&aside)
     }
 }
 
+/// Writes to standard error.
 pub(super) fn write_aside(text: &str) -> io::Result<()> {
     io::stderr().lock().write_all(text.as_bytes())
 }

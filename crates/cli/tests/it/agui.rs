@@ -281,6 +281,24 @@ fn a_question_that_is_not_answered_can_be_asked_again() {
 }
 
 #[test]
+fn ctrl_c_at_a_question_is_one_ctrl_c_whenever_it_comes() {
+    let (_server, url) = serve_asking("agui-one");
+    let (_client, _lines) = attach(&url, &["--tool", "today", "--", "printf", "Sunday"]);
+    let mut chat = chat_command(&format!("{url}/agui"), &["--forward", "clientID=laptop"]);
+    chat.env("NO_COLOR", "1");
+    let mut terminal = Terminal::run(chat);
+    terminal.wait_for("\n> ");
+    terminal.type_in("call today {}\n");
+    // So often that some signals arrive just while the chat asks the terminal whether there is a line to read.
+    for _ in 0..5_000 {
+        terminal.wait_for("Allow client_laptop_today {}? [y]es, [a]lways, [n]o, [e]dit: ");
+        terminal.process.signal(Signal::INT);
+        terminal.wait_for("\nThe question stays open; /retry asks it again.\n\n> ");
+        terminal.type_in("/retry\n");
+    }
+}
+
+#[test]
 fn a_conversation_at_a_terminal() {
     let (_server, url) = serve();
     let slow = Gated::new("agui-terminal", "slow", "printf slept");

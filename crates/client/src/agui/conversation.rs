@@ -37,6 +37,16 @@ pub struct Conversation {
     pub(super) chunk: Option<Chunk>,
     /// The items that the latest run found.
     pub(super) found: usize,
+    pub(super) usage: Usage,
+}
+
+/// How many tokens runs took, as far as their agent says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Read, also from a cache.
+    pub input_tokens: u64,
+    /// Written, also while thinking.
+    pub output_tokens: u64,
 }
 
 /// Where calls, texts and activities are among the items, by their ids, and what could not be read.
@@ -232,6 +242,7 @@ impl Default for Conversation {
             reasoning: Reasoning::default(),
             chunk: None,
             found: 0,
+            usage: Usage::default(),
         }
     }
 }
@@ -295,6 +306,11 @@ impl Conversation {
     /// [`Run::resume`](super::Run::resume).
     pub fn interrupts(&self) -> &[Interrupt] {
         &self.interrupts
+    }
+
+    /// What all runs of the conversation took.
+    pub fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// All calls, in order.

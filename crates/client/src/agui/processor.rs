@@ -6,11 +6,11 @@
 mod patch;
 mod snapshot;
 
-use handback_wire::agui::{Body, Event, Interrupt, Outcome, TextRole};
+use handback_wire::agui::{Body, Event, Interrupt, Outcome, TextRole, TokenUsage};
 use serde_json::{Map, Value};
 
 use super::conversation::{
-    Activity, Chunk, Conversation, Item, Reasoning, Role, Status, Text, ToolCall, ToolCallStatus,
+    Activity, Chunk, Conversation, Item, Reasoning, Role, Status, Text, ToolCall, ToolCallStatus, Usage,
 };
 
 /// The kind of activity by which some servers tell of tools that they run themselves.
@@ -34,8 +34,12 @@ impl Conversation {
         }
         match &event.body {
             Body::RunStarted { thread_id, .. } => self.run_started(thread_id),
-            Body::RunFinished { run_id, outcome, .. } => self.run_finished(run_id, outcome.as_ref()),
-            Body::RunError { message, code, .. } => {
+            Body::RunFinished { run_id, outcome, usage, .. } => {
+                self.count(usage.as_deref().unwrap_or_default());
+                self.run_finished(run_id, outcome.as_ref());
+            }
+            Body::RunError { message, code, usage } => {
+                self.count(usage.as_deref().unwrap_or_default());
                 if code.as_deref() == Some(UNKNOWN_INTERRUPT) {
                     self.forget_interrupts();
                 }
@@ -113,6 +117,14 @@ impl Conversation {
             Some(Outcome::Success { .. } | Outcome::Other(_)) | None => {}
         }
         self.forget_interrupts();
+    }
+
+    fn count(&mut self, told: &[TokenUsage]) {
+        for TokenUsage { input_tokens, output_tokens, .. } in told {
+            let Usage { input_tokens: read, output_tokens: written } = &mut self.usage;
+            *read = read.saturating_add(input_tokens.unwrap_or_default());
+            *written = written.saturating_add(output_tokens.unwrap_or_default());
+        }
     }
 
     fn interrupted(&mut self, interrupts: &[Interrupt]) {

@@ -1,34 +1,29 @@
-//! Where an agent is.
+//! Where an agent is, and how it is asked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use handback_client::agui::{Agent, AgentError, HttpAgent, ThreadAgent};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use handback_client::agui::wire::RunAgentInput;
+use handback_client::agui::{Agent, AgentError, EventStream, HttpAgent, ThreadAgent};
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
-use super::elder::Elder;
 use crate::connection::ServerArgs;
 use crate::failure::Usage;
 
-/// An agent, and where it is.
-pub(super) struct Address {
-    pub(super) agent: Arc<dyn Agent>,
-    pub(super) url: Url,
-}
-
-impl Address {
-    /// The agent at a URL: behind it, or in the room that it names.
-    pub(super) fn find(url: &str, server: &ServerArgs) -> anyhow::Result<Self> {
-        let unusable = |reason: String| Usage(format!("{url:?} is not the URL of an AG-UI server: {reason}"));
-        let parsed = Url::parse(url).map_err(|error| unusable(error.to_string()))?;
-        let token = server.token_for(&parsed);
-        let agent = match room(&parsed) {
-            Some((base, room)) => thread_agent(&base, &room, token),
-            None => http_agent(&parsed, token),
-        };
-        let agent = agent.map_err(|error| Usage(error.to_string()))?;
-        Ok(Self { agent: Arc::new(Elder::new(agent)), url: parsed })
-    }
+/// The agent at a URL: behind it, or in the room that it names.
+pub(super) fn find(url: &str, server: &ServerArgs) -> Result<(Arc<dyn Agent>, Url), Usage> {
+    let unusable = |reason: String| Usage(format!("{url:?} is not the URL of an AG-UI server: {reason}"));
+    let parsed = Url::parse(url).map_err(|error| unusable(error.to_string()))?;
+    let token = server.token_for(&parsed);
+    let agent = match room(&parsed) {
+        Some((base, room)) => thread_agent(&base, &room, token),
+        None => http_agent(&parsed, token),
+    };
+    let agent = agent.map_err(|error| Usage(error.to_string()))?;
+    Ok((Arc::new(AnyVersion { agent, is_old: Arc::default() }), parsed))
 }
 
 fn http_agent(url: &Url, token: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
@@ -53,24 +48,38 @@ fn room(url: &Url) -> Option<(Url, String)> {
     Some((server, percent_decode_str(room).decode_utf8().ok()?.into_owned()))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// An agent that may be of a server from before AG-UI 1.0, many of which refuse what they do not know. What it refuses as
+/// malformed it is asked again without what is new since; nothing was run then, though a server that keeps threads may keep
+/// an empty one of it. Once that has helped, it is asked so from the start.
+struct AnyVersion {
+    agent: Arc<dyn Agent>,
+    is_old: Arc<AtomicBool>,
+}
 
-    #[test]
-    fn a_room_is_told_from_an_agent() {
-        for (url, expected) in [
-            ("http://a/agui", None),
-            ("http://a/agui/writer", None),
-            ("http://a/api/v1/rooms", None),
-            ("http://a/api/v1/rooms/x/agui/thread", None),
-            ("http://a/api/v1/rooms/x", Some(("http://a/", "x"))),
-            ("http://a/api/v1/rooms/x/agui/", Some(("http://a/", "x"))),
-            ("https://a:1/b/api/v1/rooms/x%20y/?q=1", Some(("https://a:1/b", "x y"))),
-        ] {
-            let found = room(&Url::parse(url).unwrap());
-            let found = found.as_ref().map(|(server, room)| (server.as_str(), room.as_str()));
-            assert_eq!(found, expected, "{url}");
+impl Agent for AnyVersion {
+    fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
+        let old_input = RunAgentInput { protocol_version: None, parent_run_id: None, ..input.clone() };
+        if self.is_old.load(Ordering::Relaxed) {
+            return self.agent.run(old_input);
         }
+        let (asking, agent, is_old) = (self.agent.run(input), Arc::clone(&self.agent), Arc::clone(&self.is_old));
+        async move {
+            let message = match asking.await {
+                Err(AgentError::Refused { status: 400 | 422, message }) => message,
+                answered => return answered,
+            };
+            match agent.run(old_input).await {
+                // What it said first was meant for what was asked.
+                Err(AgentError::Refused { status, .. }) => Err(AgentError::Refused { status, message }),
+                answered => {
+                    is_old.store(answered.is_ok(), Ordering::Relaxed);
+                    answered
+                }
+            }
+        }
+        .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;

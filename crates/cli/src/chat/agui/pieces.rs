@@ -1,49 +1,12 @@
 //! What of a conversation is new: conversations in, pieces to show out.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use handback_client::agui::{Conversation, Item, Role, ToolCall, ToolCallStatus};
 
 use super::tools::Times;
-
-/// Something to show.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Piece {
-    /// More of an answer.
-    Text { part: String, text: String },
-    /// More of what the model thinks before it answers.
-    Thought { part: String, text: String },
-    /// A call, which is new, or further than before.
-    Call(Call),
-    /// Something came that cannot be read.
-    Unread(String),
-}
-
-/// A call, and how far it is.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
-    pub(super) id: String,
-    pub(super) tool: String,
-    /// As far as they have come.
-    pub(super) arguments: String,
-    pub(super) stage: Stage,
-}
-
-/// How far a call is.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Stage {
-    /// Its arguments come in.
-    Receiving,
-    /// They are complete.
-    Ready,
-    /// It is run here.
-    Running,
-    /// It is done: what came of it, and how long it took if it was run here.
-    Done { output: String, took: Option<Duration> },
-    /// It failed, or was not run at all.
-    Failed { error: String },
-}
+use crate::chat::paint::Ink;
+use crate::chat::piece::{Call, Piece, Stage};
 
 /// Makes pieces of a conversation as it goes on. What was shown is not shown again.
 #[derive(Debug, Default)]
@@ -56,8 +19,6 @@ pub(super) struct Pieces {
     /// Calls that were not allowed. The agent tells why as if it came of them.
     rejected: HashSet<String>,
     unread: usize,
-    /// All texts since it was last taken.
-    answer: String,
 }
 
 impl Pieces {
@@ -82,7 +43,8 @@ impl Pieces {
                 Item::Undecodable { kind, reason, .. } => {
                     unread += 1;
                     if unread > self.unread {
-                        pieces.push(Piece::Unread(format!("an event {kind} that cannot be read: {reason}")));
+                        let note = format!("an event {kind} that cannot be read: {reason}");
+                        pieces.push(Piece::Note(Ink::Yellow, note));
                     }
                 }
                 _ => {}
@@ -98,19 +60,10 @@ impl Pieces {
         self.rejected.insert(call.to_owned());
     }
 
-    /// All that was said since this was last asked, as it is printed.
-    pub(super) fn take_answer(&mut self) -> String {
-        std::mem::take(&mut self.answer)
-    }
-
     fn text(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
-        let is_new = !self.texts.contains_key(id);
-        let Some((part, new)) = grown(&mut self.texts, id, text) else { return };
-        if (is_new || part != id) && !self.answer.is_empty() && !self.answer.ends_with('\n') {
-            self.answer.push('\n');
+        if let Some((part, text)) = grown(&mut self.texts, id, text) {
+            pieces.push(Piece::Text { part, text });
         }
-        self.answer.push_str(&new);
-        pieces.push(Piece::Text { part, text: new });
     }
 
     fn thought(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
@@ -139,10 +92,10 @@ impl Pieces {
         }
         let last = shown.map(|(status, _)| status);
         let mut show = |stage| {
-            let (id, tool, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            pieces.push(Piece::Call(Call { id, tool, arguments, stage }));
+            let (id, tool, input) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+            pieces.push(Piece::Call(Call { id, tool, input, stage }));
         };
-        let has_run = call.status == ToolCallStatus::Executing || times.has_begun(&call.id);
+        let has_run = call.status == ToolCallStatus::Executing || times.table().contains_key(&call.id);
         let was_ready = has_run || matches!(call.status, ToolCallStatus::Pending | ToolCallStatus::Completed);
         if last.is_none() || call.status == ToolCallStatus::Streaming {
             show(Stage::Receiving);
@@ -153,16 +106,16 @@ impl Pieces {
         if has_run && last.is_none_or(|last| last < ToolCallStatus::Executing) {
             show(Stage::Running);
         }
-        let result = || call.result.clone().unwrap_or_default();
-        match call.status {
-            _ if last == Some(call.status) => {}
-            ToolCallStatus::Completed if self.rejected.contains(&call.id) => show(Stage::Failed { error: result() }),
-            ToolCallStatus::Completed => show(Stage::Done { output: result(), took: times.take(&call.id) }),
-            ToolCallStatus::Failed => {
-                times.take(&call.id);
-                show(Stage::Failed { error: result() });
-            }
-            ToolCallStatus::Streaming | ToolCallStatus::Pending | ToolCallStatus::Executing => {}
+        if !call.is_over() || last == Some(call.status) {
+            return;
+        }
+        // Whoever shows the end of a call takes its time.
+        let took = times.table().remove(&call.id).flatten();
+        let (result, files) = (call.result.clone().unwrap_or_default(), Vec::new());
+        if call.status == ToolCallStatus::Failed || self.rejected.contains(&call.id) {
+            show(Stage::Failed { error: result });
+        } else {
+            show(Stage::Done { output: result, files, took });
         }
     }
 }

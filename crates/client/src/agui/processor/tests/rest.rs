@@ -228,3 +228,14 @@ fn a_call_that_only_a_snapshot_tells_is_not_open_when_the_user_went_on_without_i
     let statuses: Vec<_> = after(known, &[history]).tool_calls().map(|call| call.status).collect();
     assert_eq!(statuses, [Pending, Failed, Completed, Pending, Completed]);
 }
+
+#[test]
+fn what_runs_took_is_counted_however_they_end() {
+    let usage = json!([{"inputTokens": 3, "outputTokens": 2}, {"inputTokens": 1}]);
+    let finished = json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "usage": usage});
+    let failed = json!({"type": "RUN_ERROR", "message": "no", "usage": [{"inputTokens": u64::MAX, "outputTokens": 4}]});
+    let conversation = told(&[run_started(), finished]);
+    assert_eq!(conversation.usage(), Usage { input_tokens: 4, output_tokens: 2 });
+    let conversation = after(conversation, &[run_started(), failed, run_started(), run_finished()]);
+    assert_eq!(conversation.usage(), Usage { input_tokens: u64::MAX, output_tokens: 6 });
+}

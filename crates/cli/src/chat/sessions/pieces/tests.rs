@@ -9,6 +9,10 @@ fn call(state: Value) -> TurnEvent {
     TurnEvent::Tool(serde_json::from_str(&part.to_string()).unwrap())
 }
 
+fn shown_call(input: &str, stage: Stage) -> Piece {
+    Piece::Call(Call { id: "prt_c".to_owned(), tool: "read".to_owned(), input: input.to_owned(), stage })
+}
+
 fn show(events: Vec<TurnEvent>) -> Vec<Piece> {
     let mut pieces = Pieces::new(Some("laptop"));
     events.into_iter().flat_map(|event| pieces.of(event)).collect()
@@ -19,7 +23,11 @@ fn thoughts_are_told_from_text() {
     let (part, text) = ("prt_1".to_owned(), "Hm".to_owned());
     let thought = TurnEvent::Reasoning { part: part.clone(), text: text.clone() };
     let said = TurnEvent::Text { part: part.clone(), text: text.clone() };
-    let expected = [Piece::Thought { part: part.clone(), text: text.clone() }, Piece::Text { part, text }];
+    let expected = [
+        Piece::Thought { part: part.clone(), text: text.clone() },
+        Piece::Text { part, text },
+        Piece::Note(Ink::Dim, "connected again".to_owned()),
+    ];
     assert_eq!(show(vec![thought, said, TurnEvent::Reconnected]), expected);
 }
 
@@ -33,28 +41,20 @@ fn a_call_is_shown_when_it_runs_and_when_it_is_over() {
         "attachments": [{"id": "f", "sessionID": "ses_1", "messageID": "msg_a", "type": "file", "mime": "image/png",
                          "url": "x"}],
     }));
-    let started = Piece::CallStarted { part: "prt_c".to_owned(), tool: "read".to_owned(), input: input.to_string() };
-    let ended = Piece::CallEnded {
-        part: "prt_c".to_owned(),
-        tool: "read".to_owned(),
-        took: Duration::from_millis(250),
-        end: CallEnd::Completed { output: "milk".to_owned(), files: vec!["unnamed (image/png)".to_owned()] },
+    let done = Stage::Done {
+        output: "milk".to_owned(),
+        files: vec!["unnamed (image/png)".to_owned()],
+        took: Some(Duration::from_millis(250)),
     };
-    assert_eq!(show(vec![pending, running, completed]), [started, ended]);
+    let expected = [Stage::Running, done].map(|stage| shown_call(&input.to_string(), stage));
+    assert_eq!(show(vec![pending, running, completed]), expected);
 }
 
 #[test]
 fn a_call_whose_start_was_missed_is_shown_whole() {
     let failed = call(json!({"status": "error", "input": {}, "error": "no such file", "time": {"start": 2, "end": 1}}));
-    let expected = [
-        Piece::CallStarted { part: "prt_c".to_owned(), tool: "read".to_owned(), input: "{}".to_owned() },
-        Piece::CallEnded {
-            part: "prt_c".to_owned(),
-            tool: "read".to_owned(),
-            took: Duration::ZERO,
-            end: CallEnd::Failed("no such file".to_owned()),
-        },
-    ];
+    let stages = [Stage::Running, Stage::Failed { error: "no such file".to_owned() }];
+    let expected = stages.map(|stage| shown_call("{}", stage));
     assert_eq!(show(vec![failed]), expected);
 }
 

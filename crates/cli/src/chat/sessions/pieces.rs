@@ -6,35 +6,14 @@ use std::time::Duration;
 use handback_client::TurnEvent;
 use handback_wire::session::{Part, ToolState};
 
-use super::layout::excerpt;
+use crate::chat::paint::{Ink, excerpt};
+use crate::chat::piece::{Call, Piece, Stage};
 
 /// So much of a tool's name is shown where it must fit on a line.
 const TOOL_CHARACTERS: usize = 40;
 
-/// Something to show.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Piece {
-    /// More of an answer.
-    Text { part: String, text: String },
-    /// More of what the model thinks before it answers.
-    Thought { part: String, text: String },
-    /// A tool is being called.
-    CallStarted { part: String, tool: String, input: String },
-    /// A call is over.
-    CallEnded { part: String, tool: String, took: Duration, end: CallEnd },
-}
-
-/// What came of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum CallEnd {
-    /// The tool has done it: what it gave, and the files that came with that, each with its type.
-    Completed { output: String, files: Vec<String> },
-    /// It failed, or was not made.
-    Failed(String),
-}
-
 /// Makes pieces of the events of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pieces {
     /// What the ids of the client's tools begin with.
     prefix: String,
@@ -55,6 +34,10 @@ impl Pieces {
             TurnEvent::Text { part, text } => vec![Piece::Text { part, text }],
             TurnEvent::Reasoning { part, text } => vec![Piece::Thought { part, text }],
             TurnEvent::Tool(part) => self.of_call(*part),
+            TurnEvent::Disconnected { reason } => {
+                vec![Piece::Note(Ink::Yellow, format!("{reason}; connecting again"))]
+            }
+            TurnEvent::Reconnected => vec![Piece::Note(Ink::Dim, "connected again".to_owned())],
             _ => Vec::new(),
         }
     }
@@ -74,38 +57,37 @@ impl Pieces {
         }
     }
 
+    /// A call is shown when it runs and when it is over.
     fn of_call(&mut self, part: Part) -> Vec<Piece> {
         let Some(state) = &part.state else { return Vec::new() };
-        let is_over = matches!(state.status.as_str(), "completed" | "error");
-        if !is_over && state.status != "running" {
-            return Vec::new();
-        }
+        let stage = match state.status.as_str() {
+            "running" => Stage::Running,
+            "completed" => done(state),
+            "error" => Stage::Failed { error: state.error.clone().unwrap_or_default() },
+            _ => return Vec::new(),
+        };
         let tool = self.short_name(part.tool.as_deref().unwrap_or_default()).to_owned();
-        let mut pieces = Vec::new();
-        // Its start may have been missed.
-        let running = (!is_over).then(|| tool.clone());
-        if self.calls.insert(part.id.clone(), running).is_none() {
-            let input = state.input.as_ref().map(|input| input.get().to_owned()).unwrap_or_default();
-            pieces.push(Piece::CallStarted { part: part.id.clone(), tool: tool.clone(), input });
+        let running = (stage == Stage::Running).then(|| tool.clone());
+        let is_new = self.calls.insert(part.id.clone(), running).is_none();
+        let input = state.input.as_ref().map(|input| input.get().to_owned()).unwrap_or_default();
+        let call = |stage| Piece::Call(Call { id: part.id.clone(), tool: tool.clone(), input: input.clone(), stage });
+        match (is_new, stage) {
+            (false, Stage::Running) => Vec::new(),
+            (true, Stage::Running) => vec![call(Stage::Running)],
+            // Its start was missed.
+            (true, stage) => vec![call(Stage::Running), call(stage)],
+            (false, stage) => vec![call(stage)],
         }
-        if is_over {
-            let took = state.time.and_then(|time| time.end?.checked_sub(time.start)).unwrap_or_default();
-            let (took, end) = (Duration::from_millis(took), call_end(state));
-            pieces.push(Piece::CallEnded { part: part.id, tool, took, end });
-        }
-        pieces
     }
 }
 
-fn call_end(state: &ToolState) -> CallEnd {
-    if state.status == "error" {
-        return CallEnd::Failed(state.error.clone().unwrap_or_default());
-    }
+fn done(state: &ToolState) -> Stage {
     let files = state.attachments.iter().flatten().map(|file| {
         let name = file.filename.as_deref().unwrap_or("unnamed");
         format!("{name} ({})", file.mime.as_deref().unwrap_or("unknown type"))
     });
-    CallEnd::Completed { output: state.output.clone().unwrap_or_default(), files: files.collect() }
+    let took = state.time.and_then(|time| time.end?.checked_sub(time.start)).map(Duration::from_millis);
+    Stage::Done { output: state.output.clone().unwrap_or_default(), files: files.collect(), took }
 }
 
 #[cfg(test)]

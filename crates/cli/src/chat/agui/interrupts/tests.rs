@@ -1,6 +1,7 @@
 use handback_client::agui::process;
 
 use super::*;
+use crate::chat::question::Reading;
 
 fn interrupt(value: Value) -> Interrupt {
     serde_json::from_value(value).unwrap()
@@ -19,17 +20,17 @@ fn conversation() -> Conversation {
     })
 }
 
-fn approval(properties: Value) -> Ask {
+fn approval(properties: Value) -> Question {
     let schema = json!({"type": "object", "properties": properties});
     let value = json!({"id": "i", "reason": "tool_call", "toolCallId": "c", "responseSchema": schema});
-    Ask::new(1, &interrupt(value), &conversation())
+    question(1, &interrupt(value), &conversation())
 }
 
 /// What is sent after this line, or what is said instead.
-fn typed(ask: &mut Ask, line: Option<&str>) -> Value {
-    match ask.read(line) {
-        Answer::Given(resume) | Answer::Always(resume) => json!(resume),
-        Answer::Again(remark) => json!(remark),
+fn typed(question: &mut Question, line: Option<&str>) -> Value {
+    match question.read(line) {
+        Reading::Answer(answer) => json!(resume(&question.id, answer)),
+        Reading::Again(remark) => json!(remark),
     }
 }
 
@@ -58,19 +59,20 @@ fn a_call_is_allowed_in_the_ways_that_the_agent_knows() {
 
 #[test]
 fn where_nobody_is_asked_calls_are_allowed_or_not_and_the_rest_is_refused() {
-    let ask = approval(json!({}));
-    assert_eq!(ask.allowed().map(|answer| json!(answer)), Some(resolved(json!({"approved": true}))));
-    assert_eq!(json!(ask.rejected("no")), resolved(json!({"approved": false, "reason": "no"})));
-    let ask = Ask::new(1, &interrupt(json!({"id": "i", "reason": "input_required"})), &conversation());
-    assert_eq!((ask.allowed(), ask.subject()), (None, "input_required"));
-    assert_eq!(json!(ask.rejected("no")), json!({"interruptId": "i", "status": "cancelled"}));
+    let asked = approval(json!({}));
+    let allowed = asked.allowed().map(|answer| json!(resume("i", answer)));
+    assert_eq!(allowed, Some(resolved(json!({"approved": true}))));
+    assert_eq!(json!(resume("i", asked.rejected("no"))), resolved(json!({"approved": false, "reason": "no"})));
+    let asked = question(1, &interrupt(json!({"id": "i", "reason": "input_required"})), &conversation());
+    assert_eq!((asked.allowed().is_none(), asked.subject.as_str()), (true, "input_required"));
+    assert_eq!(json!(resume("i", asked.rejected("no"))), json!({"interruptId": "i", "status": "cancelled"}));
 }
 
 #[test]
 fn anything_else_is_answered_in_words_or_in_json() {
     let asked = |schema: Value| {
         let value = json!({"id": "i", "reason": "input_required", "message": "Which\nday?", "responseSchema": schema});
-        Ask::new(1, &interrupt(value), &conversation())
+        question(1, &interrupt(value), &conversation())
     };
     let mut words = asked(json!({"type": "string"}));
     assert_eq!(words.text(), "Which day? (text; nothing to refuse): ");
