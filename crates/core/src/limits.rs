@@ -2,100 +2,148 @@
 
 use std::time::Duration;
 
-/// The bounds and defaults of a hub.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// How long a call may take when neither the call nor the tool says; then its outcome is a timeout.
-    pub default_timeout: Duration,
-    /// How long an ask stays open; then the call is denied.
-    pub approval_timeout: Duration,
-    /// The longest a call may take; more is clamped.
-    pub largest_timeout: Duration,
-    /// The longest grace that a connection may ask for; more is clamped.
-    pub largest_grace: Duration,
-    /// How long the tools of a client that does not connect are kept; then they are unregistered.
-    pub unconnected_tools: Duration,
-    /// Calls that models may ask of one client in a minute; more are refused. 0: no limit.
-    pub model_calls_per_minute: u32,
-    /// Calls that the application may ask of one client in a minute; more are refused. 0: no limit.
-    pub execute_calls_per_minute: u32,
-    /// Tools of one client; a registration that would exceed it is refused.
-    pub tools_per_client: usize,
-    /// Sessions that one tool is registered for by name; a registration that would exceed it is refused.
-    pub sessions_per_tool: usize,
-    /// Size of a tool's schema; a larger one is refused.
-    pub schema_bytes: usize,
-    /// Depth of a tool's schema; a deeper one is refused.
-    pub schema_depth: usize,
-    /// Depth of a call's input and of a result's metadata; deeper ones are refused.
-    pub input_depth: usize,
-    /// Calls under way of one client; more are refused.
-    pub calls_per_client: usize,
-    /// Clients known at a time; more are refused.
-    pub clients: usize,
-    /// Connections of one client; more are refused.
-    pub connections_per_client: usize,
-    /// How long the calls of a turn wait for the lost connection that its prompt came from; then they go to another.
-    pub preferred_connection: Duration,
-    /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten. Twice as many if one
-    /// client has most of them: it does not take the others' share.
-    pub remembered_calls: usize,
-    /// How long a finished call is remembered.
-    pub remembered_for: Duration,
-    /// Frames per connection that can be sent again on return; a client further behind is offered its calls anew.
-    pub replay: usize,
-    /// Parts of one message; one of a user with more is refused, one of a model ends its turn with an error.
-    pub parts_per_message: usize,
-    /// Steps of one turn; then the turn ends with an error.
-    pub steps: usize,
-    /// How often in a row the same call with the same input is made; then the model is told so, and then the turn ends.
-    pub repeated_calls: usize,
-    /// Prompts that wait for the turns before them, per session; more are refused.
-    pub queued_prompts: usize,
-    /// Bytes of a tool's output that a model is shown; the rest is cut, with a note.
-    pub tool_output: usize,
-    /// Events that a listener may be behind; then it is disconnected.
-    pub event_buffer: usize,
-    /// About how many bytes the events that wait for listeners may hold on to, in all; when there are more, the oldest are
-    /// dropped where many wait, and listeners that have not had them are disconnected.
-    pub event_bytes: usize,
-    /// About how many bytes of histories are held in memory for sessions that are not in use.
-    pub history_bytes: usize,
-    /// How much is kept before nothing new is begun.
-    pub quotas: Quotas,
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+const MIB: u64 = 1 << 20;
+
+/// A table of numbers, each with its meaning, its default and its range in one place. Times are in milliseconds.
+macro_rules! numbers {
+    ($(#[$about:meta])* $table:ident $(with $part:ident: $part_type:ident)? {
+        $($(#[$meaning:meta])* $key:ident: $type:ty = $default:expr, $range:literal;)*
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        pub struct $table {
+            $($(#[$meaning])* #[serde(with = $range)] pub $key: $type,)*
+            $(
+                /// What is set apart from the bounds.
+                #[serde(skip)]
+                pub $part: $part_type,
+            )?
+        }
+
+        impl Default for $table {
+            fn default() -> Self {
+                Self { $($key: $default,)* $($part: $part_type::default(),)? }
+            }
+        }
+    };
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            default_timeout: Duration::from_secs(30),
-            approval_timeout: Duration::from_secs(5 * 60),
-            largest_timeout: Duration::from_secs(24 * 60 * 60),
-            largest_grace: Duration::from_secs(5 * 60),
-            unconnected_tools: Duration::from_secs(5 * 60),
-            model_calls_per_minute: 100,
-            execute_calls_per_minute: 0,
-            tools_per_client: 128,
-            sessions_per_tool: 10_000,
-            schema_bytes: 64 * 1024,
-            schema_depth: 32,
-            input_depth: 128,
-            calls_per_client: 1_024,
-            clients: 100_000,
-            connections_per_client: 64,
-            preferred_connection: Duration::from_secs(10),
-            remembered_calls: 100_000,
-            remembered_for: Duration::from_secs(10 * 60),
-            replay: 256,
-            parts_per_message: 256,
-            steps: 50,
-            repeated_calls: 3,
-            queued_prompts: 8,
-            tool_output: 64 * 1024,
-            event_buffer: 8_192,
-            event_bytes: 64 << 20,
-            history_bytes: 256 << 20,
-            quotas: Quotas::NONE,
+numbers! {
+    /// The clocks of calls and streams.
+    Clocks {
+        /// How long a call may take when neither the call nor its tool says.
+        default_timeout: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
+        /// The time between two pings on a stream.
+        keepalive_interval: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
+        /// How long a call waits to be allowed; then it is denied.
+        approval_timeout: Duration = Duration::from_mins(5), "Millis::<1, { 30 * DAY }>";
+    }
+}
+
+numbers! {
+    /// All bounds.
+    Limits with clocks: Clocks {
+        /// Calls that models may ask of one client in a minute; more are refused. 0: no limit.
+        calls_per_minute: u32 = 100, "Whole::<0, 1_000_000_000>";
+        /// Calls that the application may ask of one client in a minute; more are refused. 0: no limit.
+        execute_per_minute: u32 = 0, "Whole::<0, 1_000_000_000>";
+        /// Tools of one client; a registration that would exceed it is refused.
+        tools_per_client: usize = 128, "Whole::<1, 100_000>";
+        /// Sessions that one tool is registered for by name; a registration that would exceed it is refused.
+        sessions_per_tool: usize = 10_000, "Whole::<1, 10_000_000>";
+        /// Size of a tool's schema; a larger one is refused.
+        schema_bytes: usize = 64 << 10, "Whole::<1, { 64 * MIB }>";
+        /// Depth of a tool's schema; a deeper one is refused.
+        schema_depth: usize = 32, "Whole::<1, 128>";
+        /// Bytes of a request's body, or of a WebSocket message.
+        body_bytes: usize = 4 << 20, "Whole::<1, { 1024 * MIB }>";
+        /// Calls under way of one client; more are refused.
+        calls_per_client: usize = 1024, "Whole::<1, 1_000_000>";
+        /// Open connections.
+        connections: usize = 10_240, "Whole::<1, 10_000_000>";
+        /// Open connections of one peer address that have not sent a whole request head yet; with one more, the oldest of
+        /// them is closed.
+        new_connections_per_peer: usize = 1024, "Whole::<1, 10_000_000>";
+        /// Clients known at a time; more are refused.
+        clients: usize = 100_000, "Whole::<1, 10_000_000>";
+        /// Connections of one client; more are refused.
+        connections_per_client: usize = 64, "Whole::<1, 100_000>";
+        /// How long the calls of a turn wait for the lost connection that its prompt came from; then they go to another.
+        preferred_connection: Duration = Duration::from_secs(10), "Millis::<0, DAY>";
+        /// Depth of a call's input and of a result's metadata; deeper ones are refused.
+        input_depth: usize = 128, "Whole::<1, 128>";
+        /// The longest a call may take; more is clamped.
+        largest_timeout: Duration = Duration::from_hours(24), "Millis::<1, { 30 * DAY }>";
+        /// The longest grace that a connection may ask for; more is clamped.
+        largest_grace: Duration = Duration::from_mins(5), "Millis::<0, DAY>";
+        /// How long the tools of a client that does not connect are kept; then they are unregistered.
+        unconnected_tools: Duration = Duration::from_mins(5), "Millis::<1, DAY>";
+        /// Finished calls that are remembered for late and repeated answers; then the oldest are forgotten. Twice as many if one
+        /// client has most of them: it does not take the others' share.
+        remembered_calls: usize = 100_000, "Whole::<1, 10_000_000>";
+        /// How long a finished call is remembered.
+        remembered_for: Duration = Duration::from_mins(10), "Millis::<1, DAY>";
+        /// Frames per connection that can be sent again on return; a client further behind is offered its calls anew.
+        replay: usize = 256, "Whole::<1, 65_536>";
+        /// Events that a listener may be behind; then it is disconnected.
+        event_buffer: usize = 8192, "Whole::<1, 1_000_000>";
+        /// About how many bytes the events that wait for listeners may hold on to, in all; when there are more, the oldest are
+        /// dropped where many wait, and listeners that have not had them are disconnected.
+        event_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
+        /// About how many bytes of histories are held in memory for sessions that are not in use.
+        history_bytes: usize = 256 << 20, "Whole::<1, { 65_536 * MIB }>";
+        /// How long the head of a request may take.
+        header_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
+        /// How long the body of a request may take.
+        body_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
+        /// How long the reader of a stream may take nothing; then it is disconnected.
+        stall_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
+        /// How long sent bytes may stay unacknowledged; then the socket is closed.
+        user_timeout: Duration = Duration::from_secs(20), "Millis::<1, HOUR>";
+        /// How long calls under way may go on at shutdown; 0: not at all.
+        drain_timeout: Duration = Duration::from_secs(10), "Millis::<0, HOUR>";
+        /// Bytes of the calls that are stored.
+        stored_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
+        /// Calls that are stored.
+        stored_calls: usize = 10_000, "Whole::<1, 10_000_000>";
+        /// Sessions that are kept in memory; then those that were used longest ago are forgotten.
+        stored_sessions: usize = 100_000, "Whole::<1, 10_000_000>";
+        /// Bytes of the messages that are kept in memory; then the sessions used longest ago are forgotten.
+        stored_message_bytes: usize = 1 << 30, "Whole::<1, { 65_536 * MIB }>";
+        /// Parts of one message; one of a user with more is refused, one of a model ends its turn with an error.
+        parts_per_message: usize = 256, "Whole::<1, 4096>";
+        /// Sessions of one client that are kept on disk; more are refused. 0: no limit.
+        sessions_per_client: u64 = 100_000, "Whole::<0, 1_000_000_000>";
+        /// Bytes of one client's sessions on disk; then it begins nothing new. 0: no limit.
+        session_bytes_per_client: u64 = 4 << 30, "Whole::<0, { 1 << 50 }>";
+        /// Bytes of all sessions on disk; then nobody begins anything new. 0: no limit.
+        session_bytes: u64 = 32 << 30, "Whole::<0, { 1 << 50 }>";
+        /// Steps of one turn; then the turn ends with an error.
+        steps: usize = 50, "Whole::<1, 10_000>";
+        /// Prompts that wait for the turns before them, per session; more are refused.
+        queued_prompts: usize = 8, "Whole::<0, 1000>";
+        /// How often in a row the same call with the same input is made; then the model is told so, and then the turn ends.
+        repeated_calls: usize = 3, "Whole::<1, 10_000>";
+        /// Bytes of a tool's output that a model is shown; the rest is cut, with a note.
+        tool_output: usize = 64 << 10, "Whole::<1, { 1024 * MIB }>";
+    }
+}
+
+impl Limits {
+    /// How much may be kept before nothing new is begun.
+    pub(crate) fn quotas(&self) -> Quotas {
+        let most = |most: u64| if most == 0 { u64::MAX } else { most };
+        Quotas {
+            client_sessions: most(self.sessions_per_client),
+            client_bytes: most(self.session_bytes_per_client),
+            bytes: most(self.session_bytes),
         }
     }
 }
@@ -103,16 +151,44 @@ impl Default for Limits {
 /// How much may be kept. At a bound whatever begins something new is refused: sessions, prompts, imports, runs. What is
 /// under way goes on, and results and the ends of turns are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quotas {
+pub(crate) struct Quotas {
     /// Sessions of one client; then it makes no more.
-    pub client_sessions: u64,
+    pub(crate) client_sessions: u64,
     /// Bytes of one client's sessions; then it begins nothing.
-    pub client_bytes: u64,
+    pub(crate) client_bytes: u64,
     /// Bytes of all sessions; then nobody begins anything.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
-impl Quotas {
-    /// Nothing is ever refused.
-    pub const NONE: Self = Self { client_sessions: u64::MAX, client_bytes: u64::MAX, bytes: u64::MAX };
+/// A whole number within bounds, for `#[serde(with = …)]`.
+pub struct Whole<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
+    /// Reads a number; an error says which are allowed.
+    pub fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<T, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let number = value.as_u64().filter(|number| (MIN..=MAX).contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| D::Error::custom(format!("found {value}, expected a whole number from {MIN} to {MAX}")))
+    }
+
+    fn serialize<S: Serializer, T: Serialize>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        number.serialize(serializer)
+    }
+}
+
+/// A time in whole milliseconds within bounds, for `#[serde(with = …)]`.
+pub struct Millis<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> Millis<MIN, MAX> {
+    /// Reads a time; an error says which are allowed.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Whole::<MIN, MAX>::deserialize(deserializer).map(Duration::from_millis)
+    }
+
+    /// Writes a time.
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        time.as_millis().serialize(serializer)
+    }
 }

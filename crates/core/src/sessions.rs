@@ -382,7 +382,7 @@ impl Sessions {
     }
 
     async fn must_have_storage(&self, client: Option<&ClientId>, what: Beginning) -> Result<(), StoreError> {
-        self.hub().limits().quotas.must_allow(self.store(), client, what).await
+        self.hub().limits().quotas().must_allow(self.store(), client, what).await
     }
 
     /// Whether a turn is under way.

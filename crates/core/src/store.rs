@@ -24,7 +24,7 @@ pub use self::call::{
     Ack, AckStatus, Attachment, CallHead, CallState, Cancellation, FinishedCall, Outcome, OutcomeKind, Phases, Success,
 };
 pub use self::listing::{Most, Page, SessionPlace};
-pub use self::memory::{Bounds, MemoryStore};
+pub use self::memory::MemoryStore;
 pub use self::message::{
     AssistantMessage, DEFAULT_AGENT, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason,
     ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,

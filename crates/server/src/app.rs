@@ -8,9 +8,9 @@ use axum::Router;
 use axum::http::StatusCode;
 use handback_core::Hub;
 use handback_core::clock::Clock;
-use handback_core::limits::{Limits, Quotas};
+use handback_core::limits::Limits;
 use handback_core::sessions::{Agents, Model, Models, Runs, Sessions, Setup};
-use handback_core::store::{Bounds, MemoryStore, Store, StoreError, ToolSpec};
+use handback_core::store::{MemoryStore, Store, StoreError, ToolSpec};
 use handback_core::tools::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -167,9 +167,10 @@ impl App {
         };
         let store: Arc<dyn Store> = match &database {
             Some(database) => database.clone(),
-            None => Arc::new(MemoryStore::new(memory_bounds(&config))),
+            None => Arc::new(MemoryStore::new(&config.limits)),
         };
-        let hub = Hub::new(core_limits(&config), clock, store.clone(), tasks.clone());
+        let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
+        let hub = Hub::new(limits, clock, store.clone(), tasks.clone());
         hub.recall().await?;
         let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
         let interrupted = sessions.recover().await?;
@@ -367,66 +368,7 @@ fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
     sqlite::Bounds { calls, call_bytes, file_bytes, ..bounds }
 }
 
-/// How much is kept before nothing new is begun, from the settings. In memory the oldest goes instead.
-fn quotas(config: &Config) -> Quotas {
-    if config.database_directory().is_none() {
-        return Quotas::NONE;
-    }
-    let limits = &config.limits;
-    Quotas {
-        client_sessions: quota(limits.sessions_per_client),
-        client_bytes: quota(limits.session_bytes_per_client),
-        bytes: quota(limits.session_bytes),
-    }
-}
-
 /// 0 is no limit.
 fn quota(most: u64) -> u64 {
     if most == 0 { u64::MAX } else { most }
-}
-
-/// What is kept in memory, from the settings.
-fn memory_bounds(config: &Config) -> Bounds {
-    let limits = &config.limits;
-    Bounds {
-        calls: limits.stored_calls,
-        call_bytes: limits.stored_bytes,
-        sessions: limits.stored_sessions,
-        message_bytes: limits.stored_message_bytes,
-    }
-}
-
-/// The core's bounds, from the settings.
-fn core_limits(config: &Config) -> Limits {
-    let limits = &config.limits;
-    Limits {
-        default_timeout: config.client_tools.default_timeout,
-        approval_timeout: config.client_tools.approval_timeout,
-        largest_timeout: limits.largest_timeout,
-        largest_grace: limits.largest_grace,
-        unconnected_tools: limits.unconnected_tools,
-        model_calls_per_minute: limits.calls_per_minute,
-        execute_calls_per_minute: limits.execute_per_minute,
-        tools_per_client: limits.tools_per_client,
-        sessions_per_tool: limits.sessions_per_tool,
-        schema_bytes: limits.schema_bytes,
-        schema_depth: limits.schema_depth,
-        input_depth: limits.input_depth,
-        calls_per_client: limits.calls_per_client,
-        clients: limits.clients,
-        connections_per_client: limits.connections_per_client,
-        preferred_connection: limits.preferred_connection,
-        remembered_calls: limits.remembered_calls,
-        remembered_for: limits.remembered_for,
-        replay: limits.replay,
-        parts_per_message: limits.parts_per_message,
-        steps: limits.steps,
-        repeated_calls: limits.repeated_calls,
-        queued_prompts: limits.queued_prompts,
-        tool_output: limits.tool_output,
-        event_buffer: limits.event_buffer,
-        event_bytes: limits.event_bytes,
-        history_bytes: limits.history_bytes,
-        quotas: quotas(config),
-    }
 }

@@ -1,6 +1,7 @@
 //! Configuration: defaults, then a file, then `HANDBACK_*` variables, then flags; later wins, key by key.
 //!
-//! - this file: every key, what it means, its default and its range. A new key is a field here and nothing more.
+//! - this file: every key, what it means, its default and its range. A new key is a field here and nothing
+//!   more; the bounds and clocks are in the core's `limits`.
 //! - `load`: finds the file, merges the layers and remembers where each value came from
 //! - `providers`: what the environment says of providers, and to whom its keys may be sent
 //! - `check`: what keys demand of each other
@@ -22,6 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use handback_core::limits::{Clocks, Limits, Millis};
 use handback_core::sessions;
 use handback_core::store::{DEFAULT_AGENT, ModelRef};
 use handback_core::tools::{Pattern, Permission, Policy};
@@ -30,11 +32,8 @@ use serde::{Deserialize, Serialize};
 pub use error::{ConfigError, Source};
 pub use load::{Flag, Inputs, Loaded, Row, load};
 pub use value::Secret;
-use value::{Millis, Whole};
 
 const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
-const MIB: u64 = 1 << 20;
 
 /// The provider that is built in and needs no key. No other may have its name.
 pub const DEMO_PROVIDER: &str = "demo";
@@ -62,7 +61,7 @@ pub struct Config {
     /// Tools that frontends run, by name.
     pub tools: BTreeMap<String, FrontendTool>,
     /// Client tools: their clocks.
-    pub client_tools: ClientTools,
+    pub client_tools: Clocks,
     /// AG-UI.
     pub agui: AgUi,
     /// Who may use the server.
@@ -90,7 +89,7 @@ impl Default for Config {
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
             tools: BTreeMap::new(),
-            client_tools: ClientTools::default(),
+            client_tools: Clocks::default(),
             agui: AgUi::default(),
             auth: Auth::default(),
             cors: Cors::default(),
@@ -325,123 +324,4 @@ pub enum OnDisconnect {
     Cancel,
     /// It goes on; what it says is in the thread.
     Continue,
-}
-
-/// A table of numbers, each with its meaning, its default and its range in one place. Times are in milliseconds.
-macro_rules! numbers {
-    ($(#[$about:meta])* $table:ident {
-        $($(#[$meaning:meta])* $key:ident: $type:ty = $default:expr, $range:literal;)*
-    }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-        pub struct $table {
-            $($(#[$meaning])* #[serde(with = $range)] pub $key: $type,)*
-        }
-
-        impl Default for $table {
-            fn default() -> Self {
-                Self { $($key: $default,)* }
-            }
-        }
-    };
-}
-
-numbers! {
-    /// `clientTools`: the clocks of client tools.
-    ClientTools {
-        /// How long a call may take when neither the call nor its tool says.
-        default_timeout: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
-        /// The time between two pings on a stream.
-        keepalive_interval: Duration = Duration::from_secs(30), "Millis::<1, DAY>";
-        /// How long a call waits to be allowed; then it is denied.
-        approval_timeout: Duration = Duration::from_mins(5), "Millis::<1, { 30 * DAY }>";
-    }
-}
-
-numbers! {
-    /// `limits`: all bounds.
-    Limits {
-        /// Calls that models may ask of one client in a minute; 0: no limit.
-        calls_per_minute: u32 = 100, "Whole::<0, 1_000_000_000>";
-        /// Calls that `execute` may make to one client in a minute; 0: no limit.
-        execute_per_minute: u32 = 0, "Whole::<0, 1_000_000_000>";
-        /// Tools of one client.
-        tools_per_client: usize = 128, "Whole::<1, 100_000>";
-        /// Sessions that one tool is registered for by name.
-        sessions_per_tool: usize = 10_000, "Whole::<1, 10_000_000>";
-        /// Bytes of a tool's schema.
-        schema_bytes: usize = 64 << 10, "Whole::<1, { 64 * MIB }>";
-        /// Nesting of a tool's schema. The JSON parser stops at 128.
-        schema_depth: usize = 32, "Whole::<1, 128>";
-        /// Bytes of a request's body, or of a WebSocket message.
-        body_bytes: usize = 4 << 20, "Whole::<1, { 1024 * MIB }>";
-        /// Calls under way of one client.
-        calls_per_client: usize = 1024, "Whole::<1, 1_000_000>";
-        /// Open connections.
-        connections: usize = 10_240, "Whole::<1, 10_000_000>";
-        /// Open connections of one peer address that have not sent a whole request head yet; with one more, the oldest of
-        /// them is closed.
-        new_connections_per_peer: usize = 1024, "Whole::<1, 10_000_000>";
-        /// Clients that are known at a time.
-        clients: usize = 100_000, "Whole::<1, 10_000_000>";
-        /// Open connections of one client.
-        connections_per_client: usize = 64, "Whole::<1, 100_000>";
-        /// How long calls of a turn wait for the lost connection that its prompt came from; then another gets them.
-        preferred_connection: Duration = Duration::from_secs(10), "Millis::<0, DAY>";
-        /// Nesting of a call's input. The JSON parser stops at 128.
-        input_depth: usize = 128, "Whole::<1, 128>";
-        /// The largest timeout that a tool or a call may ask for; more is cut to it.
-        largest_timeout: Duration = Duration::from_hours(24), "Millis::<1, { 30 * DAY }>";
-        /// The largest grace that a connection may ask for; more is cut to it. 0: no grace.
-        largest_grace: Duration = Duration::from_mins(5), "Millis::<0, DAY>";
-        /// How long the tools of a client that never connects are kept.
-        unconnected_tools: Duration = Duration::from_mins(5), "Millis::<1, DAY>";
-        /// Finished calls that are remembered.
-        remembered_calls: usize = 100_000, "Whole::<1, 10_000_000>";
-        /// How long a finished call is remembered.
-        remembered_for: Duration = Duration::from_mins(10), "Millis::<1, DAY>";
-        /// Frames that are kept for a client that returns with a `Last-Event-ID`.
-        replay: usize = 256, "Whole::<1, 65_536>";
-        /// Events that may wait for a subscriber of `/event`; with more it is disconnected.
-        event_buffer: usize = 8192, "Whole::<1, 1_000_000>";
-        /// Bytes of the events that wait for subscribers, in all; those that are too far behind are disconnected.
-        event_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
-        /// Bytes of conversations that are held in memory while nobody uses them.
-        history_bytes: usize = 256 << 20, "Whole::<1, { 65_536 * MIB }>";
-        /// How long the head of a request may take.
-        header_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
-        /// How long the body of a request may take.
-        body_timeout: Duration = Duration::from_secs(30), "Millis::<1, HOUR>";
-        /// How long the reader of a stream may take nothing; then it is disconnected.
-        stall_timeout: Duration = Duration::from_secs(10), "Millis::<1, HOUR>";
-        /// How long sent bytes may stay unacknowledged; then the socket is closed.
-        user_timeout: Duration = Duration::from_secs(20), "Millis::<1, HOUR>";
-        /// How long calls under way may go on at shutdown; 0: not at all.
-        drain_timeout: Duration = Duration::from_secs(10), "Millis::<0, HOUR>";
-        /// Bytes of the calls that are stored.
-        stored_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
-        /// Calls that are stored.
-        stored_calls: usize = 10_000, "Whole::<1, 10_000_000>";
-        /// Sessions that are kept in memory; then those that were used longest ago are forgotten.
-        stored_sessions: usize = 100_000, "Whole::<1, 10_000_000>";
-        /// Bytes of the messages that are kept in memory; then the sessions used longest ago are forgotten.
-        stored_message_bytes: usize = 1 << 30, "Whole::<1, { 65_536 * MIB }>";
-        /// Parts of a message.
-        parts_per_message: usize = 256, "Whole::<1, 4096>";
-        /// Sessions of one client that are kept on disk; more are refused. 0: no limit.
-        sessions_per_client: u64 = 100_000, "Whole::<0, 1_000_000_000>";
-        /// Bytes of one client's sessions on disk; then it begins nothing new. 0: no limit.
-        session_bytes_per_client: u64 = 4 << 30, "Whole::<0, { 1 << 50 }>";
-        /// Bytes of all sessions on disk; then nobody begins anything new. 0: no limit.
-        session_bytes: u64 = 32 << 30, "Whole::<0, { 1 << 50 }>";
-        /// Steps of a turn; then it ends with an error.
-        steps: usize = 50, "Whole::<1, 10_000>";
-        /// Prompts that may wait for a session's turn to end; more are refused. 0: none.
-        queued_prompts: usize = 8, "Whole::<0, 1000>";
-        /// How often in a row a model may make the same call with the same input; then the turn ends with an error.
-        repeated_calls: usize = 3, "Whole::<1, 10_000>";
-        /// Bytes of a tool's output that a model is shown; more is cut.
-        tool_output: usize = 64 << 10, "Whole::<1, { 1024 * MIB }>";
-    }
 }

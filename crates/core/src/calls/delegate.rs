@@ -192,7 +192,8 @@ impl Hub {
         self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
         let now = Instant::now();
         let created = self.0.clock.now();
-        let timeout = new.timeout.or(tool.spec.timeout).unwrap_or(limits.default_timeout).min(limits.largest_timeout);
+        let timeout =
+            new.timeout.or(tool.spec.timeout).unwrap_or(limits.clocks.default_timeout).min(limits.largest_timeout);
         let head = Arc::new(CallHead {
             request: new.request.unwrap_or_else(|| self.request_id(&tool.client)),
             session: new.session,

@@ -232,8 +232,8 @@ impl Table {
             registry: Registry::new(common.owners.clone()),
             calls: HashMap::default(),
             finished: Finished::new(common.clone()),
-            model_rate: Rate::per_minute(common.limits.model_calls_per_minute),
-            execute_rate: Rate::per_minute(common.limits.execute_calls_per_minute),
+            model_rate: Rate::per_minute(common.limits.calls_per_minute),
+            execute_rate: Rate::per_minute(common.limits.execute_per_minute),
             clients: HashMap::default(),
             asks: HashMap::default(),
             deadlines: BTreeMap::new(),
@@ -426,7 +426,7 @@ impl Table {
             call.ask = Some(Box::new(open));
             self.asks.insert(ask.id.clone(), ask.call.request.clone());
             self.common.asks.fetch_add(1, Ordering::Release);
-            self.set_deadline(&ask.call.request, Some(now + self.common.limits.approval_timeout));
+            self.set_deadline(&ask.call.request, Some(now + self.common.limits.clocks.approval_timeout));
             self.tell(|| Event::Asked(ask));
         }
     }

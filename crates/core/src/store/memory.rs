@@ -14,6 +14,7 @@ use super::{
     StoreFuture, weight,
 };
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use crate::limits::Limits;
 use crate::store::call::{CallHead, FinishedCall};
 use crate::store::message::{Message, Role, Session};
 use crate::store::run::ThreadRun;
@@ -25,26 +26,7 @@ pub struct MemoryStore {
     calls: FinishedCalls,
     // std's mutex: nothing is awaited inside.
     sessions: Mutex<Sessions>,
-    bounds: Bounds,
-}
-
-/// How much a [`MemoryStore`] keeps.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Finished calls.
-    pub calls: usize,
-    /// About how many bytes of finished calls.
-    pub call_bytes: usize,
-    /// Sessions.
-    pub sessions: usize,
-    /// About how many bytes of sessions, with their messages, runs and events.
-    pub message_bytes: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { calls: 10_000, call_bytes: 64 << 20, sessions: 100_000, message_bytes: 1 << 30 }
-    }
+    limits: Limits,
 }
 
 #[derive(Debug, Default)]
@@ -135,9 +117,9 @@ impl Sessions {
     }
 
     /// Makes room, but never by the session that is being written.
-    fn shrink(&mut self, bounds: &Bounds, writing: &SessionId) -> Vec<KeptSession> {
+    fn shrink(&mut self, limits: &Limits, writing: &SessionId) -> Vec<KeptSession> {
         let mut removed = Vec::new();
-        while self.kept.len() > bounds.sessions || self.bytes > bounds.message_bytes {
+        while self.kept.len() > limits.stored_sessions || self.bytes > limits.stored_message_bytes {
             let oldest = self.order.iter().map(|place| &place.id).find(|id| *id != writing).cloned();
             let Some(oldest) = oldest else { break };
             removed.extend(self.remove(&oldest));
@@ -148,8 +130,9 @@ impl Sessions {
 
 impl MemoryStore {
     /// A store that keeps at most so much.
-    pub fn new(bounds: Bounds) -> Self {
-        Self { calls: FinishedCalls::new(bounds.calls, bounds.call_bytes), sessions: Mutex::default(), bounds }
+    pub fn new(limits: &Limits) -> Self {
+        let calls = FinishedCalls::new(limits.stored_calls, limits.stored_bytes);
+        Self { calls, sessions: Mutex::default(), limits: limits.clone() }
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -159,7 +142,7 @@ impl MemoryStore {
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self::new(Bounds::default())
+        Self::new(&Limits::default())
     }
 }
 
@@ -207,7 +190,7 @@ impl SessionStore for MemoryStore {
             },
         };
         sessions.insert(kept);
-        let removed = sessions.shrink(&self.bounds, &session.id);
+        let removed = sessions.shrink(&self.limits, &session.id);
         drop(sessions);
         drop(removed);
         ready(())
@@ -253,7 +236,7 @@ impl SessionStore for MemoryStore {
             }
         };
         sessions.resize(&message.session, before, weight);
-        let removed = sessions.shrink(&self.bounds, &message.session);
+        let removed = sessions.shrink(&self.limits, &message.session);
         drop(sessions);
         drop(removed);
         ready(())
@@ -355,7 +338,7 @@ impl RunStore for MemoryStore {
             }
         };
         sessions.resize(&run.session, before, weight);
-        let removed = sessions.shrink(&self.bounds, &run.session);
+        let removed = sessions.shrink(&self.limits, &run.session);
         drop(sessions);
         drop(removed);
         ready(())
@@ -391,7 +374,7 @@ impl RunStore for MemoryStore {
         let bytes = weight::of_events(&events);
         known.events.append(&mut events);
         sessions.resize(session, 0, bytes);
-        let removed = sessions.shrink(&self.bounds, session);
+        let removed = sessions.shrink(&self.limits, session);
         drop(sessions);
         drop(removed);
         ready(())

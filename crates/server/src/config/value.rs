@@ -3,45 +3,15 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use axum::http::Uri;
+use handback_core::limits::Whole;
 use handback_core::store::ModelRef;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::ProviderKind;
-
-/// A whole number within bounds, for `#[serde(with = …)]`.
-pub(super) struct Whole<const MIN: u64, const MAX: u64>;
-
-impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
-    pub(super) fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<T, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let number = value.as_u64().filter(|number| (MIN..=MAX).contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| D::Error::custom(format!("found {value}, expected a whole number from {MIN} to {MAX}")))
-    }
-
-    pub(super) fn serialize<S: Serializer, T: Serialize>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        number.serialize(serializer)
-    }
-}
-
-/// A time in whole milliseconds within bounds, for `#[serde(with = …)]`.
-pub(super) struct Millis<const MIN: u64, const MAX: u64>;
-
-impl<const MIN: u64, const MAX: u64> Millis<MIN, MAX> {
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        Whole::<MIN, MAX>::deserialize(deserializer).map(Duration::from_millis)
-    }
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        time.as_millis().serialize(serializer)
-    }
-}
 
 /// Something that is never shown: not in logs, not by `handback config`, not in errors.
 #[derive(Clone, PartialEq, Eq)]

@@ -20,11 +20,10 @@ fn sqlite(scratch: &Scratch) -> Sqlite {
 }
 
 mod in_memory {
+    use handback_core::limits::Limits;
     use handback_core::store::Session;
     use handback_core::store::ThreadRun;
-    use handback_core::store::{
-        Bounds, CallFilter, CallStore, MemoryStore, Most, RunStore, SessionFilter, SessionStore,
-    };
+    use handback_core::store::{CallFilter, CallStore, MemoryStore, Most, RunStore, SessionFilter, SessionStore};
     use handback_testkit::store_contract;
     use handback_testkit::store_contract::samples::{events, finished, head, raw, request_id, run, session};
 
@@ -51,8 +50,8 @@ mod in_memory {
             let calls = store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap();
             calls.items.iter().map(|(_, call)| call.head.request.to_string()).collect::<Vec<_>>()
         };
-        let few = MemoryStore::new(Bounds { calls: 100, ..Bounds::default() });
-        let light = MemoryStore::new(Bounds { call_bytes: 10_000, ..Bounds::default() });
+        let few = MemoryStore::new(&Limits { stored_calls: 100, ..Limits::default() });
+        let light = MemoryStore::new(&Limits { stored_bytes: 10_000, ..Limits::default() });
         for id in &all {
             for store in [&few, &light] {
                 store.finish(&finished(head(id, "desk", "ses_1"))).await.unwrap();
@@ -68,7 +67,7 @@ mod in_memory {
 
     #[tokio::test]
     async fn old_calls_take_no_room_though_new_ones_are_elsewhere() {
-        let store = MemoryStore::new(Bounds { calls: 100, ..Bounds::default() });
+        let store = MemoryStore::new(&Limits { stored_calls: 100, ..Limits::default() });
         let mut old = Vec::new();
         for id in apart(50) {
             let call = finished(head(&id, "desk", "ses_1"));
@@ -83,7 +82,7 @@ mod in_memory {
 
     #[tokio::test]
     async fn a_session_that_grows_makes_room_for_itself() {
-        let store = MemoryStore::new(Bounds { message_bytes: 8_192, ..Bounds::default() });
+        let store = MemoryStore::new(&Limits { stored_message_bytes: 8_192, ..Limits::default() });
         for id in ["ses_1", "ses_2"] {
             store.save_session(&Arc::new(session(id))).await.unwrap();
         }
@@ -100,12 +99,12 @@ mod in_memory {
 
     #[tokio::test]
     async fn runs_and_what_they_tell_make_room_for_themselves() {
-        let bounds = Bounds { message_bytes: 8_192, ..Bounds::default() };
+        let limits = Limits { stored_message_bytes: 8_192, ..Limits::default() };
         let large = Some(raw(&format!("{{\"a\":\"{}\"}}", "x".repeat(6_000))));
         let with_input = Arc::new(ThreadRun { input: large, ..run("ses_2", "run_1") });
         let bare = Arc::new(run("ses_2", "run_1"));
         for (made, told) in [(&with_input, vec!["a"; 1]), (&bare, vec!["0123456789"; 150])] {
-            let store = MemoryStore::new(bounds);
+            let store = MemoryStore::new(&limits);
             let ids = async || {
                 let list = store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items;
                 list.iter().map(|session| session.id.to_string()).collect::<Vec<_>>()

@@ -410,7 +410,7 @@ async fn a_connection_for_one_session_is_given_only_its_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_refused_with_a_reason_and_leave_nothing() {
-    let hub = hub_with(Limits { calls_per_client: 1, model_calls_per_minute: 2, ..Limits::default() });
+    let hub = hub_with(Limits { calls_per_client: 1, calls_per_minute: 2, ..Limits::default() });
     let unknown = hub.open(call()).await;
     assert!(matches!(unknown, Err(Refusal::UnknownTool(_))));
     register(&hub);

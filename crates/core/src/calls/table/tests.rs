@@ -14,6 +14,7 @@ use crate::calls::frontend::Claim;
 use crate::calls::hub::{Counts, Hub};
 use crate::clock::Clock;
 use crate::id::{CallId, EventId, MessageId};
+use crate::limits::Clocks;
 use crate::limits::Limits;
 use crate::store::{Ack, AckStatus, Answer, CallState, MemoryStore, Most, OutcomeKind, Reply, Success, Tool};
 use crate::tools::Permission;
@@ -222,7 +223,7 @@ impl World {
     fn new() -> Self {
         let limits = Limits {
             unconnected_tools: Duration::from_millis(1_000),
-            approval_timeout: Duration::from_millis(250),
+            clocks: Clocks { approval_timeout: Duration::from_millis(250), ..Clocks::default() },
             preferred_connection: Duration::from_millis(100),
             ..Limits::default()
         };

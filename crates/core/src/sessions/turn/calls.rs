@@ -304,10 +304,12 @@ impl Call<'_> {
             tools: self.context.offered,
         };
         let run = guarded(TOOL, async { tool.run(invocation).await });
-        match tokio::time::timeout(limits.default_timeout, run).await {
+        match tokio::time::timeout(limits.clocks.default_timeout, run).await {
             Ok(Ok(Ok(success))) => completed(&success),
             Ok(Ok(Err(error)) | Err(error)) => ToolResult::Failed(error),
-            Err(_) => ToolResult::Failed(format!("The tool timed out after {}ms", limits.default_timeout.as_millis())),
+            Err(_) => {
+                ToolResult::Failed(format!("The tool timed out after {}ms", limits.clocks.default_timeout.as_millis()))
+            }
         }
     }
 }

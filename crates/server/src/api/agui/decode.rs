@@ -135,7 +135,7 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
         state: input.state.filter(|state| !state.as_object().is_some_and(serde_json::Map::is_empty)),
         withheld: tools.iter().filter(|_| has_hooks).map(|tool| tool.name.clone()).collect(),
         brought: ended.iter().cloned().collect(),
-        approval_timeout: hub.limits().approval_timeout,
+        approval_timeout: hub.limits().clocks.approval_timeout,
     };
     let page = PageInput {
         session: SessionId::parse(&input.thread_id)?,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use handback_core::limits::Limits;
 use handback_core::store::{
-    Bounds, CallFilter, CallHead, CallStore, Cancellation, FinishedCall, MemoryStore, Message, Most, Outcome, Part,
-    Phases, Role, Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
+    CallFilter, CallHead, CallStore, Cancellation, FinishedCall, MemoryStore, Message, Most, Outcome, Part, Phases,
+    Role, Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
 };
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
@@ -256,9 +257,15 @@ struct World {
 impl World {
     fn new() -> Self {
         let scratch = Scratch::new();
-        let generous = Bounds { calls: 1_000, call_bytes: usize::MAX, sessions: 1_000, message_bytes: usize::MAX };
+        let generous = Limits {
+            stored_calls: 1_000,
+            stored_bytes: usize::MAX,
+            stored_sessions: 1_000,
+            stored_message_bytes: usize::MAX,
+            ..Limits::default()
+        };
         Self {
-            memory: MemoryStore::new(generous),
+            memory: MemoryStore::new(&generous),
             sqlite: sqlite(&scratch),
             scratch,
             ended: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use super::journal::SlowStore;
 use super::*;
+use crate::limits::Clocks;
 use crate::store::{Answer, Reply};
 
 fn within(timeout: u64) -> NewCall {
@@ -54,7 +55,10 @@ async fn calls_that_are_due_together_do_not_wait_for_the_journal_of_each_other()
 
 #[tokio::test(start_paused = true)]
 async fn a_yes_at_the_last_moment_counts_though_it_is_journaled_after_it() {
-    let limits = Limits { approval_timeout: Duration::from_secs(5), ..Limits::default() };
+    let limits = Limits {
+        clocks: Clocks { approval_timeout: Duration::from_secs(5), ..Clocks::default() },
+        ..Limits::default()
+    };
     let hub = Hub::new(limits, Clock::counting(), Arc::new(SlowStore::default()), TaskTracker::new());
     register(&hub);
     let mut connection = connect(&hub);

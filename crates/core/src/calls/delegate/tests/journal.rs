@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::FutureExt;
 
 use super::*;
-use crate::store::Bounds;
 
 /// A store that takes its time, and fails when told to.
 #[derive(Default)]
@@ -277,8 +276,8 @@ async fn a_call_that_ends_while_pages_are_read_is_listed_once() {
 /// Each of many clients makes one call with a large result: none of their shards is ever filled again.
 #[tokio::test(start_paused = true)]
 async fn so_many_bytes_of_results_are_kept_wherever_they_are() {
-    let bounds = Bounds { call_bytes: 1 << 20, ..Bounds::default() };
-    let store = Arc::new(MemoryStore::new(bounds));
+    let limits = Limits { stored_bytes: 1 << 20, ..Limits::default() };
+    let store = Arc::new(MemoryStore::new(&limits));
     let hub = Hub::new(Limits::default(), Clock::counting(), store, TaskTracker::new());
     let mut results = Vec::new();
     for number in 0..200 {

@@ -1,7 +1,6 @@
 //! What is kept of a session, and whose it is.
 
 use super::*;
-use crate::store::Bounds;
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_session_stops_and_does_not_come_back() {
@@ -149,7 +148,7 @@ async fn what_is_asked_for_must_be_there_and_nothing_is_kept_of_what_is_refused(
 /// A store in memory forgets the sessions that were used longest ago.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_the_store_has_forgotten_is_gone() {
-    let store = Arc::new(MemoryStore::new(Bounds { sessions: 2, ..Bounds::default() }));
+    let store = Arc::new(MemoryStore::new(&Limits { stored_sessions: 2, ..Limits::default() }));
     let world = World::on(store, vec![], With::default());
     let first = world.session().await;
     world.answer(&first, "hello").await;
