@@ -1,7 +1,7 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description) and tmux (a client in a terminal). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk console console-check console-test package lint bench schemas need need-node need-python need-chromium need-tmux
+.PHONY: all run test soak foreign sdk console console-check console-test package lint lines bench schemas need need-node need-python need-chromium need-tmux
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -91,6 +91,11 @@ lint: need foreign/.venv/.installed
 	foreign/.venv/bin/openapi-spec-validator --validation-errors all schemas/openapi.json
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (cargo install cargo-deny)"; fi
+
+## How many lines of Rust are shipped: without tests and what is there for them.
+lines:
+	@find crates -path '*/src/*' -name '*.rs' -not -path 'crates/testkit/*' -not -path '*/tests/*' -not -name tests.rs \
+	  | xargs cat | wc -l
 
 ## Handback beside the floor, and against a hostile client; writes docs/benchmarks.md and docs/hostile.md.
 bench: need

@@ -7,20 +7,20 @@
 
 mod agent;
 mod claims;
+mod continuing;
 mod conversation;
 mod earlier;
 mod held;
 mod history;
 mod live;
 mod model;
-mod page;
 mod playback;
+mod prompting;
 mod runs;
 mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
-use std::task::Poll;
 use std::time::Duration;
 
 use ahash::HashMap;
@@ -30,14 +30,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub use self::agent::{Agent, Agents};
-use self::claims::{Claim, Claims};
+use self::claims::Claims;
 pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::earlier::Earlier;
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
 use self::live::Prompter;
 pub(crate) use self::live::Queued;
-use self::live::{Enqueued, Live, NewTurn, UNTITLED};
+use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
 pub use self::playback::Playback;
 pub use self::runs::{NotStarted, Recorder, Runs};
@@ -47,8 +47,8 @@ use crate::events::{Feed, SessionEvent};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{
-    Answer, Ask, Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, Part, PartBody, Reply, Role, Session,
-    SessionFilter, SessionPlace, SessionStore, StoreError, StoreFuture, ToolResult, ToolSpec, TurnError, UserMessage,
+    Answer, Ask, Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Reply, Session, SessionFilter,
+    SessionPlace, SessionStore, StoreError, StoreFuture, ToolResult, ToolSpec, TurnError,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 
@@ -280,6 +280,18 @@ impl Sessions {
         Ok(session)
     }
 
+    /// The session of an id that somebody else chose; made when there is none.
+    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
+        if let Some(session) = self.find(&id).await? {
+            return Ok(session);
+        }
+        let _naming = self.0.claims.claim_session(&id).await;
+        match self.find(&id).await? {
+            Some(session) => Ok(session),
+            None => self.create(NewSession { id: Some(id), ..new }).await,
+        }
+    }
+
     /// A session as it would be made; nobody knows of it yet.
     pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
         if !self.hub().is_serving() {
@@ -438,94 +450,6 @@ impl Sessions {
         models.find(model).map(|_| ()).ok_or_else(|| SessionError::UnknownModel {
             found: model.to_string(),
             known: models.names().collect::<Vec<_>>().join(", "),
-        })
-    }
-
-    /// Says something in a session. When this returns, it is kept and its turn will come.
-    pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        // Held until the message is kept.
-        let claim = match &prompt.message {
-            Some(message) => Some(self.claim(&session.id, message).await?),
-            None => None,
-        };
-        self.must_have_storage_for(session).await?;
-        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
-        let user = Arc::new(self.user_message(session, prompt)?);
-        let (tell_kept, kept) = oneshot::channel();
-        let new = NewTurn { session, user: &user, prompter: client, audience, after: None, kept };
-        let Enqueued { answer, feed } = self.enqueue(new)?;
-        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), tell_kept, claim));
-        match futures_util::poll!(keeping.as_mut()) {
-            Poll::Ready(kept) => kept?,
-            // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
-            Poll::Pending => self.hub().finish(keeping).await?,
-        }
-        Ok(Prompted { user, answer, feed })
-    }
-
-    /// The client that a prompt names, and whether the session becomes its own. A session of no client that has messages
-    /// stays nobody's: they are not the client's to see.
-    async fn prompter(&self, session: &Session, prompt: &Prompt) -> Result<Option<Prompter>, StoreError> {
-        let Some(client) = prompt.client.clone() else { return Ok(None) };
-        let adopts = session.client.is_none() && self.is_empty(&session.id).await?;
-        Ok(Some(Prompter { client, adopts }))
-    }
-
-    /// Whether nothing was said in a session.
-    async fn is_empty(&self, id: &SessionId) -> Result<bool, StoreError> {
-        Ok(self.hold(id).await?.history(|history| history.all().next().is_none()))
-    }
-
-    /// Keeps a prompt, tells of it, and lets its turn begin.
-    async fn keep(
-        self,
-        session: Arc<Session>,
-        user: Arc<Message>,
-        tell_kept: oneshot::Sender<bool>,
-        claim: Option<Claim>,
-    ) -> Result<(), StoreError> {
-        let kept = self.save_message(&user).await;
-        if kept.is_ok() {
-            self.tell(&session, SessionEvent::Said(user));
-        }
-        drop(claim);
-        // Nobody waits for it where no answer is wanted.
-        _ = tell_kept.send(kept.is_ok());
-        kept
-    }
-
-    /// Claims an id for a message; nobody else may have it, or had it before.
-    async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
-        let claim = self.0.claims.claim(session, message).await;
-        if self.hold(session).await?.history(|history| history.get(message).is_some()) {
-            return Err(SessionError::DuplicateMessage(message.clone()));
-        }
-        Ok(claim)
-    }
-
-    fn user_message(&self, session: &Session, prompt: Prompt) -> Result<Message, SessionError> {
-        let name = prompt.agent.or_else(|| session.agent.clone());
-        let agent = self.agent(name.as_deref())?;
-        let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
-        let model = model.unwrap_or(&self.setup().default_model);
-        self.must_know(None, Some(model))?;
-        let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
-        Ok(Message {
-            id: prompt.message.unwrap_or_else(|| self.clock().message_id()),
-            session: session.id.clone(),
-            created: self.clock().time(),
-            role: Role::User(UserMessage {
-                agent: name.unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
-                model: model.clone(),
-                system: prompt.system,
-                tools: prompt.tools,
-                wants_reply: prompt.wants_reply,
-                connection: prompt.audience.connection,
-            }),
-            parts: prompt.parts.into_iter().map(part).collect(),
         })
     }
 

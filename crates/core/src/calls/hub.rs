@@ -289,8 +289,9 @@ impl Hub {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let count = |table: &mut Table| {
-            counts.clients += table.count_clients();
-            counts.connections += table.count_connections();
+            let (clients, connections) = table.count();
+            counts.clients += clients;
+            counts.connections += connections;
             counts.tools += table.registry.count();
             counts.calls += table.calls.len();
         };

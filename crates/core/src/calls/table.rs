@@ -9,6 +9,7 @@
 //! connection of its client; a connection's `load` is the number of those; a client is known while it has tools,
 //! connections, calls, or somebody may still come back for it.
 
+mod asks;
 mod connections;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +21,6 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::calls::approval::OpenAsk;
 use crate::calls::finished::{End, Finished};
 use crate::calls::metrics::Metrics;
 use crate::calls::outbox::{Item, Outbox};
@@ -29,7 +29,7 @@ use crate::calls::shards::{Common, Lifecycle};
 use crate::clock::{SHARDS, named_by};
 use crate::events::Event;
 use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
-use crate::store::{Ask, CallHead, Executor, FinishedCall, Outcome, Reply, ToolSpec};
+use crate::store::{CallHead, Executor, FinishedCall, Outcome, Reply, ToolSpec};
 use crate::tools::{Placement, Rate, RegisterError, Registry};
 use ahash::HashMap;
 
@@ -419,60 +419,6 @@ impl Table {
         self.tell(|| Event::Executing(head.clone()));
     }
 
-    /// The call has to be allowed first, within the time for that.
-    pub(crate) fn ask(&mut self, open: OpenAsk, now: Instant) {
-        let ask = open.ask.clone();
-        if let Some(call) = self.calls.get_mut(&ask.call.request) {
-            call.ask = Some(Box::new(open));
-            self.asks.insert(ask.id.clone(), ask.call.request.clone());
-            self.common.asks.fetch_add(1, Ordering::Release);
-            self.set_deadline(&ask.call.request, Some(now + self.common.limits.clocks.approval_timeout));
-            self.tell(|| Event::Asked(ask));
-        }
-    }
-
-    /// An ask that is open.
-    pub(crate) fn find_ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
-        let call = self.calls.get(self.asks.get(id)?)?;
-        call.ask.as_ref().map(|open| open.ask.clone())
-    }
-
-    /// The asks that are open, of one session or of all.
-    pub(crate) fn open_asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
-        let calls = self.asks.values().filter_map(|request| self.calls.get(request)?.ask.as_ref());
-        let asks = calls.map(|open| open.ask.clone());
-        asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
-    }
-
-    /// Takes an ask to answer it with a yes; nobody else can from now on, and its time is no longer counted.
-    pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
-        let request = self.remove_ask(id)?;
-        self.set_deadline(&request, None);
-        self.calls.get_mut(&request)?.ask.take().map(|open| *open)
-    }
-
-    fn remove_ask(&mut self, id: &PermissionId) -> Option<RequestId> {
-        let request = self.asks.remove(id)?;
-        self.common.asks.fetch_sub(1, Ordering::Release);
-        Some(request)
-    }
-
-    /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
-    pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
-        self.tell(|| Event::Answered(open.ask, reply));
-        let Some(call) = self.calls.get_mut(&head.request) else { return };
-        call.head = head.clone();
-        let request = head.request.clone();
-        // If whoever made the call is gone, the call is about to be cancelled.
-        _ = open.tell.send(head);
-        self.admit(&request, now);
-    }
-
-    /// The call is not allowed after all: it could not be kept.
-    pub(crate) fn reject(&mut self, ask: &Arc<Ask>) {
-        self.tell(|| Event::Answered(ask.clone(), Reply::Reject));
-    }
-
     /// Gives a waiting call to the connection that it prefers, or else to the one with the least to do, the newest of
     /// several. While the preferred one is lost and may return, the call waits.
     fn assign(&mut self, request: &RequestId, now: Instant) {
@@ -599,12 +545,9 @@ impl Table {
         })
     }
 
-    pub(crate) fn count_connections(&self) -> usize {
-        self.clients.values().map(|client| client.links.len()).sum()
-    }
-
-    pub(crate) fn count_clients(&self) -> usize {
-        self.clients.len()
+    /// How many clients and connections there are.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (self.clients.len(), self.clients.values().map(|client| client.links.len()).sum())
     }
 
     /// Wakes all connections: they are told to go once what they still have to be told is written.

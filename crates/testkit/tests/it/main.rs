@@ -12,6 +12,7 @@ mod events;
 mod examples;
 mod faults;
 mod frontend;
+mod house;
 mod listings;
 mod log;
 mod quotas;

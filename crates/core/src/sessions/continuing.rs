@@ -1,90 +1,18 @@
-//! What pages need of sessions besides prompting: ids of their own, turns that go on with the page's results, turns that
-//! are followed, and conversations that begin anew somewhere.
+//! A turn goes on: with what came of the page's calls, once more after a failure, or after the turn that is under way.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::history::History;
-use super::live::{Enqueued, Live, NewTurn, Prompter, RunningTurn};
-use super::{Audience, NewSession, Prompt, Prompted, SessionError, Sessions};
+use super::live::{Enqueued, NewTurn, RunningTurn};
+use super::{Audience, Prompted, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::sessions::turn;
 use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
 impl Sessions {
-    /// The session of an id that somebody else chose; made when there is none.
-    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
-        if let Some(session) = self.find(&id).await? {
-            return Ok(session);
-        }
-        let _naming = self.0.claims.claim_session(&id).await;
-        match self.find(&id).await? {
-            Some(session) => Ok(session),
-            None => self.create(NewSession { id: Some(id), ..new }).await,
-        }
-    }
-
-    /// Says something in place of what was said under the same id: that and all after it is forgotten, and what is
-    /// under way or waits is stopped. Happens as a whole, whether or not whoever prompts goes meanwhile.
-    pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
-        self.replace(session, prompt, false).await
-    }
-
-    /// The same of a message that comes again, unless it is being answered: of several at once, one is.
-    pub(crate) async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
-        self.replace(session, prompt, true).await
-    }
-
-    async fn replace(
-        &self,
-        session: &Arc<Session>,
-        prompt: Prompt,
-        is_repeated: bool,
-    ) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        self.must_have_storage_for(session).await?;
-        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
-        let user = Arc::new(self.user_message(session, prompt)?);
-        self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience, is_repeated)).await
-    }
-
-    async fn say_anew(
-        self,
-        session: Arc<Session>,
-        user: Arc<Message>,
-        client: Option<Prompter>,
-        audience: Audience,
-        is_repeated: bool,
-    ) -> Result<Prompted, SessionError> {
-        // Of several at once, each begins when the one before it is kept.
-        let claim = self.0.claims.claim(&session.id, &user.id).await;
-        let (tell_kept, kept) = oneshot::channel();
-        let (deleting, Enqueued { answer, feed }) = loop {
-            if is_repeated && self.is_answering(&session.id, &user.id) {
-                return Err(SessionError::DuplicateMessage(user.id.clone()));
-            }
-            let over = self.live(&session.id).get_mut(&session.id).map(Live::stop_all);
-            if let Some(over) = over {
-                over.cancelled().await;
-            }
-            let mut live = self.live(&session.id);
-            if !live.contains_key(&session.id) {
-                // Its turn does not begin before it is kept, and who may not have one forgets nothing.
-                let new = NewTurn { session: &session, user: &user, prompter: client, audience, after: None, kept };
-                let enqueued = self.enqueue_in(&mut live, new)?;
-                // The store keeps the order: what others say from now on comes after this.
-                break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
-            }
-        };
-        deleting.await?;
-        self.keep(session, user.clone(), tell_kept, Some(claim)).await?;
-        Ok(Prompted { user, answer, feed })
-    }
-
     /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
     /// stay as they are; a page that says nothing of one of its calls has not run it. `last` is the answer that the
     /// page goes on from: if there is a later one, somebody else has gone on already.

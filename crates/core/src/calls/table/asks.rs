@@ -1,0 +1,68 @@
+//! Calls that wait to be allowed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
+
+use super::Table;
+use crate::calls::approval::OpenAsk;
+use crate::events::Event;
+use crate::id::{PermissionId, RequestId, SessionId};
+use crate::store::{Ask, CallHead, Reply};
+
+impl Table {
+    /// The call has to be allowed first, within the time for that.
+    pub(crate) fn ask(&mut self, open: OpenAsk, now: Instant) {
+        let ask = open.ask.clone();
+        if let Some(call) = self.calls.get_mut(&ask.call.request) {
+            call.ask = Some(Box::new(open));
+            self.asks.insert(ask.id.clone(), ask.call.request.clone());
+            self.common.asks.fetch_add(1, Ordering::Release);
+            self.set_deadline(&ask.call.request, Some(now + self.common.limits.clocks.approval_timeout));
+            self.tell(|| Event::Asked(ask));
+        }
+    }
+
+    /// An ask that is open.
+    pub(crate) fn find_ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
+        let call = self.calls.get(self.asks.get(id)?)?;
+        call.ask.as_ref().map(|open| open.ask.clone())
+    }
+
+    /// The asks that are open, of one session or of all.
+    pub(crate) fn open_asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
+        let calls = self.asks.values().filter_map(|request| self.calls.get(request)?.ask.as_ref());
+        let asks = calls.map(|open| open.ask.clone());
+        asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
+    }
+
+    /// Takes an ask to answer it with a yes; nobody else can from now on, and its time is no longer counted.
+    pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
+        let request = self.remove_ask(id)?;
+        self.set_deadline(&request, None);
+        self.calls.get_mut(&request)?.ask.take().map(|open| *open)
+    }
+
+    pub(super) fn remove_ask(&mut self, id: &PermissionId) -> Option<RequestId> {
+        let request = self.asks.remove(id)?;
+        self.common.asks.fetch_sub(1, Ordering::Release);
+        Some(request)
+    }
+
+    /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
+    pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
+        self.tell(|| Event::Answered(open.ask, reply));
+        let Some(call) = self.calls.get_mut(&head.request) else { return };
+        call.head = head.clone();
+        let request = head.request.clone();
+        // If whoever made the call is gone, the call is about to be cancelled.
+        _ = open.tell.send(head);
+        self.admit(&request, now);
+    }
+
+    /// The call is not allowed after all: it could not be kept.
+    pub(crate) fn reject(&mut self, ask: &Arc<Ask>) {
+        self.tell(|| Event::Answered(ask.clone(), Reply::Reject));
+    }
+}
