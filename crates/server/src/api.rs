@@ -14,6 +14,8 @@ pub mod opencode;
 pub mod operations;
 pub mod rooms;
 pub mod session;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};

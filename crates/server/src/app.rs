@@ -196,8 +196,8 @@ impl App {
 
     /// All routes of all protocols.
     pub fn routes() -> Routes {
-        let protocols: [Protocol; 10] = [
-            api::client_tools::routes().into(),
+        let protocols = [
+            Protocol::from(api::client_tools::routes()),
             api::session::routes(),
             api::opencode::routes(),
             api::frontend_tools::routes(),
@@ -207,6 +207,8 @@ impl App {
             api::event::routes().into(),
             api::auth::routes().into(),
             api::operations::routes().into(),
+            #[cfg(test)]
+            api::tests::plain::routes().into(),
         ];
         let (mut routes, mut errors) = (OpenApiRouter::with_openapi(api::document::begun()), ErrorShapes::default());
         for mut protocol in protocols {

@@ -55,6 +55,29 @@ pub(super) struct PageInput {
     pub(super) answers: Vec<(PermissionId, Answer)>,
 }
 
+impl PageInput {
+    /// A page of a session that sends nothing so far.
+    pub(super) fn new(session: SessionId) -> Self {
+        Self {
+            session,
+            client: None,
+            connection: None,
+            agent: None,
+            model: None,
+            page_tools: Vec::new(),
+            instructions: Vec::new(),
+            history: History::none(),
+            said: Vec::new(),
+            replaces: false,
+            results: Vec::new(),
+            has_new_results: true,
+            shown: None,
+            ended: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+}
+
 /// What a protocol wants of the sessions that it shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Face {
@@ -91,6 +114,16 @@ pub(super) enum Failed {
 impl<E: Into<Problem>> From<E> for Failed {
     fn from(error: E) -> Self {
         Self::Problem(error.into())
+    }
+}
+
+impl Failed {
+    /// What a protocol answers that has no words of its own for it.
+    pub(super) fn into_problem(self) -> Problem {
+        match self {
+            Self::Problem(problem) => problem,
+            Self::NotPlanned(error) => error.into(),
+        }
     }
 }
 

@@ -138,21 +138,17 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
         approval_timeout: hub.limits().clocks.approval_timeout,
     };
     let page = PageInput {
-        session: SessionId::parse(&input.thread_id)?,
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
         connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
-        agent: None,
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
-        page_tools: Vec::new(),
         instructions,
         history: history(input.messages, known, first, said.is_empty()),
         said,
-        replaces: false,
         results,
         has_new_results,
-        shown: None,
         ended,
         answers,
+        ..PageInput::new(SessionId::parse(&input.thread_id)?)
     };
     Ok((Input { head, page, bad_answer }, tools))
 }

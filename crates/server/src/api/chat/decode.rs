@@ -55,21 +55,13 @@ fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Pro
     };
     let last = message(app.hub(), &last, messages.len())?;
     let mut page = PageInput {
-        session: SessionId::parse(&request.id)?,
         client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
         connection: request.connection.as_deref().and_then(|name| ConnectionName::parse(name).ok()),
         agent: request.agent,
         model: request.model.as_deref().map(ModelRef::parse).transpose()?,
-        page_tools: Vec::new(),
-        instructions: Vec::new(),
-        history: History { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) },
-        said: Vec::new(),
         replaces: is_regenerated || request.message_id.is_some(),
-        results: Vec::new(),
-        has_new_results: true,
         shown: Some(Vec::new()),
-        ended: Vec::new(),
-        answers: Vec::new(),
+        ..PageInput::new(SessionId::parse(&request.id)?)
     };
     let name = Some(last.id.clone()).filter(|id| !id.is_empty());
     let continued = match last.role.as_str() {

@@ -55,8 +55,7 @@ async fn chat(
         Err(Failed::NotPlanned(NotPlanned::NothingNew)) => Err(Problem::invalid(
             "there is nothing to answer: the last message is no user's, and its calls are not known in this chat",
         )),
-        Err(Failed::NotPlanned(error)) => Err(error.into()),
-        Err(Failed::Problem(problem)) => Err(problem),
+        Err(failed) => Err(failed.into_problem()),
     }
 }
 

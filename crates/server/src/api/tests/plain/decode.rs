@@ -1,0 +1,56 @@
+//! From the wire to the core.
+
+use std::collections::BTreeMap;
+
+use handback_core::id::{CallId, MessageId, PermissionId, SessionId};
+use handback_core::sessions::Said;
+use handback_core::store::{Answer, PartBody, Reply, Span, ToolResult};
+use serde::Deserialize;
+
+use crate::api::conversation::{PageInput, PageTool, page_tools};
+use crate::app::App;
+use crate::body::{Payload, parse};
+use crate::problem::Problem;
+
+/// What a page sends.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Talk {
+    chat: String,
+    id: Option<String>,
+    say: Option<String>,
+    /// Names of the page's own tools.
+    tools: Vec<String>,
+    /// What came of calls of them.
+    results: BTreeMap<String, String>,
+    /// Asks that the user says yes to.
+    allow: Vec<String>,
+}
+
+impl Default for Talk {
+    fn default() -> Self {
+        let (tools, results, allow) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { chat: String::new(), id: None, say: None, tools, results, allow }
+    }
+}
+
+pub(super) async fn input(app: &App, payload: &Payload) -> Result<PageInput, Problem> {
+    let talk: Talk = payload.read(app, parse).await?;
+    let tool = |name| PageTool { name, description: String::new(), parameters: None };
+    let mut page = PageInput::new(SessionId::parse(&talk.chat)?);
+    page.page_tools = page_tools(app.hub(), talk.tools.into_iter().map(tool).collect()).await?;
+    if let Some(text) = talk.say {
+        let now = app.hub().clock().time();
+        let parts = vec![PartBody::Text { text, span: Span { start: now, end: Some(now) } }];
+        page.said.push(Said { message: talk.id.as_deref().map(MessageId::parse).transpose()?, parts });
+    }
+    for (call, output) in talk.results {
+        let result = ToolResult::Completed { title: String::new(), output, metadata: None, attachments: Vec::new() };
+        page.ended.push(CallId::parse(&call)?);
+        page.results.push((CallId::parse(&call)?, result));
+    }
+    for ask in talk.allow {
+        page.answers.push((PermissionId::parse(&ask)?, Answer { reply: Reply::Once, input: None, message: None }));
+    }
+    Ok(page)
+}

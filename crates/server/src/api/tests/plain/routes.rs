@@ -1,0 +1,30 @@
+//! The one route.
+
+use axum::extract::State;
+use axum::response::Response;
+use handback_core::sessions::Manners;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::decode;
+use super::encode::Encoder;
+use crate::api::conversation::{self, Face, Failed};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::Payload;
+use crate::problem::Problem;
+
+/// The routes of this API.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(talk))
+}
+
+/// Say something, go on, or answer
+#[utoipa::path(post, path = "/plain", responses((status = 200)))]
+async fn talk(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Response, Problem> {
+    let page = decode::input(&app, &payload).await?;
+    let face = Face { manners: Manners::default(), yields_asks: true, has_frontend: false, makes_sessions: true };
+    let playback = conversation::converse(&app, &principal, page, face).await.map_err(Failed::into_problem)?;
+    let silence = app.config().client_tools.keepalive_interval;
+    Ok(conversation::response(&app, &principal, playback, Encoder::default(), silence))
+}
