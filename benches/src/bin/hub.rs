@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 use handback_core::Hub;
-use handback_core::calls::{Callee, Caller, Connection, Delivery, NewCall, Opening, Origin};
+use handback_core::calls::{Actor, Callee, Connection, Delivery, NewCall, Opening, Origin};
 use handback_core::clock::Clock;
 use handback_core::id::{CallId, ClientId, MessageId, SessionId, ToolName};
 use handback_core::limits::Limits;
@@ -189,7 +189,7 @@ async fn answer(hub: &Hub, connection: &mut Connection) -> anyhow::Result<()> {
     match connection.next().await {
         Delivery::Request { head, .. } => {
             let outcome = Outcome::Success(Success { output: "fn main() {}".to_owned(), ..Success::default() });
-            hub.complete(&head.request, &Caller::Trusted, outcome).await?;
+            hub.complete(&head.request, &Actor::Trusted, outcome).await?;
             Ok(())
         }
         other => bail!("a client was given {other:?}"),

@@ -31,7 +31,7 @@ mod table;
 pub use self::approval::NotAnswered;
 pub use self::connection::{Connection, Delivery, Opening, TooManyConnections};
 pub(crate) use self::delegate::NOT_ALLOWED;
-pub use self::delegate::{Callee, Caller, NewCall, NotTaken, OpenCall, Origin, Refusal, Taken};
+pub use self::delegate::{Actor, Callee, NewCall, NotTaken, OpenCall, Origin, Refusal, Taken};
 pub(crate) use self::frontend::timeout_for;
 pub use self::frontend::{Claim, DEFAULT_TIMEOUT, LARGEST_TIMEOUT, timeout_of};
 pub use self::hub::{CallCursor, CallInfo, CallPlace, Counts, Hub};

@@ -41,7 +41,7 @@ use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
 pub use self::playback::Playback;
 pub use self::runs::{NotStarted, Recorder, Runs};
-use crate::calls::{Caller, Hub, NotAnswered};
+use crate::calls::{Actor, Hub, NotAnswered};
 use crate::clock::Clock;
 use crate::events::{Feed, SessionEvent};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
@@ -337,18 +337,18 @@ impl Sessions {
     /// here, only the application brings tools, and whoever is limited to that session.
     pub async fn placement(
         &self,
-        caller: &Caller,
+        actor: &Actor,
         client: &ClientId,
         id: Option<SessionId>,
     ) -> Result<Placement, SessionError> {
         let Some(id) = id else { return Ok(Placement::Everywhere) };
         let session = self.find(&id).await?;
         let owner = session.as_ref().and_then(|session| session.client.as_ref());
-        match (owner, caller) {
+        match (owner, actor) {
             (Some(owner), _) if owner != client => Err(SessionError::Forbidden),
-            (_, Caller::Client { session: Some(_), .. }) => Ok(Placement::OnlyIn(id)),
-            (None, Caller::Client { session: None, .. }) => Err(SessionError::NobodysSession(id)),
-            (_, Caller::Trusted) | (Some(_), Caller::Client { .. }) => Ok(Placement::In(id)),
+            (_, Actor::Client { session: Some(_), .. }) => Ok(Placement::OnlyIn(id)),
+            (None, Actor::Client { session: None, .. }) => Err(SessionError::NobodysSession(id)),
+            (_, Actor::Trusted) | (Some(_), Actor::Client { .. }) => Ok(Placement::In(id)),
         }
     }
 
@@ -491,20 +491,20 @@ impl Sessions {
     }
 
     /// Answers an ask; `Always` holds for the tool as long as the session lives, and for its other open asks.
-    pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+    pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         match answer.reply {
-            Reply::Once | Reply::Reject => self.hub().answer(id, caller, answer).await,
-            Reply::Always => self.hub().finish(self.clone().always(id.clone(), caller.clone(), answer)).await,
+            Reply::Once | Reply::Reject => self.hub().answer(id, actor, answer).await,
+            Reply::Always => self.hub().finish(self.clone().always(id.clone(), actor.clone(), answer)).await,
         }
     }
 
-    async fn always(self, id: PermissionId, caller: Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
-        let ask = self.hub().answer(&id, &caller, answer).await?;
+    async fn always(self, id: PermissionId, actor: Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let ask = self.hub().answer(&id, &actor, answer).await?;
         self.approve(&ask.call.session, ask.call.tool.id.as_str()).await?;
         for other in self.hub().asks(Some(&ask.call.session)) {
             if other.call.tool.id == ask.call.tool.id {
                 let answer = Answer { reply: Reply::Once, input: None, message: None };
-                match self.hub().answer(&other.id, &caller, answer).await {
+                match self.hub().answer(&other.id, &actor, answer).await {
                     // Somebody else was quicker.
                     Ok(_) | Err(NotAnswered::Unknown(_)) => {}
                     Err(error) => return Err(error),

@@ -4,7 +4,7 @@ mod signatures;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handback_core::calls::Caller;
+use handback_core::calls::Actor;
 use handback_core::id::{ClientId, SessionId};
 use handback_core::sessions::Agents;
 use handback_core::store::DEFAULT_AGENT;
@@ -103,10 +103,10 @@ impl Principal {
     }
 
     /// On whose behalf calls are touched.
-    pub fn caller(&self) -> Caller {
+    pub fn actor(&self) -> Actor {
         match self {
-            Self::Application => Caller::Trusted,
-            Self::Client(own) => Caller::Client { client: own.client.clone(), session: own.session.clone() },
+            Self::Application => Actor::Trusted,
+            Self::Client(own) => Actor::Client { client: own.client.clone(), session: own.session.clone() },
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::calls::delegate::Caller;
+use crate::calls::delegate::Actor;
 use crate::calls::frontend::timeout_for;
 use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
@@ -66,10 +66,10 @@ impl Hub {
     }
 
     /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
-    pub async fn answer(&self, id: &PermissionId, caller: &Caller, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+    pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         let unknown = || NotAnswered::Unknown(id.clone());
         let ask = self.ask(id).ok_or_else(unknown)?;
-        if !caller.may_touch(ask.call.client(), &ask.call.session) {
+        if !actor.may_touch(ask.call.client(), &ask.call.session) {
             return Err(NotAnswered::Forbidden);
         }
         if answer.reply == Reply::Reject {

@@ -110,7 +110,7 @@ pub enum Refusal {
 
 /// On whose behalf a call is answered or cancelled.
 #[derive(Debug, Clone)]
-pub enum Caller {
+pub enum Actor {
     /// The application, or anybody where no keys are used.
     Trusted,
     /// A client, perhaps in one session only.
@@ -122,7 +122,7 @@ pub enum Caller {
     },
 }
 
-impl Caller {
+impl Actor {
     /// Whether a call of that client and session is the caller's to touch.
     pub fn may_touch(&self, client: &ClientId, session: &SessionId) -> bool {
         match self {
@@ -297,8 +297,8 @@ impl Hub {
     }
 
     /// A client answers a call.
-    pub async fn complete(&self, request: &RequestId, caller: &Caller, outcome: Outcome) -> Result<Taken, NotTaken> {
-        let decided = self.decide(request, caller, Answerer::Client, outcome)?;
+    pub async fn complete(&self, request: &RequestId, actor: &Actor, outcome: Outcome) -> Result<Taken, NotTaken> {
+        let decided = self.decide(request, actor, Answerer::Client, outcome)?;
         self.keep_answer(request, decided).await
     }
 
@@ -321,15 +321,15 @@ impl Hub {
     }
 
     /// Somebody cancels a call.
-    pub async fn cancel(&self, request: &RequestId, caller: &Caller, reason: String) -> Result<(), NotTaken> {
+    pub async fn cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
-        match self.decide(request, caller, Answerer::Anybody, outcome) {
+        match self.decide(request, actor, Answerer::Anybody, outcome) {
             Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
             // It is listed for longer than its answer is remembered.
             Err(NotTaken::Unknown) => match self.finished(request).await? {
                 None => Err(NotTaken::Unknown),
-                Some(call) if caller.may_touch(call.head.client(), &call.head.session) => Err(NotTaken::Over),
+                Some(call) if actor.may_touch(call.head.client(), &call.head.session) => Err(NotTaken::Over),
                 Some(_) => Err(NotTaken::Forbidden),
             },
             Err(why) => Err(why),
@@ -340,7 +340,7 @@ impl Hub {
     pub(crate) fn decide(
         &self,
         request: &RequestId,
-        caller: &Caller,
+        actor: &Actor,
         answerer: Answerer<'_>,
         outcome: Outcome,
     ) -> Result<Decided, NotTaken> {
@@ -348,7 +348,7 @@ impl Hub {
         let answer = outcome.answer_hash();
         self.of_call(request, |table| {
             if let Some(call) = table.calls.get(request) {
-                if !caller.may_touch(call.head.client(), &call.head.session) {
+                if !actor.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);
                 }
                 if !answerer.takes(call.head.tool.executor) {
@@ -364,7 +364,7 @@ impl Hub {
                 return Ok(Decided::Ended(ending));
             }
             let over = table.finished.get(request, now).ok_or(NotTaken::Unknown)?;
-            if !caller.may_touch(&over.client, &over.session) {
+            if !actor.may_touch(&over.client, &over.session) {
                 return Err(NotTaken::Forbidden);
             }
             if !answerer.takes(over.executor) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::calls::delegate::{Answerer, Caller, NotTaken, Taken};
+use crate::calls::delegate::{Actor, Answerer, NotTaken, Taken};
 use crate::calls::hub::Hub;
 use crate::calls::pending::Stage;
 use crate::id::RequestId;
@@ -59,28 +59,28 @@ impl Hub {
     pub async fn acknowledge(
         &self,
         request: &RequestId,
-        caller: &Caller,
+        actor: &Actor,
         claimant: Option<&str>,
         ack: Ack,
     ) -> Result<Taken, NotTaken> {
-        let decided = self.decide(request, caller, Answerer::Frontend(claimant), Outcome::Acknowledged(ack))?;
+        let decided = self.decide(request, actor, Answerer::Frontend(claimant), Outcome::Acknowledged(ack))?;
         self.keep_answer(request, decided).await
     }
 
     /// A frontend claims a call, so that it alone runs it, or lets go of it. Claiming twice is the same as once.
-    pub fn claim(&self, request: &RequestId, caller: &Caller, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
+    pub fn claim(&self, request: &RequestId, actor: &Actor, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
         self.of_call(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 let over =
                     table.finished.get(request, Instant::now()).filter(|call| call.executor == Executor::Frontend);
                 let over = over.ok_or(NotTaken::Unknown)?;
-                let touchable = caller.may_touch(&over.client, &over.session);
+                let touchable = actor.may_touch(&over.client, &over.session);
                 return Err(if touchable { NotTaken::Over } else { NotTaken::Forbidden });
             };
             if call.head.tool.executor != Executor::Frontend {
                 return Err(NotTaken::Unknown);
             }
-            if !caller.may_touch(call.head.client(), &call.head.session) {
+            if !actor.may_touch(call.head.client(), &call.head.session) {
                 return Err(NotTaken::Forbidden);
             }
             if call.stage == Stage::AwaitingApproval {

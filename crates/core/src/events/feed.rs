@@ -90,14 +90,14 @@ pub struct Feed(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     // std's mutex: nothing is awaited inside.
-    told: Mutex<Told>,
+    log: Mutex<Log>,
     /// Something was told, or the feed is closed.
     more: Notify,
     followers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Log {
     events: Vec<Entry>,
     /// The growing texts, each whole.
     texts: Vec<Text>,
@@ -124,7 +124,7 @@ struct Text {
     text: String,
 }
 
-impl Told {
+impl Log {
     fn push(&mut self, event: TurnEvent) {
         let entry = match event {
             TurnEvent::Grew { message, part, field, delta } => self.grow(message, part, field, &delta),
@@ -195,8 +195,8 @@ impl Feed {
         self.0.more.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The right to close it.

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::playback::Playback;
 use super::{Audience, Prompt, Prompted, SessionError, Sessions};
-use crate::calls::{Caller, NotAnswered};
+use crate::calls::{Actor, NotAnswered};
 use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, MessageId, PermissionId};
 use crate::schema::InputError;
@@ -20,7 +20,7 @@ use crate::store::{Answer, Message, Part, PartBody, Reply, Role, Session, ToolRe
 /// What a page sends.
 pub struct PageRequest {
     /// On whose behalf asks are answered.
-    pub caller: Caller,
+    pub actor: Actor,
     /// What the user has said and the page has no answer to; the last of it is answered.
     pub said: Vec<Said>,
     /// Whether it is said in place of what was said under the same id: that and all after it is forgotten.
@@ -460,7 +460,7 @@ impl Talk<'_> {
             playback = playback.then(later, 0);
         }
         for (ask, answer) in answers {
-            match sessions.answer(&ask, &self.request.caller, answer).await {
+            match sessions.answer(&ask, &self.request.actor, answer).await {
                 // Somebody else was quicker.
                 Ok(_) | Err(NotAnswered::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
@@ -538,7 +538,7 @@ impl Talk<'_> {
                 Some(_) => Ok(()),
             };
         };
-        if !self.request.caller.may_touch(ask.call.client(), &ask.call.session) {
+        if !self.request.actor.may_touch(ask.call.client(), &ask.call.session) {
             return Err(NotPlanned::NotYourAsk(id.clone()));
         }
         let Some(input) = &answer.input else { return Ok(()) };

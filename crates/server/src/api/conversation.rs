@@ -249,7 +249,7 @@ fn request(app: &App, principal: &Principal, input: PageInput, face: Face, sessi
     let system = (!input.instructions.is_empty())
         .then(|| own().into_iter().chain(input.instructions.iter().cloned()).collect::<Vec<_>>().join("\n\n"));
     PageRequest {
-        caller: principal.caller(),
+        actor: principal.actor(),
         said: input.said,
         replaces: input.replaces,
         // Where all asks are answered first, calls that the page has left out are over with the next prompt.

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use futures_util::stream;
-use handback_core::calls::{Caller, Connection, Delivery, Opening};
+use handback_core::calls::{Actor, Connection, Delivery, Opening};
 use handback_core::clock::Clock;
 use handback_core::id::{ClientId, SessionId, ToolName};
 use handback_core::schema::Schema;
@@ -95,7 +95,7 @@ impl World {
     async fn answer(&self, connection: &mut Connection, output: &str) {
         let Delivery::Request { head, .. } = connection.next().await else { panic!("a call") };
         let success = Success { output: output.to_owned(), ..Success::default() };
-        self.app.hub().complete(&head.request, &Caller::Trusted, Outcome::Success(success)).await.unwrap();
+        self.app.hub().complete(&head.request, &Actor::Trusted, Outcome::Success(success)).await.unwrap();
     }
 }
 

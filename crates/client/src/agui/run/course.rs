@@ -9,7 +9,7 @@ use handback_wire::agui::{Body, Outcome, Resume, RunAgentInput};
 use tokio::task::consume_budget;
 use tokio_util::sync::CancellationToken;
 
-use super::tools::Caller;
+use super::tools::Actor;
 use super::{Phase, Run, RunError, RunOptions, RunState, View};
 use crate::agui::agent::{AgentError, EventStream, Incoming};
 use crate::agui::conversation::{Conversation, Status, ToolCall};
@@ -167,7 +167,7 @@ impl Course<'_> {
         }
         let (thread_id, run_id) =
             board.see(|view| (view.conversation.thread_id.clone(), view.conversation.parent_run_id.clone()));
-        let caller = Caller {
+        let caller = Actor {
             tools: &self.run.tools,
             thread_id,
             run_id,

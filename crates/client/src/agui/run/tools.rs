@@ -12,7 +12,7 @@ use crate::agui::registry::{ToolContext, ToolRegistry};
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// Which run calls, and how long it waits.
-pub(super) struct Caller<'a> {
+pub(super) struct Actor<'a> {
     pub(super) tools: &'a ToolRegistry,
     pub(super) thread_id: Option<String>,
     pub(super) run_id: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Caller<'a> {
     pub(super) cancellation: &'a CancellationToken,
 }
 
-impl Caller<'_> {
+impl Actor<'_> {
     /// Runs one call: its id, and what came of it. Whatever happens in the tool stays in it.
     pub(super) async fn execute(&self, call: ToolCall) -> (String, Result<String, String>) {
         let timeout = self.tools.lookup(&call.name).ok().and_then(|tool| tool.own_timeout()).unwrap_or(self.timeout);

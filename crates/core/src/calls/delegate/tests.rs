@@ -129,7 +129,7 @@ async fn a_call_goes_to_its_client_and_its_result_to_the_caller() {
     let (given, attempt, _) = offered(&mut connection).await;
     assert_eq!((&given, attempt), (&request, 1));
     assert_eq!(shown(&hub, &request).await.state, CallState::Offered);
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::First);
     assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
     assert_quiet(&mut connection);
     drop(connection);
@@ -150,7 +150,7 @@ async fn a_call_that_nobody_answers_ends_at_its_deadline_and_not_before() {
     assert!(before.elapsed() <= Duration::from_millis(2), "{:?}", before.elapsed());
     assert_eq!(finished.outcome.failure().unwrap(), "Client tool execution timed out after 30000ms");
     assert_eq!(cancelled(&mut connection).await.0, request);
-    let late = hub.complete(&request, &Caller::Trusted, ok()).await;
+    let late = hub.complete(&request, &Actor::Trusted, ok()).await;
     assert!(matches!(late, Err(NotTaken::Over)));
 }
 
@@ -177,7 +177,7 @@ async fn dropping_the_caller_cancels_the_call_and_tells_the_client() {
     offered(&mut connection).await;
     drop(open);
     assert_eq!(cancelled(&mut connection).await, (request.clone(), "The caller went away".into()));
-    assert!(matches!(hub.complete(&request, &Caller::Trusted, ok()).await, Err(NotTaken::Over)));
+    assert!(matches!(hub.complete(&request, &Actor::Trusted, ok()).await, Err(NotTaken::Over)));
     assert_eq!(hub.counts().calls, 0);
 }
 
@@ -187,7 +187,7 @@ async fn a_call_that_was_never_written_is_cancelled_without_a_word() {
     register(&hub);
     let mut connection = connect(&hub);
     let (request, _waiter) = start(&hub).await;
-    hub.cancel(&request, &Caller::Trusted, "no".into()).await.unwrap();
+    hub.cancel(&request, &Actor::Trusted, "no".into()).await.unwrap();
     assert_quiet(&mut connection);
 }
 
@@ -196,14 +196,14 @@ async fn results_are_idempotent_and_the_first_one_counts() {
     let hub = hub();
     register(&hub);
     let (request, waiter) = start(&hub).await;
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::Again);
-    let other = hub.complete(&request, &Caller::Trusted, Outcome::Error("x".into())).await;
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::First);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::Again);
+    let other = hub.complete(&request, &Actor::Trusted, Outcome::Error("x".into())).await;
     assert!(matches!(other, Err(NotTaken::Conflict)));
-    assert!(matches!(hub.cancel(&request, &Caller::Trusted, String::new()).await, Err(NotTaken::Over)));
+    assert!(matches!(hub.cancel(&request, &Actor::Trusted, String::new()).await, Err(NotTaken::Over)));
     assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
     let unknown = RequestId::parse("other").unwrap();
-    assert!(matches!(hub.complete(&unknown, &Caller::Trusted, ok()).await, Err(NotTaken::Unknown)));
+    assert!(matches!(hub.complete(&unknown, &Actor::Trusted, ok()).await, Err(NotTaken::Unknown)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,9 +211,9 @@ async fn a_finished_call_is_remembered_for_ten_minutes() {
     let hub = hub();
     register(&hub);
     let (request, _waiter) = start(&hub).await;
-    hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(599)).await;
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::Again);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::Again);
     let again = hub.open(NewCall { request: Some(request.clone()), ..call() }).await;
     // The tool went with its client that never connected; a new one is registered to ask again.
     assert!(matches!(again, Err(Refusal::UnknownTool(_))));
@@ -221,7 +221,7 @@ async fn a_finished_call_is_remembered_for_ten_minutes() {
     let again = hub.open(NewCall { request: Some(request.clone()), ..call() }).await;
     assert!(matches!(again, Err(Refusal::DuplicateRequest(_))));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(matches!(hub.complete(&request, &Caller::Trusted, ok()).await, Err(NotTaken::Unknown)));
+    assert!(matches!(hub.complete(&request, &Actor::Trusted, ok()).await, Err(NotTaken::Unknown)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,7 +336,7 @@ async fn a_cancel_that_a_reader_missed_is_told_on_its_return() {
     let (request, _waiter) = start(&hub).await;
     let (_, _, last) = offered(&mut connection).await;
     drop(connection);
-    hub.cancel(&request, &Caller::Trusted, "enough".into()).await.unwrap();
+    hub.cancel(&request, &Actor::Trusted, "enough".into()).await.unwrap();
     let mut back = hub.connect(Opening { last_seen: Some(last), ..with_grace() }).unwrap();
     assert_eq!(cancelled(&mut back).await, (request, "enough".into()));
     assert_quiet(&mut back);
@@ -441,7 +441,7 @@ async fn time_is_counted_by_phase() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     drop(connection);
     tokio::time::sleep(Duration::from_secs(4)).await;
-    hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     let phases = waiter.await.unwrap().phases;
     assert_eq!((phases.approval.as_secs(), phases.queue.as_secs(), phases.execute.as_secs()), (0, 6, 3));
 }
@@ -452,8 +452,8 @@ async fn events_of_a_call_come_in_order_and_once() {
     let mut events = hub.subscribe(Topic::Everything);
     register(&hub);
     let (request, waiter) = start(&hub).await;
-    hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
-    hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     waiter.await.unwrap();
     hub.unregister(&tab(), None, None);
     let mut names = Vec::new();
@@ -483,7 +483,7 @@ async fn closing_lets_calls_finish_then_ends_them_and_tells_the_connections() {
     let closing = hub.close(Duration::from_secs(10));
     let answering = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        hub.complete(&quick, &Caller::Trusted, ok()).await.unwrap();
+        hub.complete(&quick, &Actor::Trusted, ok()).await.unwrap();
     };
     tokio::join!(closing, answering);
     assert_eq!(before.elapsed().as_secs(), 10);
@@ -502,7 +502,7 @@ async fn closing_does_not_wait_when_there_is_nothing_to_wait_for() {
     let before = Instant::now();
     let answering = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
+        hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     };
     tokio::join!(closing, answering);
     assert_eq!(before.elapsed().as_secs(), 3);

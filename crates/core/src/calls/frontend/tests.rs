@@ -54,19 +54,19 @@ fn ack(output: &str) -> Ack {
     Ack { status: AckStatus::Success, output, error_text: None, requested_at: None }
 }
 
-fn stranger() -> Caller {
-    Caller::Client { client: ClientId::parse("other").unwrap(), session: None }
+fn stranger() -> Actor {
+    Actor::Client { client: ClientId::parse("other").unwrap(), session: None }
 }
 
 async fn said(hub: &Hub, request: &RequestId, claimant: Option<&str>, what: &str) -> String {
-    match hub.acknowledge(request, &Caller::Trusted, claimant, ack(what)).await {
+    match hub.acknowledge(request, &Actor::Trusted, claimant, ack(what)).await {
         Ok(taken) => format!("{taken:?}"),
         Err(reason) => format!("{reason:?}"),
     }
 }
 
 fn claimed(hub: &Hub, request: &RequestId, claimant: &str, claim: Claim) -> String {
-    match hub.claim(request, &Caller::Trusted, claimant, claim) {
+    match hub.claim(request, &Actor::Trusted, claimant, claim) {
         Ok(()) => "ok".to_owned(),
         Err(reason) => format!("{reason:?}"),
     }
@@ -157,7 +157,7 @@ async fn what_is_not_allowed_yet_is_nobodys_to_claim_or_answer() {
     assert_eq!(said(&hub, &request, Some("a"), "done").await, "NotAllowedYet");
     let ask = open.ask().unwrap().id.clone();
     let input = Some(to_raw_value(&json!({ "url": "https://other.test" })).unwrap());
-    hub.answer(&ask, &Caller::Trusted, Answer { reply: Reply::Once, input, message: None }).await.unwrap();
+    hub.answer(&ask, &Actor::Trusted, Answer { reply: Reply::Once, input, message: None }).await.unwrap();
     assert!(open.allowed().await);
     assert_eq!(open.head().input.get(), r#"{"url":"https://other.test"}"#);
     assert_eq!(said(&hub, &request, None, "done").await, "First");
@@ -171,12 +171,12 @@ async fn strangers_and_other_doors_are_shut() {
     let foreign = hub.acknowledge(&request, &stranger(), None, ack("done")).await;
     assert!(matches!(foreign, Err(NotTaken::Forbidden)), "{foreign:?}");
     assert!(matches!(hub.claim(&request, &stranger(), "a", Claim::Take), Err(NotTaken::Forbidden)));
-    let result = hub.complete(&request, &Caller::Trusted, Outcome::Error("no".to_owned())).await;
+    let result = hub.complete(&request, &Actor::Trusted, Outcome::Error("no".to_owned())).await;
     assert!(matches!(result, Err(NotTaken::Unknown)), "{result:?}");
     assert_eq!(said(&hub, &request, None, "done").await, "First");
     open.outcome().await;
     let foreign = hub.acknowledge(&request, &stranger(), None, ack("done")).await;
     assert!(matches!(foreign, Err(NotTaken::Forbidden)), "{foreign:?}");
-    let result = hub.complete(&request, &Caller::Trusted, Outcome::Error("no".to_owned())).await;
+    let result = hub.complete(&request, &Actor::Trusted, Outcome::Error("no".to_owned())).await;
     assert!(matches!(result, Err(NotTaken::Unknown)), "{result:?}");
 }

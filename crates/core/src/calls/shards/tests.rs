@@ -4,7 +4,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::calls::delegate::tests::{call, spec};
-use crate::calls::delegate::{Callee, Caller, NewCall, NotTaken, OpenCall, Refusal, Taken};
+use crate::calls::delegate::{Actor, Callee, NewCall, NotTaken, OpenCall, Refusal, Taken};
 use crate::calls::hub::{Counts, Hub};
 use crate::clock::Clock;
 use crate::events::Topic;
@@ -43,7 +43,7 @@ async fn open(hub: &Hub, owner: &ClientId, request: Option<&str>) -> Result<Open
 
 async fn complete(hub: &Hub, request: &str) -> Result<Taken, NotTaken> {
     let outcome = Outcome::Error("no".into());
-    hub.complete(&RequestId::parse(request).unwrap(), &Caller::Trusted, outcome).await
+    hub.complete(&RequestId::parse(request).unwrap(), &Actor::Trusted, outcome).await
 }
 
 fn count_elsewhere(hub: &Hub) -> usize {

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::calls::connection::{Connection, Delivery, Opening};
 use crate::calls::delegate::tests::spec;
-use crate::calls::delegate::{Callee, Caller, NewCall, NotTaken, Origin, Taken};
+use crate::calls::delegate::{Actor, Callee, NewCall, NotTaken, Origin, Taken};
 use crate::calls::frontend::Claim;
 use crate::calls::hub::{Counts, Hub};
 use crate::clock::Clock;
@@ -314,7 +314,7 @@ impl World {
                 else {
                     return;
                 };
-                match self.hub.cancel(&request, &Caller::Trusted, "no".into()).await {
+                match self.hub.cancel(&request, &Actor::Trusted, "no".into()).await {
                     Ok(()) => self.end(&request, OutcomeKind::Cancelled),
                     Err(NotTaken::Over) => {}
                     Err(other) => panic!("{other}"),
@@ -342,7 +342,7 @@ impl World {
         let Some((request, ..)) = self.calls.get(nth) else { return };
         let (request, asks) = (request.clone(), self.hub.asks(None));
         let Some(ask) = asks.iter().find(|ask| ask.call.request == request) else { return };
-        self.hub.answer(&ask.id, &Caller::Trusted, Answer { reply, input: None, message: None }).await.unwrap();
+        self.hub.answer(&ask.id, &Actor::Trusted, Answer { reply, input: None, message: None }).await.unwrap();
         match reply {
             Reply::Reject => self.end(&request, OutcomeKind::Denied),
             Reply::Once | Reply::Always => _ = self.not_allowed.remove(&request),
@@ -352,7 +352,7 @@ impl World {
     fn claim(&mut self, nth: usize, claimant: usize, claim: Claim) {
         let Some((request, ..)) = self.calls.get(nth) else { return };
         let others = self.claims.get(request).is_some_and(|other| *other != claimant);
-        match self.hub.claim(request, &Caller::Trusted, &claimant.to_string(), claim) {
+        match self.hub.claim(request, &Actor::Trusted, &claimant.to_string(), claim) {
             Ok(()) => {
                 assert!(!others && !self.not_allowed.contains(request), "it was another's, or nobody's yet");
                 match claim {
@@ -394,7 +394,7 @@ impl World {
         let Some((request, number)) = self.calls.get(nth).map(|(request, number, _)| (request.clone(), *number)) else {
             return;
         };
-        let caller = Caller::Client { client: client(if as_other { 1 - number } else { number }), session: None };
+        let caller = Actor::Client { client: client(if as_other { 1 - number } else { number }), session: None };
         let taken = if self.of_frontends.contains(&request) {
             let (output, claimant) = (serde_json::value::to_raw_value(&output).ok(), output.to_string());
             let ack = Ack { status: AckStatus::Success, output, error_text: None, requested_at: None };

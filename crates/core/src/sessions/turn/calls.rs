@@ -73,7 +73,7 @@ pub(super) struct CallContext<'a> {
 }
 
 /// A call on its way.
-struct Call<'a> {
+struct RunningCall<'a> {
     context: &'a CallContext<'a>,
     message: &'a MessageId,
     call: CallId,
@@ -115,7 +115,7 @@ impl CallContext<'_> {
                 begun.push(place);
             }
             let request = request.unwrap_or_else(|| RequestId::from(&call));
-            let call = Call { context: self, message: &message, call, request, place, shown: shown.clone() };
+            let call = RunningCall { context: self, message: &message, call, request, place, shown: shown.clone() };
             // Boxed: they wait long, and most steps have one.
             running.push(Box::pin(async move {
                 let (input, result) = call.run(tool, input).await;
@@ -217,7 +217,7 @@ impl CallContext<'_> {
     }
 }
 
-impl Call<'_> {
+impl RunningCall<'_> {
     /// Runs a call; gives the input that counted in the end, and what came of it as the hooks tell it.
     async fn run(&self, tool: &Offered, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
         let (input, mut result) = match &tool.place {

@@ -34,7 +34,7 @@ pub(super) struct Draft {
     aliases: Vec<(SmolStr, SmolStr)>,
     /// The text that is growing; it becomes a part when something else begins.
     growing: Option<Growing>,
-    calls: Vec<Call>,
+    calls: Vec<CallDraft>,
     usage: Usage,
     stop: Option<StopReason>,
     /// The last save, until it has ended.
@@ -48,28 +48,28 @@ struct Growing {
     field: Field,
     text: String,
     start: Time,
-    told: Told,
+    told: Shown,
 }
 
 /// A call whose arguments are being written.
-struct Call {
+struct CallDraft {
     index: usize,
     /// Its place among the parts.
     place: usize,
     arguments: String,
-    told: Told,
+    told: Shown,
 }
 
 /// How much of a text listeners know.
 #[derive(Default)]
-struct Told {
+struct Shown {
     /// In pieces.
     pieces: usize,
     /// As a whole.
     whole: usize,
 }
 
-impl Told {
+impl Shown {
     /// Whether it is time to show the whole text.
     fn shows_whole(&self, length: usize) -> bool {
         length <= SHOWN_WHOLE || (length - self.whole) * 16 >= length
@@ -166,7 +166,7 @@ impl Draft {
             field,
             text: String::with_capacity(USUAL_TEXT),
             start: clock.time(),
-            told: Told::default(),
+            told: Shown::default(),
         }))
     }
 
@@ -184,11 +184,11 @@ impl Draft {
         let call = self.sessions.clock().call_id();
         // Some servers give no id; the answer needs one.
         let provider_call = if id.is_empty() { call.to_string() } else { id };
-        self.calls.push(Call {
+        self.calls.push(CallDraft {
             index,
             place: self.message.parts.len(),
             arguments: String::with_capacity(USUAL_TEXT),
-            told: Told::default(),
+            told: Shown::default(),
         });
         self.push(PartBody::Tool(ToolPart {
             call,
@@ -427,7 +427,7 @@ impl Draft {
         }
         self.growing = growing;
         let mut calls = std::mem::take(&mut self.calls);
-        for Call { place, arguments, told, .. } in &mut calls {
+        for CallDraft { place, arguments, told, .. } in &mut calls {
             let Some(part) = self.message.parts.get(*place).cloned() else { continue };
             let PartBody::Tool(tool) = &part.body else { continue };
             let whole = |raw: &String| {
@@ -443,7 +443,7 @@ impl Draft {
         id: &PartId,
         field: Field,
         text: &String,
-        told: &mut Told,
+        told: &mut Shown,
         whole: impl Fn(&String) -> PartBody,
     ) {
         if text.len() == told.pieces {

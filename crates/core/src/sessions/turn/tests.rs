@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::calls::{Caller, Connection, Delivery, Hub, NotAnswered, Opening};
+use crate::calls::{Actor, Connection, Delivery, Hub, NotAnswered, Opening};
 use crate::clock::Clock;
 use crate::events::{Event, Subscription, Topic, TurnEvent};
 use crate::id::{ClientId, MessageId, PermissionId, RequestId, ToolName};
@@ -188,7 +188,7 @@ impl World {
 
     async fn complete(&self, request: &RequestId, output: &str) {
         let success = Success { output: output.to_owned(), ..Success::default() };
-        self.hub().complete(request, &Caller::Trusted, Outcome::Success(success)).await.unwrap();
+        self.hub().complete(request, &Actor::Trusted, Outcome::Success(success)).await.unwrap();
     }
 
     fn shown(&self) -> Vec<Value> {
@@ -197,7 +197,7 @@ impl World {
 
     async fn reply(&self, id: &PermissionId, reply: Reply, input: Option<Value>) -> Result<(), NotAnswered> {
         let input = input.map(|input| to_raw_value(&input).unwrap());
-        self.sessions.answer(id, &Caller::Trusted, Answer { reply, input, message: None }).await.map(|_| ())
+        self.sessions.answer(id, &Actor::Trusted, Answer { reply, input, message: None }).await.map(|_| ())
     }
 
     async fn until_asked(&self, count: usize) -> Vec<PermissionId> {

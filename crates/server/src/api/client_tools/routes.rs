@@ -72,7 +72,7 @@ async fn register(
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let specs = decode::tools(app.hub(), request.tools).await?;
-    let placement = app.sessions().placement(&principal.caller(), &client, session).await?;
+    let placement = app.sessions().placement(&principal.actor(), &client, session).await?;
     let ids = app.hub().register(&client, &placement, specs)?;
     Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
 }
@@ -154,7 +154,7 @@ async fn execute(
 async fn result(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
-    let taken = app.hub().complete(&request, &principal.caller(), outcome).await?;
+    let taken = app.hub().complete(&request, &principal.actor(), outcome).await?;
     let ignored = (taken == handback_core::calls::Taken::Again).then_some(true);
     Ok(Answer(wire::Done { success: true, ignored }))
 }
@@ -175,7 +175,7 @@ async fn cancel(
 ) -> Result<Answer<wire::Done>, Problem> {
     let request = RequestId::parse(&cancel.request_id)?;
     let reason = cancel.reason.unwrap_or_else(|| "Cancelled".to_owned());
-    app.hub().cancel(&request, &principal.caller(), reason).await?;
+    app.hub().cancel(&request, &principal.actor(), reason).await?;
     Ok(Answer(wire::Done { success: true, ignored: None }))
 }
 
@@ -276,7 +276,7 @@ async fn show_call(
 ) -> Result<Answer<wire::Call>, Problem> {
     let request = RequestId::parse(&request)?;
     let now = app.hub().call(&request, Duration::ZERO).await?.ok_or_else(unknown_call)?;
-    if !principal.caller().may_touch(now.head.client(), &now.head.session) {
+    if !principal.actor().may_touch(now.head.client(), &now.head.session) {
         return Err(Problem::forbidden("this is not your call"));
     }
     let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(LONGEST_WAIT);

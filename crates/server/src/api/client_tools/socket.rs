@@ -139,7 +139,7 @@ impl Conversation {
             Said::Register(Register { tools, session_id }) => {
                 let session = session_of(session_id)?;
                 let specs = decode::tools(app.hub(), tools).await?;
-                let placement = app.sessions().placement(&principal.caller(), client, session).await?;
+                let placement = app.sessions().placement(&principal.actor(), client, session).await?;
                 let ids = app.hub().register(client, &placement, specs)?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
@@ -149,9 +149,9 @@ impl Conversation {
                 Ok(ServerMessage::Unregistered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
             Said::Result(request, outcome) => {
-                let caller =
-                    handback_core::calls::Caller::Client { client: client.clone(), session: principal.session(None)? };
-                let taken = app.hub().complete(&request, &caller, outcome).await;
+                let actor =
+                    handback_core::calls::Actor::Client { client: client.clone(), session: principal.session(None)? };
+                let taken = app.hub().complete(&request, &actor, outcome).await;
                 taken_message(&request, taken.map_err(Problem::from))
             }
             Said::Ping => Ok(ServerMessage::Pong),

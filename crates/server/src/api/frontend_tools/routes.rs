@@ -38,7 +38,7 @@ async fn acknowledge(
 ) -> Result<Response, Problem> {
     let (call, ack) = (decode::call(&request.tool_call_id)?, decode::ack(&request, app.hub().limits())?);
     let claimant = request.claimant.as_deref().map(decode::claimant).transpose()?;
-    match app.hub().acknowledge(&call, &principal.caller(), claimant, ack).await {
+    match app.hub().acknowledge(&call, &principal.actor(), claimant, ack).await {
         Ok(Taken::First) => Ok(taken(None)),
         Ok(Taken::Again) => Ok(taken(Some(true))),
         Err(reason) => not_taken(reason),
@@ -79,7 +79,7 @@ async fn claim(
 ) -> Result<Response, Problem> {
     let (call, claimant) = (decode::call(&request.tool_call_id)?, decode::claimant(&request.claimant)?);
     let claim = if request.release == Some(true) { Claim::Release } else { Claim::Take };
-    match app.hub().claim(&call, &principal.caller(), claimant, claim) {
+    match app.hub().claim(&call, &principal.actor(), claimant, claim) {
         Ok(()) => Ok(taken(None)),
         Err(reason) => not_taken(reason),
     }

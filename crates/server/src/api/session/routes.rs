@@ -419,7 +419,7 @@ async fn respond(
         return Err(Problem::not_found(format!("there is no open permission request {permission} in this session")));
     }
     let answer = decode::answer(request.response, request.input, request.message);
-    app.sessions().answer(&permission, &principal.caller(), answer).await?;
+    app.sessions().answer(&permission, &principal.actor(), answer).await?;
     Ok(Answer(true))
 }
 
@@ -443,15 +443,15 @@ async fn reply(
         find(&app, &principal, ask.call.session.as_str()).await?;
     }
     let answer = decode::answer(request.reply, request.input, request.message);
-    app.sessions().answer(&permission, &principal.caller(), answer).await?;
+    app.sessions().answer(&permission, &principal.actor(), answer).await?;
     Ok(Answer(true))
 }
 
 /// List the asks that are open, the oldest first
 #[utoipa::path(get, path = "/permission", tag = "sessions", responses((status = 200, body = Vec<wire::Permission>)))]
 async fn permissions(State(app): State<App>, principal: Principal) -> Answer<Vec<wire::Permission>> {
-    let caller = principal.caller();
+    let actor = principal.actor();
     let asks = app.hub().asks(None);
-    let visible = asks.iter().filter(|ask| caller.may_touch(ask.call.client(), &ask.call.session));
+    let visible = asks.iter().filter(|ask| actor.may_touch(ask.call.client(), &ask.call.session));
     Answer(visible.map(|ask| encode::permission(ask)).collect())
 }

@@ -67,9 +67,9 @@ async fn a_yes_at_the_last_moment_counts_though_it_is_journaled_after_it() {
     // The call was a second in the journal before anybody was asked, and that counts.
     tokio::time::sleep(Duration::from_millis(3_500)).await;
     let yes = Answer { reply: Reply::Once, input: None, message: None };
-    let (answered, allowed) = tokio::join!(hub.answer(&ask, &Caller::Trusted, yes), open.allowed());
+    let (answered, allowed) = tokio::join!(hub.answer(&ask, &Actor::Trusted, yes), open.allowed());
     assert!(answered.is_ok() && allowed);
     let (request, ..) = offered(&mut connection).await;
-    hub.complete(&request, &Caller::Trusted, ok()).await.unwrap();
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     assert_eq!(open.outcome().await.outcome.kind(), OutcomeKind::Success);
 }

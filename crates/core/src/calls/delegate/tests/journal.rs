@@ -56,7 +56,7 @@ async fn a_call_is_not_offered_before_it_is_journaled_nor_a_result_confirmed() {
     let (request, waiter) = start(&hub).await;
     assert_eq!(before.elapsed().as_secs(), 1);
     offered(&mut connection).await;
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::First);
     assert_eq!(before.elapsed().as_secs(), 2);
     let finished = waiter.await.unwrap();
     assert_eq!(finished.outcome.kind(), OutcomeKind::Success);
@@ -71,7 +71,7 @@ async fn a_call_that_has_just_ended_is_known_before_it_is_journaled() {
     let mut connection = connect(&hub);
     let (request, waiter) = start(&hub).await;
     offered(&mut connection).await;
-    let decided = hub.decide(&request, &Caller::Trusted, Answerer::Client, ok()).unwrap();
+    let decided = hub.decide(&request, &Actor::Trusted, Answerer::Client, ok()).unwrap();
     assert!(hub.finished(&request).await.unwrap().is_none(), "it is not journaled yet");
     let known = hub.call(&request, Duration::ZERO).await.unwrap();
     assert_eq!(known.map(|call| call.state), Some(CallState::Done));
@@ -104,7 +104,7 @@ async fn a_call_is_under_way_while_its_beginning_or_its_end_waits_for_the_journa
         opening.await.unwrap()
     };
     {
-        let completing = hub.complete(&open.head().request, &Caller::Trusted, ok());
+        let completing = hub.complete(&open.head().request, &Actor::Trusted, ok());
         tokio::pin!(completing);
         assert!(tokio::time::timeout(half_a_second, &mut completing).await.is_err());
         assert_eq!((hub.metrics().under_way(), counted(&hub)), (1, [1, 0, 0]));
@@ -124,7 +124,7 @@ async fn a_poster_that_goes_while_its_result_is_journaled_does_not_leave_the_cal
     let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(SlowStore::default()), TaskTracker::new());
     register(&hub);
     let (request, waiter) = start(&hub).await;
-    let answering = hub.complete(&request, &Caller::Trusted, ok());
+    let answering = hub.complete(&request, &Actor::Trusted, ok());
     assert!(tokio::time::timeout(Duration::from_millis(500), answering).await.is_err());
     assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
 }
@@ -154,12 +154,12 @@ async fn with_call() -> (Hub, Arc<SlowStore>, RequestId) {
 async fn a_result_that_comes_twice_is_confirmed_to_nobody_before_it_is_journaled() {
     let (hub, store, request) = with_call().await;
     store.fails.store(true, Ordering::Relaxed);
-    let first = hub.complete(&request, &Caller::Trusted, ok());
+    let first = hub.complete(&request, &Actor::Trusted, ok());
     let second = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         // The first will fail; this one need not.
         store.fails.store(false, Ordering::Relaxed);
-        hub.complete(&request, &Caller::Trusted, ok()).await
+        hub.complete(&request, &Actor::Trusted, ok()).await
     };
     let (first, second) = tokio::join!(first, second);
     assert!(matches!(first, Err(NotTaken::Store(_))), "{first:?}");
@@ -171,12 +171,12 @@ async fn a_result_that_comes_twice_is_confirmed_to_nobody_before_it_is_journaled
 async fn a_result_whose_poster_went_is_confirmed_again_only_once_it_is_journaled() {
     let (hub, store, request) = with_call().await;
     store.fails.store(true, Ordering::Relaxed);
-    let answering = hub.complete(&request, &Caller::Trusted, ok());
+    let answering = hub.complete(&request, &Actor::Trusted, ok());
     assert!(tokio::time::timeout(Duration::from_millis(500), answering).await.is_err());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(matches!(hub.complete(&request, &Caller::Trusted, ok()).await, Err(NotTaken::Store(_))));
+    assert!(matches!(hub.complete(&request, &Actor::Trusted, ok()).await, Err(NotTaken::Store(_))));
     store.fails.store(false, Ordering::Relaxed);
-    assert_eq!(hub.complete(&request, &Caller::Trusted, ok()).await.unwrap(), Taken::Again);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::Again);
     assert!(hub.finished(&request).await.unwrap().is_some());
 }
 
@@ -184,7 +184,7 @@ async fn a_result_whose_poster_went_is_confirmed_again_only_once_it_is_journaled
 #[tokio::test(start_paused = true)]
 async fn a_result_whose_poster_went_is_let_go_of_when_it_is_journaled() {
     let (hub, _store, request) = with_call().await;
-    let answering = hub.complete(&request, &Caller::Trusted, ok());
+    let answering = hub.complete(&request, &Actor::Trusted, ok());
     assert!(tokio::time::timeout(Duration::from_millis(500), answering).await.is_err());
     tokio::time::sleep(Duration::from_secs(2)).await;
     let held = hub.of_call(&request, |table| table.finished.get(&request, Instant::now()).unwrap().unjournaled.clone());
@@ -233,7 +233,7 @@ impl CallStore for BusyStore {
         let mut end_one = || {
             let next = hub.as_ref().and_then(|_| under_way.pop());
             if let (Some(hub), Some(next)) = (&hub, next) {
-                hub.complete(&next, &Caller::Trusted, ok()).now_or_never().unwrap().unwrap();
+                hub.complete(&next, &Actor::Trusted, ok()).now_or_never().unwrap().unwrap();
             }
         };
         end_one();
@@ -286,7 +286,7 @@ async fn so_many_bytes_of_results_are_kept_wherever_they_are() {
         let callee = Callee::Registered { tool: format!("client_c{number}_t"), client: None };
         let open = hub.open(NewCall { callee, ..call() }).await.unwrap();
         let success = Success { output: "x".repeat(64 << 10), ..Success::default() };
-        hub.complete(&open.head().request, &Caller::Trusted, Outcome::Success(success)).await.unwrap();
+        hub.complete(&open.head().request, &Actor::Trusted, Outcome::Success(success)).await.unwrap();
         results.push(Arc::downgrade(&open.outcome().await));
     }
     let kept = results.iter().filter(|call| call.strong_count() > 0).count();

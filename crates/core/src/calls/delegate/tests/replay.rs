@@ -22,6 +22,6 @@ async fn a_call_that_was_with_another_while_its_reader_was_back_is_offered_when_
     drop(other);
     let mut once_more = back();
     assert_eq!(offered(&mut once_more).await.0, missed);
-    assert_eq!(hub.complete(&missed, &Caller::Trusted, ok()).await.unwrap(), Taken::First);
+    assert_eq!(hub.complete(&missed, &Actor::Trusted, ok()).await.unwrap(), Taken::First);
     assert_eq!(waiter.await.unwrap().outcome.kind(), OutcomeKind::Success);
 }

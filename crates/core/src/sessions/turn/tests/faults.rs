@@ -357,10 +357,10 @@ async fn a_result_that_could_not_be_journaled_is_journaled_when_it_comes_again()
     let (request, ..) = offered(&mut connection).await;
     set(&store.fails.finish, true);
     let result = || Outcome::Success(Success { output: "x".into(), ..Success::default() });
-    assert!(world.hub().complete(&request, &Caller::Trusted, result()).await.is_err());
-    assert!(world.hub().complete(&request, &Caller::Trusted, result()).await.is_err(), "it still is not");
+    assert!(world.hub().complete(&request, &Actor::Trusted, result()).await.is_err());
+    assert!(world.hub().complete(&request, &Actor::Trusted, result()).await.is_err(), "it still is not");
     set(&store.fails.finish, false);
-    let again = world.hub().complete(&request, &Caller::Trusted, result()).await.unwrap();
+    let again = world.hub().complete(&request, &Actor::Trusted, result()).await.unwrap();
     assert_eq!(again, crate::calls::Taken::Again);
     assert!(world.hub().finished(&request).await.unwrap().is_some());
 }

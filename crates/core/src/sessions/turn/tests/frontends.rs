@@ -50,7 +50,7 @@ async fn handed_out(follower: &mut Follower) -> (CallId, String) {
 
 async fn acknowledge(world: &World, call: &CallId, ack: Ack) -> Result<(), NotTaken> {
     let request = RequestId::from(call);
-    world.hub().acknowledge(&request, &Caller::Trusted, None, ack).await.map(|_| ())
+    world.hub().acknowledge(&request, &Actor::Trusted, None, ack).await.map(|_| ())
 }
 
 fn success(output: Value) -> Ack {

@@ -57,22 +57,22 @@ async fn tools_come_into_a_session_by_its_client_the_application_or_whoever_is_l
     let free = world.sessions.create(NewSession::default()).await.unwrap().id.clone();
     let opaque = SessionId::parse("opaque").unwrap();
     let [tab, other] = ["tab", "other"].map(|name| ClientId::parse(name).unwrap());
-    let placed = async |caller: &Caller, client: &ClientId, session: &SessionId| {
+    let placed = async |caller: &Actor, client: &ClientId, session: &SessionId| {
         let placement = world.sessions.placement(caller, client, Some(session.clone())).await;
         placement.map_err(|error| assert!(matches!(error, SessionError::Forbidden | SessionError::NobodysSession(_))))
     };
-    let whole = |client: &ClientId| Caller::Client { client: client.clone(), session: None };
+    let whole = |client: &ClientId| Actor::Client { client: client.clone(), session: None };
     let limited =
-        |client: &ClientId, to: &SessionId| Caller::Client { client: client.clone(), session: Some(to.clone()) };
+        |client: &ClientId, to: &SessionId| Actor::Client { client: client.clone(), session: Some(to.clone()) };
     for session in [&bound, &free, &opaque] {
-        assert_eq!(placed(&Caller::Trusted, &tab, session).await, Ok(Placement::In(session.clone())));
+        assert_eq!(placed(&Actor::Trusted, &tab, session).await, Ok(Placement::In(session.clone())));
         assert_eq!(placed(&limited(&tab, session), &tab, session).await, Ok(Placement::OnlyIn(session.clone())));
     }
     assert_eq!(placed(&whole(&tab), &tab, &bound).await, Ok(Placement::In(bound.clone())));
     for session in [&free, &opaque] {
         assert_eq!(placed(&whole(&tab), &tab, session).await, Err(()));
     }
-    for caller in [Caller::Trusted, whole(&other), limited(&other, &bound)] {
+    for caller in [Actor::Trusted, whole(&other), limited(&other, &bound)] {
         assert_eq!(placed(&caller, &other, &bound).await, Err(()), "it is another client's");
     }
     assert_eq!(world.sessions.placement(&whole(&tab), &tab, None).await.unwrap(), Placement::Everywhere);

@@ -61,7 +61,7 @@ async fn a_rejected_call_is_told_to_the_model_with_the_reason() {
     let prompted = world.say(&session, "go").await.unwrap();
     let asks = world.until_asked(1).await;
     let answer = Answer { reply: Reply::Reject, input: None, message: Some("not today".to_owned()) };
-    world.sessions.answer(&asks[0], &Caller::Trusted, answer).await.unwrap();
+    world.sessions.answer(&asks[0], &Actor::Trusted, answer).await.unwrap();
     prompted.answer.unwrap().await.unwrap();
     assert_eq!(world.shown()[1]["results"], json!(["not today"]));
 }
@@ -99,7 +99,7 @@ async fn a_call_that_waits_to_be_allowed_cannot_be_answered() {
     let _prompted = world.say(&session, "go").await.unwrap();
     world.until_asked(1).await;
     let request = world.hub().asks(None)[0].call.request.clone();
-    let early = world.hub().complete(&request, &Caller::Trusted, Outcome::Error("x".to_owned())).await;
+    let early = world.hub().complete(&request, &Actor::Trusted, Outcome::Error("x".to_owned())).await;
     assert!(matches!(early, Err(crate::calls::NotTaken::NotAllowedYet)), "{early:?}");
     assert_eq!(world.hub().asks(None).len(), 1);
 }

@@ -43,7 +43,7 @@ async fn calls_of_a_step_run_at_once_each_fails_alone_and_the_model_gets_them_in
     // The last first, the second fails, the first never answers.
     world.complete(&open[2].0, "third").await;
     let error = Outcome::Error("no such file".to_owned());
-    world.hub().complete(&open[1].0, &Caller::Trusted, error).await.unwrap();
+    world.hub().complete(&open[1].0, &Actor::Trusted, error).await.unwrap();
     tokio::time::advance(Duration::from_secs(31)).await;
     prompted.answer.unwrap().await.unwrap();
     let timeout = "Client tool execution timed out after 30000ms";
