@@ -1,0 +1,367 @@
+//! Arguments from a text, for the parameters of a tool.
+//!
+//! An object in JSON whose fields are parameters is taken as it is. Otherwise clear values are taken first: named ones
+//! ("width 800", "3 days", `title: Groceries`), values of an enumeration, addresses, numbers, quotes. What is left of the
+//! text is for required parameters that are texts: a name after a preposition ("in Paris"), or all of it. Each piece of
+//! the text is used once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use handback_core::model::ModelTool;
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Value, json};
+
+use super::pick::is_called;
+use super::shorten;
+use super::text::{self, JOINTS, Piece};
+
+/// Braces of a text that may begin an object; later ones do not.
+const MOST_BRACES: usize = 8;
+/// Words that turn a switch on.
+const YES: &[&str] = &["on", "yes", "true", "enable", "enabled", "activate"];
+/// Words that turn a switch off.
+const NO: &[&str] = &["off", "no", "not", "false", "disable", "disabled", "deactivate", "without", "don"];
+/// Parameters of a tool that are read, the required ones first; the others are never filled.
+const MOST_PARAMETERS: usize = 32;
+/// Values of an enumeration that are read; the others are never found in a text.
+const MOST_CHOICES: usize = 128;
+/// References and alternatives that are followed, one after the other; a parameter behind more of them takes anything.
+const MOST_HOPS: usize = 4;
+/// Values of an enumeration that are named when one is missing; dots stand for the others.
+const SHOWN_CHOICES: usize = 8;
+/// The kinds: what people call each, its type and format in a schema, and words in the names of such parameters. The
+/// first that fits counts, or else the last of the type.
+const KINDS: [(Kind, &str, &str, &str, &str); 12] = [
+    (Kind::Number, "a number", "number", "", ""),
+    (Kind::Integer, "a whole number", "integer", "", ""),
+    (Kind::Boolean, "true or false", "boolean", "", ""),
+    (Kind::Date, "a date like 2026-01-31", "string", "date", ""),
+    (Kind::DateTime, "a time like 2026-01-31T12:00:00Z", "string", "date-time", ""),
+    (Kind::Url, "a URL", "string", "uri", "url uri link href website"),
+    (Kind::Email, "an email address", "string", "email", "email mail"),
+    (Kind::Path, "a path", "string", "path", "path file filename filepath dir directory folder"),
+    (Kind::TimeZone, "a text", "string", "time-zone", "timezone zone tz"),
+    (Kind::Name, "a text", "string", "name", "name user person to from origin destination language city place country"),
+    (Kind::Text, "a text", "string", "", ""),
+    (Kind::Anything, "a value", "", "", ""),
+];
+
+/// What a parameter takes. A name is that of somebody or of some place, a choice is a value of an enumeration, and the
+/// other kinds are in no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Integer,
+    Boolean,
+    Date,
+    DateTime,
+    Url,
+    Email,
+    Path,
+    TimeZone,
+    Name,
+    Text,
+    Anything,
+    Choice,
+    Other,
+}
+
+/// A parameter of a tool. Of a list, the kind, the choices and the limits are those of its items.
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    /// The words by which a text names it.
+    words: Vec<String>,
+    required: bool,
+    is_list: bool,
+    kind: Kind,
+    /// The values of its enumeration, each with its words.
+    choices: Vec<(Value, Vec<String>)>,
+    /// The least and the largest number that it takes.
+    limits: [Option<f64>; 2],
+    schema: Value,
+}
+
+/// The parameters of a tool, the required ones first.
+fn parameters(root: &Value) -> Vec<Parameter> {
+    let schema = resolve(root, root);
+    let required: Vec<&str> = items(&schema["required"]).filter_map(Value::as_str).take(MOST_PARAMETERS).collect();
+    let others = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    let names = required.iter().copied().chain(others.filter(|name| !required.contains(name))).take(MOST_PARAMETERS);
+    let read = |name| Parameter::read(name, required.contains(&name), &schema["properties"][name], root);
+    names.map(read).collect()
+}
+
+/// A schema with the fields of those behind its references; of alternatives the first that is not null counts.
+fn resolve(schema: &Value, root: &Value) -> Value {
+    let mut fields = schema.as_object().cloned().unwrap_or_default();
+    for _ in 0..MOST_HOPS {
+        let reference = fields.remove("$ref");
+        let alternatives = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| fields.remove(*key));
+        let target = match reference.as_ref().and_then(Value::as_str) {
+            Some(reference) => root.pointer(reference.trim_start_matches('#')),
+            None => alternatives.iter().flat_map(items).find(|schema| schema["type"] != "null"),
+        };
+        for (key, value) in target.and_then(Value::as_object).into_iter().flatten() {
+            fields.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    fields.into()
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// The type of a schema, and of several the first that is not null.
+fn type_of(schema: &Value) -> &str {
+    let several = items(&schema["type"]).filter_map(Value::as_str).find(|name| *name != "null");
+    several.or(schema["type"].as_str()).unwrap_or_default()
+}
+
+impl Parameter {
+    fn read(name: &str, required: bool, property: &Value, root: &Value) -> Self {
+        let schema = resolve(property, root);
+        let is_list = type_of(&schema) == "array";
+        let item = if is_list { resolve(&schema["items"], root) } else { schema.clone() };
+        let choices = item.get("const").into_iter().chain(items(&item["enum"])).take(MOST_CHOICES);
+        let with_words = |choice: &Value| (choice.clone(), text::words(choice.as_str().unwrap_or_default()));
+        let choices: Vec<(Value, Vec<String>)> = choices.map(with_words).collect();
+        let (of, format, words) = (type_of(&item), item["format"].as_str().unwrap_or_default(), text::words(name));
+        let has = |known: &str| known.split(' ').any(|known| words.iter().any(|word| word == known));
+        let known = KINDS.iter().find(|kind| kind.2 == of && (kind.3 == format || has(kind.4)));
+        let kind = known.or_else(|| KINDS.iter().rfind(|kind| kind.2 == of)).map_or(Kind::Other, |kind| kind.0);
+        let kind = if choices.is_empty() { kind } else { Kind::Choice };
+        let prepositions = [("origin", "from"), ("destination", "to")].into_iter().filter(|(name, _)| has(name));
+        let words = words.iter().cloned().chain(prepositions.map(|(_, word)| word.to_owned())).collect();
+        let limits = ["minimum", "maximum"].map(|key| item[key].as_f64());
+        Self { name: name.to_owned(), words, required, is_list, kind, choices, limits, schema }
+    }
+
+    /// The value that a piece of a text is, if it is of the right kind.
+    fn value(&self, piece: &str) -> Option<Value> {
+        let [least, most] = self.limits;
+        let is_within = |value: f64| least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most);
+        let number = text::as_number(piece).filter(|number| number.as_f64().is_some_and(is_within));
+        let is_zone = matches!(piece, "UTC" | "GMT") || (piece.starts_with(char::is_uppercase) && piece.contains('/'));
+        let (day, time) = piece.split_at_checked("2026-01-31".len()).unwrap_or_default();
+        let is_day = day.split('-').map(str::len).eq([4, 2, 2]) && day.replace('-', "").parse::<u32>().is_ok();
+        // `notes.txt` and `example.com`, but not `3.5mm` and `e.g`.
+        let is_dotted = |name: &str| {
+            name.rsplit_once('.').is_some_and(|(start, end)| {
+                !start.contains(char::is_whitespace)
+                    && end.starts_with(char::is_alphabetic)
+                    && (2..=5).contains(&end.len())
+            })
+        };
+        match self.kind {
+            Kind::Number | Kind::Anything => number.map(Value::Number),
+            Kind::Integer => number.filter(|number| !number.is_f64()).map(Value::Number),
+            Kind::Date if is_day => Some(day.into()),
+            Kind::DateTime if is_day && time.is_empty() => Some(format!("{day}T00:00:00Z").into()),
+            Kind::DateTime if is_day => Some(piece.into()),
+            Kind::Url if piece.contains("://") => Some(piece.into()),
+            Kind::Url if piece.split('/').next().is_some_and(is_dotted) => Some(format!("https://{piece}").into()),
+            Kind::Email | Kind::Name if piece.contains('@') => Some(piece.into()),
+            Kind::TimeZone if is_zone => Some(piece.into()),
+            Kind::Path if is_dotted(piece) || piece.starts_with(['/', '.', '~']) => Some(piece.into()),
+            _ => None,
+        }
+    }
+
+    /// The value to use where a text has none: there is a default, or nothing else will do.
+    fn default(&self) -> Option<Value> {
+        match (&self.choices[..], type_of(&self.schema)) {
+            _ if !self.schema["default"].is_null() => Some(self.schema["default"].clone()),
+            ([(only, _)], _) if !self.is_list => Some(only.clone()),
+            ([], "null") => Some(Value::Null),
+            ([], "object") if items(&self.schema["required"]).next().is_none() => Some(json!({})),
+            _ => None,
+        }
+    }
+
+    /// Its name and what it takes, for people.
+    fn describe(&self) -> String {
+        let choices = self.choices.iter().take(SHOWN_CHOICES).map(|(choice, _)| shorten(&choice.to_string()));
+        let dots = (self.choices.len() > SHOWN_CHOICES).then(|| "…".to_owned());
+        let called = KINDS.iter().find(|kind| kind.0 == self.kind).map_or("a value", |kind| kind.1);
+        let takes = match self.limits {
+            _ if self.is_list => "a list".to_owned(),
+            _ if self.kind == Kind::Choice => format!("one of {}", choices.chain(dots).collect::<Vec<_>>().join(", ")),
+            [Some(least), Some(most)] => format!("{called} from {least} to {most}"),
+            [Some(least), None] => format!("{called} from {least}"),
+            [None, Some(most)] => format!("{called} up to {most}"),
+            [None, None] => called.to_owned(),
+        };
+        format!("`{}` ({takes})", shorten(&self.name))
+    }
+}
+
+/// A value, and the pieces that it is made of.
+type Found = (Value, Range<usize>);
+
+/// Where a value is taken from, the clearest first. Names go before the rest, which ends where they begin.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    BesideName,
+    Anywhere,
+    InQuotes,
+    InCapitals,
+    AfterJoint,
+    Rest,
+}
+
+/// A text that arguments are taken from.
+struct Source<'a> {
+    text: &'a str,
+    pieces: &'a [Piece<'a>],
+    /// Where the tool is named; after all pieces if it is not.
+    named: usize,
+    /// Which pieces only describe the tool.
+    own: Vec<bool>,
+    /// Which pieces are used, also by the name of the tool.
+    used: Vec<bool>,
+    is_single: bool,
+}
+
+/// The arguments of a tool, or descriptions of the required parameters that have no value.
+pub(super) fn fill(tool: &ModelTool<'_>, text: &str, pieces: &[Piece<'_>]) -> Result<String, Vec<String>> {
+    let parameters = parameters(&serde_json::from_str(tool.schema.get()).unwrap_or_default());
+    let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
+    let is_in = |words: &[String], at: usize| words.iter().any(|word| text::is_same(word, &pieces[at].word));
+    let is_new = |at: usize| !pieces[..at].iter().any(|earlier| earlier.word == pieces[at].word);
+    let is_own = |at: usize| is_called(tool, &pieces[at]) || (is_new(at) && is_in(&name, at));
+    let used: Vec<bool> = (0..pieces.len()).map(is_own).collect();
+    let named = used.iter().position(|used| *used).unwrap_or(pieces.len());
+    // "search the web for …", but not "search web frameworks".
+    let is_end = |at: usize| at < named || pieces.get(at + 1).is_none_or(|next| next.joins());
+    let own = (0..pieces.len()).map(|at| is_end(at) && is_in(&description, at)).collect();
+    let mut source = Source { text, pieces, named, own, used, is_single: parameters.len() == 1 };
+    if let Some(object) = source.written_object(&parameters) {
+        return Ok(object.to_owned());
+    }
+    let mut values = vec![None; parameters.len()];
+    use Place::*;
+    for place in [BesideName, Anywhere, InQuotes, InCapitals, AfterJoint, Rest] {
+        for (parameter, value) in parameters.iter().zip(&mut values).filter(|(_, value)| value.is_none()) {
+            *value = source.take(parameter, place);
+        }
+    }
+    let (mut fields, mut missing) = (Vec::new(), Vec::new());
+    for (parameter, value) in parameters.iter().zip(values) {
+        match value.or_else(|| parameter.default().filter(|_| parameter.required)) {
+            Some(value) => fields.push(format!("{}:{value}", Value::from(parameter.name.as_str()))),
+            None if parameter.required => missing.push(parameter.describe()),
+            None => {}
+        }
+    }
+    if missing.is_empty() { Ok(format!("{{{}}}", fields.join(","))) } else { Err(missing) }
+}
+
+impl Source<'_> {
+    /// An object that has fields, all of them parameters; any field will do where no parameters are known.
+    fn written_object(&self, parameters: &[Parameter]) -> Option<&str> {
+        let is_known = |name: &String| parameters.is_empty() || parameters.iter().any(|known| known.name == *name);
+        self.text.match_indices('{').take(MOST_BRACES).find_map(|(at, _)| {
+            let mut objects = Deserializer::from_str(&self.text[at..]).into_iter::<BTreeMap<String, IgnoredAny>>();
+            let fields = objects.next()?.ok()?;
+            (!fields.is_empty() && fields.keys().all(is_known)).then(|| &self.text[at..at + objects.byte_offset()])
+        })
+    }
+
+    /// Takes the first value that is found, after the tool's name if possible; for a list all values, if they are enough.
+    fn take(&mut self, parameter: &Parameter, place: Place) -> Option<Value> {
+        let mut values = Vec::new();
+        let places = (self.named..self.pieces.len()).chain(0..self.named);
+        let find = |source: &Self| places.clone().find_map(|at| source.find(parameter, place, at));
+        while let Some((value, range)) = find(self) {
+            self.used[range].fill(true);
+            if !parameter.is_list {
+                return Some(value);
+            }
+            values.push(value);
+        }
+        let least = parameter.schema["minItems"].as_u64().unwrap_or_default().max(1);
+        (values.len() as u64 >= least).then_some(Value::Array(values))
+    }
+
+    /// The value that begins with a piece, if the piece is at such a place.
+    fn find(&self, parameter: &Parameter, place: Place, at: usize) -> Option<Found> {
+        let piece = Some(&self.pieces[at]).filter(|_| !self.used[at])?;
+        let is_name = |piece: &Piece<'_>| parameter.words.iter().any(|word| text::is_same(word, &piece.word));
+        let mut before = self.pieces[..at].iter().rev().take(3);
+        let is_named = before.find(|piece| is_name(piece) || !piece.joins()).is_some_and(is_name);
+        let is_counted = text::as_number(piece.text).is_some() && self.pieces.get(at + 1).is_some_and(is_name);
+        let is_number = matches!(parameter.kind, Kind::Number | Kind::Integer | Kind::Anything);
+        let follows_joint = at > 0 && JOINTS.contains(&self.pieces[at - 1].word.as_str());
+        let begins = parameter.required && !self.own[at] && !piece.joins() && !is_name(piece);
+        let is_zone = parameter.kind == Kind::TimeZone;
+        let takes_name = parameter.kind == Kind::Name || (is_zone && parameter.required);
+        let takes_rest = matches!(parameter.kind, Kind::Text | Kind::Path | Kind::Anything);
+
+        let takes_text = takes_name || takes_rest || is_zone;
+        let is_colon = |at: usize| self.pieces.get(at).is_some_and(|piece| matches!(piece.text, ":" | "="));
+        let ends_item = |at: usize| matches!(self.pieces[at].text, "," | ";" | "\n");
+        let ends_list_item = |at: usize| parameter.is_list && (ends_item(at) || self.pieces[at].word == "and");
+        let is_common = |at: usize| self.pieces[at].word.is_empty() || text::is_silent(&self.pieces[at].word);
+        let is_small = |at: usize| is_common(at) || !self.pieces[at].text.starts_with(char::is_uppercase);
+        let value = || self.value(parameter, at);
+        let quote = || (piece.is_quoted && takes_text).then(|| (piece.text.into(), at..at + 1));
+        let name = || if takes_name { self.text_until(at, is_small) } else { None };
+        let item = || self.text_until(at, |at| ends_item(at) || is_colon(at + 1));
+        let label = || if is_colon(at - 1) && takes_text { item() } else { name() };
+        match place {
+            Place::BesideName if is_named => value().or_else(quote).or_else(label),
+            Place::BesideName if is_counted => value(),
+            Place::Anywhere if parameter.required || self.is_single || !is_number => value(),
+            Place::InQuotes => quote(),
+            Place::InCapitals if follows_joint || (parameter.required && at > 0) => name(),
+            Place::AfterJoint if takes_name && parameter.required && (follows_joint || (begins && at > self.named)) => {
+                self.text_until(at, is_common)
+            }
+            Place::Rest if takes_rest && begins => self.text_until(at, |at| at == self.named || ends_list_item(at)),
+            _ => None,
+        }
+    }
+
+    /// A value of the right kind that begins with a piece: of an enumeration the longest, and of equals the first.
+    fn value(&self, parameter: &Parameter, at: usize) -> Option<Found> {
+        let pieces = &self.pieces[at..];
+        let is_same = |(word, piece): (&String, &Piece<'_>)| text::is_same(word, &piece.word);
+        let length = |(choice, words): &(Value, Vec<String>)| match choice {
+            Value::String(text) if pieces[0].text.eq_ignore_ascii_case(text) => 1,
+            other if pieces[0].text == other.to_string() => 1,
+            _ if words.len() <= pieces.len() && words.iter().zip(pieces).all(is_same) => words.len(),
+            _ => 0,
+        };
+        let says = |words: &[&str]| self.pieces.iter().any(|piece| words.contains(&piece.word.as_str()));
+        let is_said = |word: &String| self.pieces.iter().any(|piece| text::is_same(word, &piece.word));
+        match parameter.kind {
+            Kind::Choice => {
+                let choice = parameter.choices.iter().rev().max_by_key(|choice| length(choice))?;
+                let range = at..at + length(choice);
+                (!range.is_empty() && !self.used[range.clone()].contains(&true)).then(|| (choice.0.clone(), range))
+            }
+            // A switch is named, or it must be set whichever way the text has it.
+            Kind::Boolean if !parameter.is_list => {
+                let is_set = parameter.words.iter().all(is_said) || (parameter.required && (says(YES) || says(NO)));
+                is_set.then(|| ((!says(NO)).into(), at..at))
+            }
+            _ => Some((parameter.value(pieces[0].text)?, at..at + 1)),
+        }
+    }
+
+    /// The text from a piece up to the first that is used or where it ends, without what only joins it to the next.
+    fn text_until(&self, from: usize, ends: impl Fn(usize) -> bool) -> Option<Found> {
+        let all = self.pieces.len();
+        let end = (from..all).find(|at| self.used[*at] || ends(*at)).unwrap_or(all);
+        let trails = |word: &str| end < all || matches!(word, "" | "please");
+        let last = (from..end).rev().find(|at| !self.pieces[*at].joins() || !trails(&self.pieces[*at].word))?;
+        let text = match &self.pieces[from..=last] {
+            [single] => single.text,
+            several => &self.text[several[0].start..self.pieces[last].end],
+        };
+        Some((text.into(), from..last + 1))
+    }
+}
