@@ -60,8 +60,7 @@ impl Model for Scripted {
             return Box::pin(stream::iter([Err(error)]));
         }
         let turn = Turn::read(&request);
-        let events = render(&turn, &decide(&turn));
-        Box::pin(stream::iter(events.into_iter().map(Ok)))
+        Box::pin(stream::iter(render(&turn, &decide(&turn)).into_iter().map(Ok)))
     }
 }
 
@@ -99,9 +98,15 @@ struct Reply {
 
 /// Decides what to say or to call.
 fn decide(turn: &Turn<'_>) -> Reply {
-    let say = |text: String| Reply { text, calls: Vec::new() };
+    let say = |mut paragraphs: Vec<String>| {
+        if !turn.files.is_empty() {
+            let files = files(turn.files.iter().copied());
+            paragraphs.push(format!("I can not look into files; with your message came {files}."));
+        }
+        Reply { text: paragraphs.join("\n\n"), calls: Vec::new() }
+    };
     if !turn.calls.is_empty() {
-        return say(from_results(turn));
+        return say(turn.calls.iter().map(|call| result(turn, call)).collect());
     }
     let mut calls: Vec<_> = turn.texts.iter().flat_map(|text| line::calls(text, turn.request.tools)).collect();
     if !calls.is_empty() {
@@ -113,19 +118,16 @@ fn decide(turn: &Turn<'_>) -> Reply {
     let text = turn.texts.join("\n");
     match pick::pick(&text[..text.floor_char_boundary(MOST_TEXT)], turn.request.tools) {
         Some((tool, Ok(arguments))) => Reply { text: String::new(), calls: vec![(tool.alias.to_owned(), arguments)] },
-        Some((tool, Err(missing))) => say(ask_for(turn, tool, &missing)),
-        None => say(about_itself(turn)),
+        Some((tool, Err(missing))) => say(vec![ask_for(&missing, tool)]),
+        None => say(about_itself(turn.request.tools)),
     }
 }
 
-/// What came of the calls, one paragraph each, in order.
-fn from_results(turn: &Turn<'_>) -> String {
+/// What came of a call.
+fn result(turn: &Turn<'_>, call: &ToolPart) -> String {
+    let tool = turn.request.tools.iter().find(|tool| tool.alias == call.alias);
+    let name = tool.map_or(call.alias.as_str(), |tool| tool.name);
     let most = MOST_QUOTED.min(MOST_QUOTED_TOGETHER / turn.calls.len()).min(turn.request.most_output);
-    paragraphs(turn, turn.calls.iter().map(|call| result(call, turn.request.tools, most)).collect())
-}
-
-fn result(call: &ToolPart, tools: &[ModelTool<'_>], most: usize) -> String {
-    let name = tools.iter().find(|tool| tool.alias == call.alias).map_or(call.alias.as_str(), |tool| tool.name);
     let (text, failed) = call.result_for_model(most);
     let said = match (failed, text.trim().is_empty()) {
         (true, true) => "failed and did not say why.".to_owned(),
@@ -138,37 +140,27 @@ fn result(call: &ToolPart, tools: &[ModelTool<'_>], most: usize) -> String {
     format!("The tool `{name}` {said}{}", if call.attachments().is_empty() { "" } else { &came })
 }
 
-/// The tool that it would call, and what it would have to know.
-fn ask_for(turn: &Turn<'_>, tool: ModelTool<'_>, parameters: &[String]) -> String {
+/// Which tool it would call, and what it would have to know.
+fn ask_for(parameters: &[String], tool: ModelTool<'_>) -> String {
     let (name, parameters) = (tool.name, parameters.join(", "));
-    let ask = format!(
+    format!(
         "I would call `{name}`, but I do not see in your message what to use for {parameters}. Tell me, or make the \
          call yourself with a line like `call {name} {{…}}`."
-    );
-    paragraphs(turn, vec![ask])
+    )
 }
 
 /// What it is, which tools there are, and how to go on.
-fn about_itself(turn: &Turn<'_>) -> String {
+fn about_itself(tools: &[ModelTool<'_>]) -> Vec<String> {
     let itself = "I am the scripted demo model. I need no key, and I do not think: I look for a tool that fits your \
                   words, and found none.";
-    let names = list(turn.request.tools.iter().map(|tool| format!("`{}`", tool.name)));
-    let tools = match turn.request.tools.first().map(|tool| tool.name) {
+    let names = list(tools.iter().map(|tool| format!("`{}`", tool.name)));
+    let tools = match tools.first().map(|tool| tool.name) {
         None => "There are no tools here yet: register one, and ask again.".to_owned(),
         Some(tool) => format!("Tools here: {names}. A line like `call {tool} {{…}}` calls one with exactly that JSON."),
     };
     let real = "For a real model set `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`, or name one under `providers` in the \
                 configuration.";
-    paragraphs(turn, vec![itself.to_owned(), tools, real.to_owned()])
-}
-
-/// Paragraphs, and one more if the user sent files.
-fn paragraphs(turn: &Turn<'_>, mut paragraphs: Vec<String>) -> String {
-    if !turn.files.is_empty() {
-        let files = files(turn.files.iter().copied());
-        paragraphs.push(format!("I can not look into files; with your message came {files}."));
-    }
-    paragraphs.join("\n\n")
+    vec![itself.to_owned(), tools, real.to_owned()]
 }
 
 fn files<'a>(files: impl Iterator<Item = &'a Attachment>) -> String {
@@ -206,7 +198,6 @@ fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
     }
     // No two steps of a conversation have the same number.
     let step = turn.request.earlier.len() + turn.request.messages.len();
-    let mut written = reply.text.len();
     for (index, (name, arguments)) in reply.calls.iter().enumerate() {
         let id = format!("scripted_{step}_{}", index + 1);
         events.push(ModelEvent::CallStarted { index, id, name: name.clone() });
@@ -218,12 +209,12 @@ fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
             rest = after;
         }
         events.push(ModelEvent::CallEnded { index, kept: None });
-        written += name.len() + arguments.len();
     }
-    let said: usize = turn.texts.iter().map(|text| text.len()).sum();
-    let read = if turn.calls.is_empty() { said } else { said + reply.text.len() };
+    let read = turn.texts.iter().map(|text| text.len()).sum::<usize>()
+        + if turn.calls.is_empty() { 0 } else { reply.text.len() };
+    let called: usize = reply.calls.iter().map(|(name, arguments)| name.len() + arguments.len()).sum();
     // Four bytes a token is what tokenizers make of English.
-    let [input, output] = [read, written].map(|bytes| bytes.div_ceil(4) as u64);
+    let [input, output] = [read, reply.text.len() + called].map(|bytes| bytes.div_ceil(4) as u64);
     events.push(ModelEvent::Usage(Usage { input, output, ..Usage::default() }));
     events.push(ModelEvent::Stop(if reply.calls.is_empty() { StopReason::Stop } else { StopReason::ToolCalls }));
     events

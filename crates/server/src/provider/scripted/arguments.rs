@@ -12,7 +12,6 @@ use handback_core::model::ModelTool;
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value, json};
 
-use super::pick::is_called;
 use super::shorten;
 use super::text::{self, JOINTS, Piece};
 
@@ -30,6 +29,8 @@ const MOST_CHOICES: usize = 128;
 const MOST_HOPS: usize = 4;
 /// Values of an enumeration that are named when one is missing; dots stand for the others.
 const SHOWN_CHOICES: usize = 8;
+/// The clues by which values are found, the best first. Names go before the rest, which ends where they begin.
+const CLUES: [Clue; 6] = [Clue::Name, Clue::Kind, Clue::Quotes, Clue::Capitals, Clue::Words, Clue::Rest];
 /// The kinds: what people call each, its type and format in a schema, and words in the names of such parameters. The
 /// first that fits counts, or else the last of the type.
 const KINDS: [(Kind, &str, &str, &str, &str); 12] = [
@@ -76,21 +77,24 @@ struct Parameter {
     required: bool,
     is_list: bool,
     kind: Kind,
-    /// The values of its enumeration, each with its words.
-    choices: Vec<(Value, Vec<String>)>,
+    /// The values of its enumeration, each as a text and as words.
+    choices: Vec<(Value, String, Vec<String>)>,
     /// The least and the largest number that it takes.
     limits: [Option<f64>; 2],
     schema: Value,
 }
 
-/// The parameters of a tool, the required ones first.
-fn parameters(root: &Value) -> Vec<Parameter> {
-    let schema = resolve(root, root);
-    let required: Vec<&str> = items(&schema["required"]).filter_map(Value::as_str).take(MOST_PARAMETERS).collect();
-    let others = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    let names = required.iter().copied().chain(others.filter(|name| !required.contains(name))).take(MOST_PARAMETERS);
-    let read = |name| Parameter::read(name, required.contains(&name), &schema["properties"][name], root);
-    names.map(read).collect()
+/// The parameters of a tool, the required ones first, otherwise in the order in which the schema names them.
+fn parameters(schema: &str) -> Vec<Parameter> {
+    let root: Value = serde_json::from_str(schema).unwrap_or_default();
+    let whole = resolve(&root, &root);
+    let required: Vec<&str> = items(&whole["required"]).filter_map(Value::as_str).take(MOST_PARAMETERS).collect();
+    let others = whole["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    let names = required.iter().copied().chain(others.filter(|name| !required.contains(name)));
+    let mut names: Vec<&str> = names.take(MOST_PARAMETERS).collect();
+    names.sort_by_key(|name| (!required.contains(name), schema.find(&format!("\"{name}\""))));
+    let read = |name| Parameter::read(name, required.contains(&name), &whole["properties"][name], &root);
+    names.into_iter().map(read).collect()
 }
 
 /// A schema with the fields of those behind its references; of alternatives the first that is not null counts.
@@ -126,8 +130,9 @@ impl Parameter {
         let is_list = type_of(&schema) == "array";
         let item = if is_list { resolve(&schema["items"], root) } else { schema.clone() };
         let choices = item.get("const").into_iter().chain(items(&item["enum"])).take(MOST_CHOICES);
-        let with_words = |choice: &Value| (choice.clone(), text::words(choice.as_str().unwrap_or_default()));
-        let choices: Vec<(Value, Vec<String>)> = choices.map(with_words).collect();
+        let text = |choice: &Value| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
+        let choices = choices.map(|choice| (choice.clone(), text(choice), text::words(&text(choice))));
+        let choices: Vec<(Value, String, Vec<String>)> = choices.collect();
         let (of, format, words) = (type_of(&item), item["format"].as_str().unwrap_or_default(), text::words(name));
         let has = |known: &str| known.split(' ').any(|known| words.iter().any(|word| word == known));
         let known = KINDS.iter().find(|kind| kind.2 == of && (kind.3 == format || has(kind.4)));
@@ -148,13 +153,9 @@ impl Parameter {
         let (day, time) = piece.split_at_checked("2026-01-31".len()).unwrap_or_default();
         let is_day = day.split('-').map(str::len).eq([4, 2, 2]) && day.replace('-', "").parse::<u32>().is_ok();
         // `notes.txt` and `example.com`, but not `3.5mm` and `e.g`.
-        let is_dotted = |name: &str| {
-            name.rsplit_once('.').is_some_and(|(start, end)| {
-                !start.contains(char::is_whitespace)
-                    && end.starts_with(char::is_alphabetic)
-                    && (2..=5).contains(&end.len())
-            })
-        };
+        let is_ending = |end: &str| (2..=5).contains(&end.len()) && end.starts_with(char::is_alphabetic);
+        let is_dotted =
+            |name: &str| !name.contains(' ') && name.rsplit_once('.').is_some_and(|(_, end)| is_ending(end));
         match self.kind {
             Kind::Number | Kind::Anything => number.map(Value::Number),
             Kind::Integer => number.filter(|number| !number.is_f64()).map(Value::Number),
@@ -172,18 +173,18 @@ impl Parameter {
 
     /// The value to use where a text has none: there is a default, or nothing else will do.
     fn default(&self) -> Option<Value> {
-        match (&self.choices[..], type_of(&self.schema)) {
-            _ if !self.schema["default"].is_null() => Some(self.schema["default"].clone()),
-            ([(only, _)], _) if !self.is_list => Some(only.clone()),
-            ([], "null") => Some(Value::Null),
-            ([], "object") if items(&self.schema["required"]).next().is_none() => Some(json!({})),
+        match (self.schema.get("default"), &self.choices[..], type_of(&self.schema)) {
+            (Some(default), _, _) => Some(default.clone()),
+            (None, [(only, ..)], _) if !self.is_list => Some(only.clone()),
+            (None, [], "null") => Some(Value::Null),
+            (None, [], "object") if items(&self.schema["required"]).next().is_none() => Some(json!({})),
             _ => None,
         }
     }
 
     /// Its name and what it takes, for people.
     fn describe(&self) -> String {
-        let choices = self.choices.iter().take(SHOWN_CHOICES).map(|(choice, _)| shorten(&choice.to_string()));
+        let choices = self.choices.iter().take(SHOWN_CHOICES).map(|(choice, ..)| shorten(&choice.to_string()));
         let dots = (self.choices.len() > SHOWN_CHOICES).then(|| "…".to_owned());
         let called = KINDS.iter().find(|kind| kind.0 == self.kind).map_or("a value", |kind| kind.1);
         let takes = match self.limits {
@@ -198,17 +199,15 @@ impl Parameter {
     }
 }
 
-/// A value, and the pieces that it is made of.
-type Found = (Value, Range<usize>);
-
-/// Where a value is taken from, the clearest first. Names go before the rest, which ends where they begin.
+/// What says that a value is for a parameter: it stands beside its name, it is of its kind, it is in quotes, it is in
+/// capitals as names are, it is made of words that may be a name, or it is what is left.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    BesideName,
-    Anywhere,
-    InQuotes,
-    InCapitals,
-    AfterJoint,
+enum Clue {
+    Name,
+    Kind,
+    Quotes,
+    Capitals,
+    Words,
     Rest,
 }
 
@@ -227,25 +226,24 @@ struct Source<'a> {
 
 /// The arguments of a tool, or descriptions of the required parameters that have no value.
 pub(super) fn fill(tool: &ModelTool<'_>, text: &str, pieces: &[Piece<'_>]) -> Result<String, Vec<String>> {
-    let parameters = parameters(&serde_json::from_str(tool.schema.get()).unwrap_or_default());
+    let parameters = parameters(tool.schema.get());
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
-    let is_in = |words: &[String], at: usize| words.iter().any(|word| text::is_same(word, &pieces[at].word));
+    let is_in = |words: &[String], word: &str| words.iter().any(|known| text::is_same(known, word));
     let is_new = |at: usize| !pieces[..at].iter().any(|earlier| earlier.word == pieces[at].word);
-    let is_own = |at: usize| is_called(tool, &pieces[at]) || (is_new(at) && is_in(&name, at));
-    let used: Vec<bool> = (0..pieces.len()).map(is_own).collect();
+    let is_own = |at: usize| is_new(at) && text::words(pieces[at].text).iter().all(|word| is_in(&name, word));
+    let used: Vec<bool> = (0..pieces.len()).map(|at| !pieces[at].word.is_empty() && is_own(at)).collect();
     let named = used.iter().position(|used| *used).unwrap_or(pieces.len());
     // "search the web for …", but not "search web frameworks".
     let is_end = |at: usize| at < named || pieces.get(at + 1).is_none_or(|next| next.joins());
-    let own = (0..pieces.len()).map(|at| is_end(at) && is_in(&description, at)).collect();
+    let own = (0..pieces.len()).map(|at| is_end(at) && is_in(&description, &pieces[at].word)).collect();
     let mut source = Source { text, pieces, named, own, used, is_single: parameters.len() == 1 };
     if let Some(object) = source.written_object(&parameters) {
         return Ok(object.to_owned());
     }
     let mut values = vec![None; parameters.len()];
-    use Place::*;
-    for place in [BesideName, Anywhere, InQuotes, InCapitals, AfterJoint, Rest] {
+    for clue in CLUES {
         for (parameter, value) in parameters.iter().zip(&mut values).filter(|(_, value)| value.is_none()) {
-            *value = source.take(parameter, place);
+            *value = source.take(parameter, clue);
         }
     }
     let (mut fields, mut missing) = (Vec::new(), Vec::new());
@@ -271,10 +269,10 @@ impl Source<'_> {
     }
 
     /// Takes the first value that is found, after the tool's name if possible; for a list all values, if they are enough.
-    fn take(&mut self, parameter: &Parameter, place: Place) -> Option<Value> {
+    fn take(&mut self, parameter: &Parameter, clue: Clue) -> Option<Value> {
         let mut values = Vec::new();
         let places = (self.named..self.pieces.len()).chain(0..self.named);
-        let find = |source: &Self| places.clone().find_map(|at| source.find(parameter, place, at));
+        let find = |source: &Self| places.clone().find_map(|at| source.find(parameter, clue, at));
         while let Some((value, range)) = find(self) {
             self.used[range].fill(true);
             if !parameter.is_list {
@@ -287,20 +285,18 @@ impl Source<'_> {
     }
 
     /// The value that begins with a piece, if the piece is at such a place.
-    fn find(&self, parameter: &Parameter, place: Place, at: usize) -> Option<Found> {
+    fn find(&self, parameter: &Parameter, clue: Clue, at: usize) -> Option<(Value, Range<usize>)> {
         let piece = Some(&self.pieces[at]).filter(|_| !self.used[at])?;
         let is_name = |piece: &Piece<'_>| parameter.words.iter().any(|word| text::is_same(word, &piece.word));
         let mut before = self.pieces[..at].iter().rev().take(3);
         let is_named = before.find(|piece| is_name(piece) || !piece.joins()).is_some_and(is_name);
-        let is_counted = text::as_number(piece.text).is_some() && self.pieces.get(at + 1).is_some_and(is_name);
+        let is_counted = self.pieces.get(at + 1).is_some_and(is_name) && text::as_number(piece.text).is_some();
         let is_number = matches!(parameter.kind, Kind::Number | Kind::Integer | Kind::Anything);
         let follows_joint = at > 0 && JOINTS.contains(&self.pieces[at - 1].word.as_str());
         let begins = parameter.required && !self.own[at] && !piece.joins() && !is_name(piece);
-        let is_zone = parameter.kind == Kind::TimeZone;
-        let takes_name = parameter.kind == Kind::Name || (is_zone && parameter.required);
+        let takes_name = parameter.kind == Kind::Name || (parameter.kind == Kind::TimeZone && parameter.required);
         let takes_rest = matches!(parameter.kind, Kind::Text | Kind::Path | Kind::Anything);
-
-        let takes_text = takes_name || takes_rest || is_zone;
+        let takes_text = takes_name || takes_rest;
         let is_colon = |at: usize| self.pieces.get(at).is_some_and(|piece| matches!(piece.text, ":" | "="));
         let ends_item = |at: usize| matches!(self.pieces[at].text, "," | ";" | "\n");
         let ends_list_item = |at: usize| parameter.is_list && (ends_item(at) || self.pieces[at].word == "and");
@@ -311,32 +307,31 @@ impl Source<'_> {
         let name = || if takes_name { self.text_until(at, is_small) } else { None };
         let item = || self.text_until(at, |at| ends_item(at) || is_colon(at + 1));
         let label = || if is_colon(at - 1) && takes_text { item() } else { name() };
-        match place {
-            Place::BesideName if is_named => value().or_else(quote).or_else(label),
-            Place::BesideName if is_counted => value(),
-            Place::Anywhere if parameter.required || self.is_single || !is_number => value(),
-            Place::InQuotes => quote(),
-            Place::InCapitals if follows_joint || (parameter.required && at > 0) => name(),
-            Place::AfterJoint if takes_name && parameter.required && (follows_joint || (begins && at > self.named)) => {
+        match clue {
+            Clue::Name if is_named => value().or_else(quote).or_else(label),
+            Clue::Name if is_counted => value(),
+            Clue::Kind if parameter.required || self.is_single || !is_number => value(),
+            Clue::Quotes => quote(),
+            Clue::Capitals if follows_joint || (parameter.required && at > 0) => name(),
+            Clue::Words if takes_name && parameter.required && (follows_joint || (begins && at > self.named)) => {
                 self.text_until(at, is_common)
             }
-            Place::Rest if takes_rest && begins => self.text_until(at, |at| at == self.named || ends_list_item(at)),
+            Clue::Rest if takes_rest && begins => self.text_until(at, |at| at == self.named || ends_list_item(at)),
             _ => None,
         }
     }
 
     /// A value of the right kind that begins with a piece: of an enumeration the longest, and of equals the first.
-    fn value(&self, parameter: &Parameter, at: usize) -> Option<Found> {
-        let pieces = &self.pieces[at..];
+    fn value(&self, parameter: &Parameter, at: usize) -> Option<(Value, Range<usize>)> {
+        let (piece, pieces) = (&self.pieces[at], &self.pieces[at..]);
         let is_same = |(word, piece): (&String, &Piece<'_>)| text::is_same(word, &piece.word);
-        let length = |(choice, words): &(Value, Vec<String>)| match choice {
-            Value::String(text) if pieces[0].text.eq_ignore_ascii_case(text) => 1,
-            other if pieces[0].text == other.to_string() => 1,
-            _ if words.len() <= pieces.len() && words.iter().zip(pieces).all(is_same) => words.len(),
+        let begins = |words: &[String]| words.len() <= pieces.len() && words.iter().zip(pieces).all(is_same);
+        let length = |(_, text, words): &(Value, String, Vec<String>)| match words.len() {
+            _ if piece.text.eq_ignore_ascii_case(text) => 1,
+            length if begins(words) => length,
             _ => 0,
         };
-        let says = |words: &[&str]| self.pieces.iter().any(|piece| words.contains(&piece.word.as_str()));
-        let is_said = |word: &String| self.pieces.iter().any(|piece| text::is_same(word, &piece.word));
+        let says = |piece: &Piece<'_>, words: &[&str]| words.contains(&piece.word.as_str());
         match parameter.kind {
             Kind::Choice => {
                 let choice = parameter.choices.iter().rev().max_by_key(|choice| length(choice))?;
@@ -344,24 +339,20 @@ impl Source<'_> {
                 (!range.is_empty() && !self.used[range.clone()].contains(&true)).then(|| (choice.0.clone(), range))
             }
             // A switch is named, or it must be set whichever way the text has it.
-            Kind::Boolean if !parameter.is_list => {
-                let is_set = parameter.words.iter().all(is_said) || (parameter.required && (says(YES) || says(NO)));
-                is_set.then(|| ((!says(NO)).into(), at..at))
+            Kind::Boolean => {
+                let is_set = begins(&parameter.words) || (parameter.required && (says(piece, YES) || says(piece, NO)));
+                is_set.then(|| ((!self.pieces.iter().any(|piece| says(piece, NO))).into(), at..at + 1))
             }
-            _ => Some((parameter.value(pieces[0].text)?, at..at + 1)),
+            _ => Some((parameter.value(piece.text)?, at..at + 1)),
         }
     }
 
     /// The text from a piece up to the first that is used or where it ends, without what only joins it to the next.
-    fn text_until(&self, from: usize, ends: impl Fn(usize) -> bool) -> Option<Found> {
+    fn text_until(&self, from: usize, ends: impl Fn(usize) -> bool) -> Option<(Value, Range<usize>)> {
         let all = self.pieces.len();
         let end = (from..all).find(|at| self.used[*at] || ends(*at)).unwrap_or(all);
         let trails = |word: &str| end < all || matches!(word, "" | "please");
         let last = (from..end).rev().find(|at| !self.pieces[*at].joins() || !trails(&self.pieces[*at].word))?;
-        let text = match &self.pieces[from..=last] {
-            [single] => single.text,
-            several => &self.text[several[0].start..self.pieces[last].end],
-        };
-        Some((text.into(), from..last + 1))
+        Some((self.text[self.pieces[from].start..self.pieces[last].end].into(), from..last + 1))
     }
 }

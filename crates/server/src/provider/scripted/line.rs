@@ -53,9 +53,14 @@ fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<((&'a str, &'a str
     let (arguments, after) = arguments(rest.trim_start_matches(BLANKS), is_ticked);
     let word = arguments.split_whitespace().next().unwrap_or_default();
     let is_sentence = word.len() < arguments.len() && JOINTS.contains(&word.to_lowercase().as_str());
+    let is_joined = name.starts_with(char::is_alphabetic)
+        && name.ends_with(char::is_alphanumeric)
+        && name.contains(['_', '-', '.', ':', '@']);
     let name = match find(name, tools) {
-        Some(tool) => (!is_sentence).then_some(tool.alias)?,
-        None => looks_like_a_tool(name, arguments).then_some(name)?,
+        Some(tool) if !is_sentence => tool.alias,
+        None if arguments.starts_with(['{', '[']) || name.starts_with("client_") => name,
+        None if arguments.is_empty() && is_joined => name,
+        _ => return None,
     };
     Some(((name, if arguments.is_empty() { "{}" } else { arguments }), after))
 }
@@ -65,14 +70,6 @@ fn find<'t, 'a>(name: &str, tools: &'t [ModelTool<'a>]) -> Option<&'t ModelTool<
     let names = |tool: &ModelTool<'a>| [tool.id, tool.alias, tool.name];
     let exact = (0..3).find_map(|kind| tools.iter().find(|tool| names(tool)[kind] == name));
     exact.or_else(|| tools.iter().find(|tool| names(tool).iter().any(|known| known.eq_ignore_ascii_case(name))))
-}
-
-/// Whether something that is not offered can be nothing but a tool.
-fn looks_like_a_tool(name: &str, arguments: &str) -> bool {
-    let is_joined = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.ends_with(|last: char| last.is_ascii_alphanumeric())
-        && name.contains(['_', '-', '.', ':', '@']);
-    arguments.starts_with(['{', '[']) || name.starts_with("client_") || (arguments.is_empty() && is_joined)
 }
 
 /// What is written after the name, without the ticks around the line, and the lines after it.

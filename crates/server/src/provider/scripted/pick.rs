@@ -4,6 +4,7 @@
 //! best of the tools that reach [`ENOUGH`] is called, of equals the first.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use handback_core::model::ModelTool;
 
@@ -15,8 +16,7 @@ const MOST_CANDIDATES: usize = 8;
 /// The server's own tool that lists the others: it is there always, and fits only who asks for it.
 const LIST_TOOLS: &str = "list_tools";
 /// Words that many tools have in their names: one of them counts 1 wherever it is.
-const WEAK: [&str; 12] =
-    ["create", "fetch", "find", "get", "list", "make", "on", "run", "set", "show", "take", "update"];
+const WEAK: [&str; 11] = ["create", "find", "get", "list", "make", "on", "run", "set", "show", "take", "update"];
 /// What a word counts that is in the name of a tool.
 const IN_NAME: u32 = 4;
 /// What a word counts that is in the description of a tool.
@@ -38,9 +38,7 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
         return Some((*tool, Ok("{}".to_owned())));
     }
     let telling = pieces.iter().filter(|piece| !piece.word.is_empty() && !text::is_silent(&piece.word));
-    let mut wish: Vec<&str> = telling.map(|piece| piece.word.as_str()).collect();
-    wish.sort();
-    wish.dedup();
+    let wish: BTreeSet<&str> = telling.map(|piece| piece.word.as_str()).collect();
     let others = tools.iter().filter(|tool| !lists_tools(tool)).map(|tool| (points(tool, &wish, &pieces), tool));
     let mut candidates: Vec<(u32, &ModelTool<'_>)> = others.filter(|(points, _)| *points >= ENOUGH).collect();
     // Of equals the first stays first, here and below.
@@ -57,16 +55,14 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
 fn asks_for_tools(pieces: &[Piece<'_>]) -> bool {
     const ASKING: &[&str] = &["list", "show", "which", "what", "find", "discover", "name", "see"];
     const BETWEEN: &[&str] = &["the", "me", "us", "all", "of", "your", "my", "available"];
-    let mut asked = "";
-    pieces.iter().map(|piece| piece.word.as_str()).any(|word| {
-        let is_asked = matches!(word, "tool" | "tools") && ASKING.contains(&asked);
-        asked = if BETWEEN.contains(&word) { asked } else { word };
-        is_asked || word == LIST_TOOLS
-    })
+    let words = pieces.iter().map(|piece| piece.word.as_str()).filter(|word| !BETWEEN.contains(word));
+    let words: Vec<&str> = words.collect();
+    let asks = |pair: &[&str]| ASKING.contains(&pair[0]) && matches!(pair[1], "tool" | "tools");
+    words.contains(&LIST_TOOLS) || words.windows(2).any(asks)
 }
 
 /// How well a tool fits the words of the user.
-fn points(tool: &ModelTool<'_>, wish: &[&str], pieces: &[Piece<'_>]) -> u32 {
+fn points(tool: &ModelTool<'_>, wish: &BTreeSet<&str>, pieces: &[Piece<'_>]) -> u32 {
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
     let is_in = |words: &[String], word: &str| words.iter().any(|known| text::is_same(known, word));
     let weight = |word: &&str| match (is_in(&name, word), is_in(&description, word)) {
@@ -77,11 +73,8 @@ fn points(tool: &ModelTool<'_>, wish: &[&str], pieces: &[Piece<'_>]) -> u32 {
     };
     let weights: Vec<u32> = wish.iter().map(weight).collect();
     let covered = if weights.contains(&0) { 0 } else { ALL_WORDS };
-    let is_mentioned = text::words(tool.name).len() > 1 && pieces.iter().any(|piece| is_called(tool, piece));
+    let is_called =
+        |piece: &Piece<'_>| [tool.name, tool.alias, tool.id].iter().any(|name| piece.text.eq_ignore_ascii_case(name));
+    let is_mentioned = text::words(tool.name).len() > 1 && pieces.iter().any(is_called);
     weights.iter().sum::<u32>() + covered + if is_mentioned { MENTIONED } else { 0 }
-}
-
-/// Whether a piece is what a tool is called.
-pub(super) fn is_called(tool: &ModelTool<'_>, piece: &Piece<'_>) -> bool {
-    [tool.name, tool.alias, tool.id].iter().any(|name| piece.text.eq_ignore_ascii_case(name))
 }

@@ -1,5 +1,7 @@
 //! A text as pieces, and which of its words are the same or say little. It is made for English.
 
+use serde_json::Number;
+
 /// Pieces of a text that are read; the pieces after them are ignored.
 const MOST_PIECES: usize = 512;
 /// Bytes of a description that are read.
@@ -56,12 +58,9 @@ pub(super) fn is_silent(word: &str) -> bool {
 pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut start = 0;
-    while pieces.len() < MOST_PIECES {
+    while pieces.len() < MOST_PIECES && !text[start..].trim_start().is_empty() {
         let rest = text[start..].trim_start_matches(|c: char| c.is_whitespace() && c != '\n');
         start = text.len() - rest.len();
-        if rest.is_empty() {
-            break;
-        }
         // An apostrophe within a word opens no quote.
         let quoted = if text[..start].ends_with(char::is_alphanumeric) { None } else { quoted(rest) };
         let (piece, length) = quoted.unwrap_or_else(|| plain(rest));
@@ -69,9 +68,8 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
         let is_word = quoted.is_none() && piece.starts_with(char::is_alphanumeric) && !piece.contains(is_other);
         let word = piece.split(['\'', '’']).next().filter(|_| is_word && as_number(piece).is_none());
         let word = word.unwrap_or_default().to_lowercase();
-        let (is_quoted, end) = (quoted.is_some(), start + length);
-        pieces.push(Piece { text: piece, is_quoted, start, end, word });
-        start = end;
+        pieces.push(Piece { text: piece, is_quoted: quoted.is_some(), start, end: start + length, word });
+        start += length;
     }
     pieces
 }
@@ -111,11 +109,9 @@ fn plain(text: &str) -> (&str, usize) {
 }
 
 /// The number that a piece is.
-pub(super) fn as_number(text: &str) -> Option<serde_json::Number> {
-    if let Some(number) = NUMBERS.iter().position(|word| word.eq_ignore_ascii_case(text)) {
-        return Some(number.into());
-    }
-    let number: serde_json::Number = text.replace(',', "").parse().ok()?;
+pub(super) fn as_number(text: &str) -> Option<Number> {
+    let word = NUMBERS.iter().position(|word| word.eq_ignore_ascii_case(text)).map(Number::from);
+    let number = word.or_else(|| text.replace(',', "").parse().ok())?;
     let whole = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0 && value.abs() < 1e15);
     Some(whole.map_or(number, |value| (value as i64).into()))
 }
