@@ -73,6 +73,7 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
+    /// Reads a request.
     fn read(request: &'a ModelRequest<'a>) -> Self {
         let user = request.messages.iter().rposition(|message| matches!(message.role, Role::User(_)));
         let mut turn = Self { request, texts: Vec::new(), files: Vec::new(), calls: Vec::new() };
@@ -163,6 +164,7 @@ fn about_itself(tools: &[ModelTool<'_>]) -> Vec<String> {
     vec![itself.to_owned(), tools, real.to_owned()]
 }
 
+/// Files by their names and types.
 fn files<'a>(files: impl Iterator<Item = &'a Attachment>) -> String {
     list(files.map(|file| {
         let name = file.filename.as_deref().filter(|name| !name.is_empty()).unwrap_or("a file");

@@ -2,8 +2,7 @@
 //!
 //! An object in JSON whose fields are parameters is taken as it is. Otherwise clear values are taken first: named ones
 //! ("width 800", "3 days", `title: Groceries`), values of an enumeration, addresses, numbers, quotes. What is left of the
-//! text is for required parameters that are texts: a name after a preposition ("in Paris"), or all of it. Each piece of
-//! the text is used once.
+//! text is for required parameters: a name after a joining word ("in Paris"), or all of it. Each piece is used once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,9 +30,9 @@ const MOST_HOPS: usize = 4;
 const SHOWN_CHOICES: usize = 8;
 /// The clues by which values are found, the best first. Names go before the rest, which ends where they begin.
 const CLUES: [Clue; 6] = [Clue::Name, Clue::Kind, Clue::Quotes, Clue::Capitals, Clue::Words, Clue::Rest];
-/// The kinds: what people call each, its type and format in a schema, and words in the names of such parameters. The
-/// first that fits counts, or else the last of the type.
-const KINDS: [(Kind, &str, &str, &str, &str); 12] = [
+/// Each kind with what people call it, its type and format in a schema, and words in the names of such parameters. The
+/// first line counts whose type fits together with its format or a word, or else the last line whose type fits.
+const KINDS: [(Kind, &str, &str, &str, &str); 13] = [
     (Kind::Number, "a number", "number", "", ""),
     (Kind::Integer, "a whole number", "integer", "", ""),
     (Kind::Boolean, "true or false", "boolean", "", ""),
@@ -43,13 +42,14 @@ const KINDS: [(Kind, &str, &str, &str, &str); 12] = [
     (Kind::Email, "an email address", "string", "email", "email mail"),
     (Kind::Path, "a path", "string", "path", "path file filename filepath dir directory folder"),
     (Kind::TimeZone, "a text", "string", "time-zone", "timezone zone tz"),
-    (Kind::Name, "a text", "string", "name", "name user person to from origin destination language city place country"),
+    (Kind::Name, "a text", "string", "name", "name user username person contact recipient language to from origin"),
+    (Kind::Name, "a text", "string", "place", "destination address place location city town region country station"),
     (Kind::Text, "a text", "string", "", ""),
     (Kind::Anything, "a value", "", "", ""),
 ];
 
-/// What a parameter takes. A name is that of somebody or of some place, a choice is a value of an enumeration, and the
-/// other kinds are in no text.
+/// What a parameter takes. A name is the name of somebody or of some place, a choice is a value of an enumeration, and
+/// other values are never found in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Number,
@@ -97,7 +97,7 @@ fn parameters(schema: &str) -> Vec<Parameter> {
     names.into_iter().map(read).collect()
 }
 
-/// A schema with the fields of those behind its references; of alternatives the first that is not null counts.
+/// A schema, together with the fields of the schema behind its reference, or of its first alternative that is not null.
 fn resolve(schema: &Value, root: &Value) -> Value {
     let mut fields = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..MOST_HOPS {
@@ -114,17 +114,19 @@ fn resolve(schema: &Value, root: &Value) -> Value {
     fields.into()
 }
 
+/// The items of a value, if it is a list.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The type of a schema, and of several the first that is not null.
+/// The type that a schema names; of several types, the first that is not null.
 fn type_of(schema: &Value) -> &str {
     let several = items(&schema["type"]).filter_map(Value::as_str).find(|name| *name != "null");
     several.or(schema["type"].as_str()).unwrap_or_default()
 }
 
 impl Parameter {
+    /// Reads the schema of a parameter, which may refer to parts of the whole schema.
     fn read(name: &str, required: bool, property: &Value, root: &Value) -> Self {
         let schema = resolve(property, root);
         let is_list = type_of(&schema) == "array";
@@ -215,12 +217,13 @@ enum Clue {
 struct Source<'a> {
     text: &'a str,
     pieces: &'a [Piece<'a>],
-    /// Where the tool is named; after all pieces if it is not.
+    /// The piece that names the tool; the number of pieces if none does.
     named: usize,
     /// Which pieces only describe the tool.
-    own: Vec<bool>,
-    /// Which pieces are used, also by the name of the tool.
+    describes: Vec<bool>,
+    /// Which pieces are used: they are part of a value, or they name the tool.
     used: Vec<bool>,
+    /// Whether the tool has one parameter only.
     is_single: bool,
 }
 
@@ -230,13 +233,13 @@ pub(super) fn fill(tool: &ModelTool<'_>, text: &str, pieces: &[Piece<'_>]) -> Re
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
     let is_in = |words: &[String], word: &str| words.iter().any(|known| text::is_same(known, word));
     let is_new = |at: usize| !pieces[..at].iter().any(|earlier| earlier.word == pieces[at].word);
-    let is_own = |at: usize| is_new(at) && text::words(pieces[at].text).iter().all(|word| is_in(&name, word));
-    let used: Vec<bool> = (0..pieces.len()).map(|at| !pieces[at].word.is_empty() && is_own(at)).collect();
+    let is_name = |at: usize| is_new(at) && text::words(pieces[at].text).iter().all(|word| is_in(&name, word));
+    let used: Vec<bool> = (0..pieces.len()).map(|at| !pieces[at].word.is_empty() && is_name(at)).collect();
     let named = used.iter().position(|used| *used).unwrap_or(pieces.len());
-    // "search the web for …", but not "search web frameworks".
+    // "web" describes a tool in "search the web for rust", but not in "search web frameworks".
     let is_end = |at: usize| at < named || pieces.get(at + 1).is_none_or(|next| next.joins());
-    let own = (0..pieces.len()).map(|at| is_end(at) && is_in(&description, &pieces[at].word)).collect();
-    let mut source = Source { text, pieces, named, own, used, is_single: parameters.len() == 1 };
+    let describes = (0..pieces.len()).map(|at| is_end(at) && is_in(&description, &pieces[at].word)).collect();
+    let mut source = Source { text, pieces, named, describes, used, is_single: parameters.len() == 1 };
     if let Some(object) = source.written_object(&parameters) {
         return Ok(object.to_owned());
     }
@@ -268,7 +271,7 @@ impl Source<'_> {
         })
     }
 
-    /// Takes the first value that is found, after the tool's name if possible; for a list all values, if they are enough.
+    /// Takes the first value that has a clue, after the tool's name if possible; for a list all, if they are enough.
     fn take(&mut self, parameter: &Parameter, clue: Clue) -> Option<Value> {
         let mut values = Vec::new();
         let places = (self.named..self.pieces.len()).chain(0..self.named);
@@ -284,39 +287,40 @@ impl Source<'_> {
         (values.len() as u64 >= least).then_some(Value::Array(values))
     }
 
-    /// The value that begins with a piece, if the piece is at such a place.
+    /// The value that begins with a piece, if it has the clue.
     fn find(&self, parameter: &Parameter, clue: Clue, at: usize) -> Option<(Value, Range<usize>)> {
-        let piece = Some(&self.pieces[at]).filter(|_| !self.used[at])?;
+        let piece = &self.pieces[at];
         let is_name = |piece: &Piece<'_>| parameter.words.iter().any(|word| text::is_same(word, &piece.word));
         let mut before = self.pieces[..at].iter().rev().take(3);
         let is_named = before.find(|piece| is_name(piece) || !piece.joins()).is_some_and(is_name);
         let is_counted = self.pieces.get(at + 1).is_some_and(is_name) && text::as_number(piece.text).is_some();
-        let is_number = matches!(parameter.kind, Kind::Number | Kind::Integer | Kind::Anything);
         let follows_joint = at > 0 && JOINTS.contains(&self.pieces[at - 1].word.as_str());
-        let begins = parameter.required && !self.own[at] && !piece.joins() && !is_name(piece);
+        let begins_rest = parameter.required && !self.describes[at] && !piece.joins() && !is_name(piece);
+
+        let is_number = matches!(parameter.kind, Kind::Number | Kind::Integer | Kind::Anything);
         let takes_name = parameter.kind == Kind::Name || (parameter.kind == Kind::TimeZone && parameter.required);
         let takes_rest = matches!(parameter.kind, Kind::Text | Kind::Path | Kind::Anything);
         let takes_text = takes_name || takes_rest;
         let is_colon = |at: usize| self.pieces.get(at).is_some_and(|piece| matches!(piece.text, ":" | "="));
         let ends_item = |at: usize| matches!(self.pieces[at].text, "," | ";" | "\n");
+        let ends_words = |at: usize| self.pieces[at].word.is_empty() || text::is_silent(&self.pieces[at].word);
+        let ends_name = |at: usize| ends_words(at) || !self.pieces[at].text.starts_with(char::is_uppercase);
         let ends_list_item = |at: usize| parameter.is_list && (ends_item(at) || self.pieces[at].word == "and");
-        let is_common = |at: usize| self.pieces[at].word.is_empty() || text::is_silent(&self.pieces[at].word);
-        let is_small = |at: usize| is_common(at) || !self.pieces[at].text.starts_with(char::is_uppercase);
         let value = || self.value(parameter, at);
         let quote = || (piece.is_quoted && takes_text).then(|| (piece.text.into(), at..at + 1));
-        let name = || if takes_name { self.text_until(at, is_small) } else { None };
+        let name = || if takes_name { self.text_until(at, ends_name) } else { None };
         let item = || self.text_until(at, |at| ends_item(at) || is_colon(at + 1));
         let label = || if is_colon(at - 1) && takes_text { item() } else { name() };
         match clue {
+            _ if self.used[at] => None,
             Clue::Name if is_named => value().or_else(quote).or_else(label),
             Clue::Name if is_counted => value(),
             Clue::Kind if parameter.required || self.is_single || !is_number => value(),
             Clue::Quotes => quote(),
             Clue::Capitals if follows_joint || (parameter.required && at > 0) => name(),
-            Clue::Words if takes_name && parameter.required && (follows_joint || (begins && at > self.named)) => {
-                self.text_until(at, is_common)
-            }
-            Clue::Rest if takes_rest && begins => self.text_until(at, |at| at == self.named || ends_list_item(at)),
+            Clue::Words if !takes_name || !parameter.required => None,
+            Clue::Words if follows_joint || (begins_rest && at > self.named) => self.text_until(at, ends_words),
+            Clue::Rest if begins_rest && takes_rest => self.text_until(at, |at| at == self.named || ends_list_item(at)),
             _ => None,
         }
     }

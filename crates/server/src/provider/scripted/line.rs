@@ -6,9 +6,9 @@
 //! - The arguments are everything after the name, exactly as written, JSON or not; without any they are `{}`. JSON that
 //!   is not complete at the end of the line goes on over the following lines, if they complete it and have nothing else.
 //!
-//! A line counts only if its second word is a tool that is offered ("call me maybe" has none) and the line does not go
-//! on as a sentence ("call get_weather for Paris"), if `{` or `[` follows that word, or if it looks like a tool's name
-//! and nothing else: it begins with `client_`, or it is the last word and has `_ - . : @` in it (`call no_such_tool`).
+//! A line counts if its second word is a tool, unless the line goes on as a sentence ("call get_weather for Paris"); if
+//! `{` or `[` follows that word; or if the word can only be a tool: it begins with `client_`, or it is the last one and
+//! has one of `_ - . : @` in it (`call no_such_tool`). "call me maybe" is no call.
 
 use handback_core::model::ModelTool;
 use serde::de::IgnoredAny;
@@ -17,8 +17,6 @@ use super::text::JOINTS;
 
 /// What may stand before the verb, beside digits: blanks, bullets and backticks.
 const BEFORE: &str = " \t-*+•>.)`";
-/// What separates the words of a line.
-const BLANKS: [char; 2] = [' ', '\t'];
 /// A longer word is no tool: full ids have at most 200 bytes.
 const LONGEST_NAME: usize = 256;
 
@@ -26,23 +24,22 @@ const LONGEST_NAME: usize = 256;
 pub(super) fn calls<'a>(mut text: &'a str, tools: &[ModelTool<'a>]) -> Vec<(String, String)> {
     let mut calls = Vec::new();
     while !text.is_empty() {
-        let (_, next_line) = split_line(text);
-        let (call, rest) = call(text, tools).unzip();
-        calls.extend(call.map(|(name, arguments)| (name.to_owned(), arguments.to_owned())));
-        text = rest.unwrap_or(next_line);
+        let call = call(text, tools);
+        calls.extend(call.map(|(name, arguments, _)| (name.to_owned(), arguments.to_owned())));
+        text = call.map_or(split_line(text).1, |(.., after)| after);
     }
     calls
 }
 
-/// The call that the first line of a text asks for, and the lines after it.
-fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<((&'a str, &'a str), &'a str)> {
+/// The call that the first line of a text asks for: its tool, its arguments, and the lines after it.
+fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<(&'a str, &'a str, &'a str)> {
     let line = text.trim_start_matches(|c: char| c.is_ascii_digit() || BEFORE.contains(c));
     let is_ticked = text[..text.len() - line.len()].contains('`');
     let (verb, rest) = line.split_at_checked("call".len())?;
-    if !verb.eq_ignore_ascii_case("call") || !rest.starts_with(BLANKS) {
+    if !verb.eq_ignore_ascii_case("call") || !rest.starts_with([' ', '\t']) {
         return None;
     }
-    let rest = rest.trim_start_matches(BLANKS);
+    let rest = rest.trim_start_matches([' ', '\t']);
     let (name, rest) = match rest.strip_prefix('`') {
         Some(name) => name.split_once('`')?,
         None => rest.split_at(rest.find(|c: char| c.is_whitespace() || "{[`".contains(c)).unwrap_or(rest.len())),
@@ -50,26 +47,22 @@ fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<((&'a str, &'a str
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_whitespace) {
         return None;
     }
-    let (arguments, after) = arguments(rest.trim_start_matches(BLANKS), is_ticked);
+    let (arguments, after) = arguments(rest.trim_start_matches([' ', '\t']), is_ticked);
     let word = arguments.split_whitespace().next().unwrap_or_default();
     let is_sentence = word.len() < arguments.len() && JOINTS.contains(&word.to_lowercase().as_str());
     let is_joined = name.starts_with(char::is_alphabetic)
         && name.ends_with(char::is_alphanumeric)
         && name.contains(['_', '-', '.', ':', '@']);
-    let name = match find(name, tools) {
+    let names = |tool: &ModelTool<'a>| [tool.id, tool.alias, tool.name];
+    let exact = (0..3).find_map(|kind| tools.iter().find(|tool| names(tool)[kind] == name));
+    let alike = || tools.iter().find(|tool| names(tool).iter().any(|known| known.eq_ignore_ascii_case(name)));
+    let name = match exact.or_else(alike) {
         Some(tool) if !is_sentence => tool.alias,
         None if arguments.starts_with(['{', '[']) || name.starts_with("client_") => name,
         None if arguments.is_empty() && is_joined => name,
         _ => return None,
     };
-    Some(((name, if arguments.is_empty() { "{}" } else { arguments }), after))
-}
-
-/// A tool by its full id, its alias or its own name.
-fn find<'t, 'a>(name: &str, tools: &'t [ModelTool<'a>]) -> Option<&'t ModelTool<'a>> {
-    let names = |tool: &ModelTool<'a>| [tool.id, tool.alias, tool.name];
-    let exact = (0..3).find_map(|kind| tools.iter().find(|tool| names(tool)[kind] == name));
-    exact.or_else(|| tools.iter().find(|tool| names(tool).iter().any(|known| known.eq_ignore_ascii_case(name))))
+    Some((name, if arguments.is_empty() { "{}" } else { arguments }, after))
 }
 
 /// What is written after the name, without the ticks around the line, and the lines after it.
@@ -92,6 +85,7 @@ fn arguments(text: &str, is_ticked: bool) -> (&str, &str) {
     (if is_ticked { line.trim_end_matches('`').trim_end() } else { line }, after)
 }
 
+/// The first line of a text, and the lines after it.
 fn split_line(text: &str) -> (&str, &str) {
     text.split_once('\n').unwrap_or((text, ""))
 }

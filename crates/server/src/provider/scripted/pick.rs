@@ -55,8 +55,8 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
 fn asks_for_tools(pieces: &[Piece<'_>]) -> bool {
     const ASKING: &[&str] = &["list", "show", "which", "what", "find", "discover", "name", "see"];
     const BETWEEN: &[&str] = &["the", "me", "us", "all", "of", "your", "my", "available"];
-    let words = pieces.iter().map(|piece| piece.word.as_str()).filter(|word| !BETWEEN.contains(word));
-    let words: Vec<&str> = words.collect();
+    let words: Vec<&str> =
+        pieces.iter().map(|piece| piece.word.as_str()).filter(|word| !BETWEEN.contains(word)).collect();
     let asks = |pair: &[&str]| ASKING.contains(&pair[0]) && matches!(pair[1], "tool" | "tools");
     words.contains(&LIST_TOOLS) || words.windows(2).any(asks)
 }

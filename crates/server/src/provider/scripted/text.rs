@@ -138,6 +138,5 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
 
 /// The words of a name or a description that may say which tool is meant.
 pub(super) fn telling_words(text: &str) -> Vec<String> {
-    let beginning = &text[..text.floor_char_boundary(MOST_DESCRIPTION)];
-    words(beginning).into_iter().filter(|word| !is_silent(word)).collect()
+    words(&text[..text.floor_char_boundary(MOST_DESCRIPTION)]).into_iter().filter(|word| !is_silent(word)).collect()
 }
