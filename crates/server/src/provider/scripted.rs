@@ -1,52 +1,52 @@
 //! `demo/scripted`: the model that is there without a key. It does not think: it matches words.
 //!
-//! It looks at the last message of the user and at what came of it since, at nothing before. What it does is decided
-//! by the first of these that applies:
+//! It reads the last message of the user and the calls that were made for it, and nothing before. What it does is
+//! decided by the first of these that applies:
 //!
-//! 1. Tools have been run for the message: it answers from what they gave, quoting it (`answer`).
+//! 1. Tools have been run for the message: it quotes what they gave.
 //! 2. The message has lines `call <tool> <json>`: it makes exactly these calls, all in one step (`line`).
-//! 3. A tool fits the words of the message (`pick`): it calls it, with arguments from the text (`fill`), or says what
-//!    is missing.
-//! 4. It says what it is, and how to go on (`answer`).
+//! 3. A tool fits the words of the message (`pick`): it calls it with arguments from the text (`arguments`), or says
+//!    what is missing.
+//! 4. It says what it is, and how to go on.
 //!
-//! The same conversation always gets the same answer: there is no chance, no clock and no memory in here. All that is
-//! looked at is bounded, each bound with its rule beside it, so that no text and no schema can keep it busy.
-//!
-//! | module | responsibility |
-//! | --- | --- |
-//! | `line` | lines that say which call to make |
-//! | `pick` | the tool that fits the words |
-//! | `fill` | arguments from the text |
-//! | `schema` | the parameters of a tool |
-//! | `text` | a text as words, quotes, numbers, addresses |
-//! | `word` | which words are the same, and which say little |
-//! | `answer` | what it says |
-//! | `speech` | an answer or calls as a stream |
+//! The same conversation always gets the same answer: there is no chance, no clock and no memory in here. Everything
+//! that it reads is bounded, each bound with its rule beside it, so that no text and no schema can keep it busy.
 
-mod answer;
-mod fill;
+mod arguments;
 mod line;
 mod pick;
-mod schema;
-mod speech;
 #[cfg(test)]
 mod tests;
 mod text;
-mod word;
-
-use std::sync::Arc;
 
 use futures_util::stream;
-use handback_core::sessions::{Model, ModelRequest, ModelStream};
-use handback_core::store::{Attachment, Message, PartBody, Role, ToolPart, TurnError};
-
-use self::pick::Pick;
-use self::speech::{Call, Events};
+use handback_core::sessions::{Model, ModelEvent, ModelRequest, ModelStream};
+use handback_core::store::{Attachment, PartBody, Role, StopReason, ToolPart, TurnError, Usage};
+use handback_core::tools::ModelTool;
 
 /// What the provider of this model is called, unless somebody calls it otherwise.
 pub const PROVIDER: &str = "demo";
 /// The model's name at its provider.
 pub const MODEL: &str = "scripted";
+
+/// Calls that are made in one step; what more lines ask for is left out, and the answer says so.
+const MOST_CALLS: usize = 1_024;
+/// Bytes of the user's words by which a tool is picked; those after them are ignored.
+const MOST_TEXT: usize = 8 * 1024;
+/// Bytes of one result that are quoted; a longer one is cut, with a note.
+const MOST_QUOTED: usize = 4 * 1024;
+/// Bytes of all results together that are quoted: when there are many, each gets its share.
+const MOST_QUOTED_TOGETHER: usize = 64 * 1024;
+/// Tools and files that are named; of the others only the number is told.
+const MOST_NAMED: usize = 20;
+/// Characters of a name that somebody else chose; dots stand for the others.
+const LONGEST_NAME: usize = 100;
+/// Text comes word by word while it is short, and in about so many pieces when it is long.
+const TEXT_PIECES: usize = 200;
+/// The arguments of a call come in at most so many pieces,
+const ARGUMENT_PIECES: usize = 4;
+/// none of them shorter than this, except the last.
+const SHORTEST_ARGUMENT_PIECE: usize = 8;
 
 /// The model; see the [module](self).
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,102 +54,170 @@ pub struct Scripted;
 
 impl Model for Scripted {
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
-        let events = if request.model == MODEL { respond(&request) } else { vec![Err(no_such_model(request.model))] };
-        Box::pin(stream::iter(events))
-    }
-}
-
-fn respond(request: &ModelRequest<'_>) -> Events {
-    let turn = Turn::of(request.earlier.len(), request.messages);
-    if turn.results().next().is_some() {
-        let answer = answer::from_results(&turn, request);
-        return speech::text(&answer, turn.bytes() + answer.len());
-    }
-    let (calls, left_out) = line::calls(turn.texts(), request.tools);
-    if !calls.is_empty() {
-        let note = answer::left_out(left_out);
-        return speech::calls(turn.number, &calls, &note, turn.bytes());
-    }
-    match pick::pick(&turn.beginning(pick::MOST_TEXT), request.tools) {
-        Pick::Call { tool, arguments } => {
-            let call = Call { name: tool.alias, arguments: arguments.into() };
-            speech::calls(turn.number, &[call], "", turn.bytes())
+        if request.model != MODEL {
+            let message = format!("there is no model \"{}\" here, only \"{MODEL}\"", request.model);
+            let error = TurnError::Provider { message, status: Some(404), retryable: false };
+            return Box::pin(stream::iter([Err(error)]));
         }
-        Pick::Missing { tool, parameters } => speech::text(&answer::missing(tool, &parameters, &turn), turn.bytes()),
-        Pick::Nothing => speech::text(&answer::about_itself(request.tools, &turn), turn.bytes()),
+        let turn = Turn::read(&request);
+        Box::pin(stream::iter(render(&turn, &decide(&turn)).into_iter().map(Ok)))
     }
 }
 
-fn no_such_model(model: &str) -> TurnError {
-    TurnError::Provider {
-        message: format!("there is no model \"{model}\" here, only \"{MODEL}\""),
-        status: Some(404),
-        retryable: false,
-    }
-}
-
-/// The last message of the user, and the steps since.
+/// The last message of the user, and the calls that were made for it.
 struct Turn<'a> {
-    user: Option<&'a Message>,
-    steps: &'a [Arc<Message>],
-    /// How many messages the conversation has: no two steps of a conversation have the same number.
-    number: usize,
+    request: &'a ModelRequest<'a>,
+    texts: Vec<&'a str>,
+    files: Vec<&'a Attachment>,
+    calls: Vec<&'a ToolPart>,
 }
 
 impl<'a> Turn<'a> {
-    fn of(earlier: usize, messages: &'a [Arc<Message>]) -> Self {
-        let user = messages.iter().rposition(|message| matches!(message.role, Role::User(_)));
-        Self {
-            user: user.map(|user| &*messages[user]),
-            steps: &messages[user.map_or(0, |user| user + 1)..],
-            number: earlier + messages.len(),
-        }
-    }
-
-    /// What the user said.
-    fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.bodies().filter_map(|body| match body {
-            PartBody::Text { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
-    }
-
-    /// The files that the user sent.
-    fn files(&self) -> impl Iterator<Item = &'a Attachment> {
-        self.bodies().filter_map(|body| match body {
-            PartBody::File(file) => Some(file),
-            _ => None,
-        })
-    }
-
-    fn bodies(&self) -> impl Iterator<Item = &'a PartBody> {
-        self.user.into_iter().flat_map(|message| &message.parts).map(|part| &part.body)
-    }
-
-    /// The calls that were made for the message, in order.
-    fn results(&self) -> impl Iterator<Item = &'a ToolPart> {
-        let bodies = self.steps.iter().flat_map(|message| &message.parts).map(|part| &part.body);
-        bodies.filter_map(|body| match body {
-            PartBody::Tool(part) => Some(part),
-            _ => None,
-        })
-    }
-
-    /// How much the user said.
-    fn bytes(&self) -> usize {
-        self.texts().map(str::len).sum()
-    }
-
-    /// What the user said, each text a line of its own, as far as it is within so many bytes.
-    fn beginning(&self, most: usize) -> String {
-        let mut beginning = String::new();
-        for text in self.texts() {
-            if beginning.len() >= most {
-                break;
+    /// Reads a request.
+    fn read(request: &'a ModelRequest<'a>) -> Self {
+        let user = request.messages.iter().rposition(|message| matches!(message.role, Role::User(_)));
+        let mut turn = Self { request, texts: Vec::new(), files: Vec::new(), calls: Vec::new() };
+        for (index, message) in request.messages.iter().enumerate().skip(user.unwrap_or_default()) {
+            for part in &message.parts {
+                match &part.body {
+                    PartBody::Text { text, .. } if Some(index) == user => turn.texts.push(text),
+                    PartBody::File(file) if Some(index) == user => turn.files.push(file),
+                    PartBody::Tool(call) => turn.calls.push(call),
+                    _ => {}
+                }
             }
-            beginning.push_str(&text[..text.floor_char_boundary(most - beginning.len())]);
-            beginning.push('\n');
         }
-        beginning
+        turn
     }
+}
+
+/// What the model says, and the calls that it makes: what it calls each tool, and the arguments as they are written.
+struct Reply {
+    text: String,
+    calls: Vec<(String, String)>,
+}
+
+/// Decides what to say or to call.
+fn decide(turn: &Turn<'_>) -> Reply {
+    let say = |mut paragraphs: Vec<String>| {
+        if !turn.files.is_empty() {
+            let files = files(turn.files.iter().copied());
+            paragraphs.push(format!("I can not look into files; with your message came {files}."));
+        }
+        Reply { text: paragraphs.join("\n\n"), calls: Vec::new() }
+    };
+    if !turn.calls.is_empty() {
+        return say(turn.calls.iter().map(|call| result(turn, call)).collect());
+    }
+    let mut calls: Vec<_> = turn.texts.iter().flat_map(|text| line::calls(text, turn.request.tools)).collect();
+    if !calls.is_empty() {
+        let left_out = calls.len().saturating_sub(MOST_CALLS);
+        calls.truncate(MOST_CALLS);
+        let note = format!("I make {MOST_CALLS} calls at a time; {left_out} more are left out.");
+        return Reply { text: if left_out > 0 { note } else { String::new() }, calls };
+    }
+    let text = turn.texts.join("\n");
+    match pick::pick(&text[..text.floor_char_boundary(MOST_TEXT)], turn.request.tools) {
+        Some((tool, Ok(arguments))) => Reply { text: String::new(), calls: vec![(tool.alias.to_owned(), arguments)] },
+        Some((tool, Err(missing))) => say(vec![ask_for(&missing, tool)]),
+        None => say(about_itself(turn.request.tools)),
+    }
+}
+
+/// What came of a call.
+fn result(turn: &Turn<'_>, call: &ToolPart) -> String {
+    let tool = turn.request.tools.iter().find(|tool| tool.alias == call.alias);
+    let name = tool.map_or(call.alias.as_str(), |tool| tool.name);
+    let most = MOST_QUOTED.min(MOST_QUOTED_TOGETHER / turn.calls.len()).min(turn.request.most_output);
+    let (text, failed) = call.result_for_model(most);
+    let said = match (failed, text.trim().is_empty()) {
+        (true, true) => "failed and did not say why.".to_owned(),
+        (true, false) => format!("failed: {text}"),
+        (false, true) => "is done; it gave no output.".to_owned(),
+        (false, false) if text.contains('\n') => format!("answered:\n{text}"),
+        (false, false) => format!("answered: {text}"),
+    };
+    let came = format!("\nIt came with {}.", files(call.attachments().iter()));
+    format!("The tool `{name}` {said}{}", if call.attachments().is_empty() { "" } else { &came })
+}
+
+/// Which tool it would call, and what it would have to know.
+fn ask_for(parameters: &[String], tool: ModelTool<'_>) -> String {
+    let (name, parameters) = (tool.name, parameters.join(", "));
+    format!(
+        "I would call `{name}`, but I do not see in your message what to use for {parameters}. Tell me, or make the \
+         call yourself with a line like `call {name} {{…}}`."
+    )
+}
+
+/// What it is, which tools there are, and how to go on.
+fn about_itself(tools: &[ModelTool<'_>]) -> Vec<String> {
+    let itself = "I am the scripted demo model. I need no key, and I do not think: I look for a tool that fits your \
+                  words, and found none.";
+    let names = list(tools.iter().map(|tool| format!("`{}`", tool.name)));
+    let tools = match tools.first().map(|tool| tool.name) {
+        None => "There are no tools here yet: register one, and ask again.".to_owned(),
+        Some(tool) => format!("Tools here: {names}. A line like `call {tool} {{…}}` calls one with exactly that JSON."),
+    };
+    let real = "For a real model set `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`, or name one under `providers` in the \
+                configuration.";
+    vec![itself.to_owned(), tools, real.to_owned()]
+}
+
+/// Files by their names and types.
+fn files<'a>(files: impl Iterator<Item = &'a Attachment>) -> String {
+    list(files.map(|file| {
+        let name = file.filename.as_deref().filter(|name| !name.is_empty()).unwrap_or("a file");
+        format!("{} ({})", shorten(name), shorten(&file.mime))
+    }))
+}
+
+/// Names, and how many more there are.
+fn list(mut names: impl Iterator<Item = String>) -> String {
+    let mut list: Vec<String> = names.by_ref().take(MOST_NAMED).collect();
+    let more = names.count();
+    list.extend((more > 0).then(|| format!("and {more} more")));
+    list.join(", ")
+}
+
+/// A name that is not too long, or its beginning with dots.
+fn shorten(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+/// The reply as a stream: in pieces, as other models send them, but never in many.
+fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
+    let mut events = Vec::new();
+    let shortest = reply.text.len().div_ceil(TEXT_PIECES);
+    for word in reply.text.split_inclusive(char::is_whitespace) {
+        match events.last_mut() {
+            Some(ModelEvent::Text(piece)) if piece.len() < shortest => piece.push_str(word),
+            _ => events.push(ModelEvent::Text(word.to_owned())),
+        }
+    }
+    // No two steps of a conversation have the same number.
+    let step = turn.request.earlier.len() + turn.request.messages.len();
+    for (index, (name, arguments)) in reply.calls.iter().enumerate() {
+        let id = format!("scripted_{step}_{}", index + 1);
+        events.push(ModelEvent::CallStarted { index, id, name: name.clone() });
+        let length = arguments.len().div_ceil(ARGUMENT_PIECES).max(SHORTEST_ARGUMENT_PIECE);
+        let mut rest = arguments.as_str();
+        while !rest.is_empty() {
+            let (delta, after) = rest.split_at(rest.ceil_char_boundary(length));
+            events.push(ModelEvent::Arguments { index, delta: delta.to_owned() });
+            rest = after;
+        }
+        events.push(ModelEvent::CallEnded { index, kept: None });
+    }
+    let read = turn.texts.iter().map(|text| text.len()).sum::<usize>()
+        + if turn.calls.is_empty() { 0 } else { reply.text.len() };
+    let called: usize = reply.calls.iter().map(|(name, arguments)| name.len() + arguments.len()).sum();
+    // Four bytes a token is what tokenizers make of English.
+    let [input, output] = [read, reply.text.len() + called].map(|bytes| bytes.div_ceil(4) as u64);
+    events.push(ModelEvent::Usage(Usage { input, output, ..Usage::default() }));
+    events.push(ModelEvent::Stop(if reply.calls.is_empty() { StopReason::Stop } else { StopReason::ToolCalls }));
+    events
 }

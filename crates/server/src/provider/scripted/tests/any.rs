@@ -7,8 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::super::text::Text;
-use super::super::{pick, schema};
+use super::super::{MOST_TEXT, pick, text};
 use super::*;
 
 /// Pieces of text that the model makes something of.
@@ -226,7 +225,7 @@ proptest! {
         // Something that most of the tools are about.
         let text = format!("add the light weather {text}");
         let offered = model_tools(&tools);
-        if let pick::Pick::Call { tool, arguments } = pick::pick(&text, &offered) {
+        if let Some((tool, Ok(arguments))) = pick::pick(&text, &offered) {
             let object: Value = serde_json::from_str(&arguments).unwrap();
             prop_assert!(object.is_object(), "{}", arguments);
             let schema = Schema::compile(tool.schema, &Limits::default()).unwrap();
@@ -236,7 +235,7 @@ proptest! {
 
     #[test]
     fn what_is_picked_for_any_schema_is_an_object(text in any_text(), tools in any_tools(any_schema())) {
-        if let pick::Pick::Call { arguments, .. } = pick::pick(&format!("add {text}"), &model_tools(&tools)) {
+        if let Some((_, Ok(arguments))) = pick::pick(&format!("add {text}"), &model_tools(&tools)) {
             prop_assert!(serde_json::from_str::<serde_json::Map<String, Value>>(&arguments).is_ok(), "{}", arguments);
         }
     }
@@ -252,11 +251,10 @@ proptest! {
 
     #[test]
     fn pieces_of_a_text_are_where_they_say(text in any_text()) {
-        let read = Text::read(&text);
         let mut end = 0;
-        for piece in &read.pieces {
+        for piece in text::pieces(&text) {
             prop_assert!(end <= piece.start && piece.start < piece.end);
-            prop_assert!(text[piece.start..piece.end].contains(piece.text) && !piece.text.is_empty());
+            prop_assert!(text[piece.start..piece.end].contains(piece.text));
             end = piece.end;
         }
     }
@@ -302,18 +300,20 @@ fn hostile_texts(size: usize) -> impl Iterator<Item = String> {
 
 #[test]
 fn only_so_much_of_a_text_is_looked_at() {
+    let add = [tool_with("add", "", &[("text!", r#"{"type":"string"}"#)])];
     for text in hostile_texts(128 * 1024) {
-        let message = user_with(vec![said(&text), said(&text)]);
-        let looked_at = super::super::Turn::of(0, &[message]).beginning(pick::MOST_TEXT);
-        assert!(looked_at.len() <= pick::MOST_TEXT + 1, "{}", looked_at.len());
-        assert!(Text::read(&looked_at).pieces.len() <= 512);
+        assert!(text::pieces(&text[..text.floor_char_boundary(MOST_TEXT)]).len() <= 512);
         // To its end, and with an answer that is no larger than what was asked.
-        let answer = answer_to(&text, &[tool_with("add", "", &[("text!", r#"{"type":"string"}"#)])]);
+        let answer = answer_to(&text, &add);
         let size = answer.text.len() + answer.calls.iter().map(|(.., arguments)| arguments.len()).sum::<usize>();
         assert!(size <= text.len() + 1_000, "{size}");
     }
-    let many = user_with(vec![said("x"); 100_000]);
-    assert_eq!(super::super::Turn::of(0, &[many]).beginning(pick::MOST_TEXT).len(), pick::MOST_TEXT);
+    let seen = format!("{}add it all", " ".repeat(MOST_TEXT - 10));
+    assert_eq!(answer_to(&seen, &add), Said::call("add", r#"{"text":"all"}"#));
+    assert_eq!(answer_to(&format!(" {seen}"), &add), Said::call("add", r#"{"text":"al"}"#));
+    let many = user_with([vec![said("add x"); 1], vec![said("x"); 100_000]].concat());
+    let (_, _, arguments) = answer(&[many], &add).calls.remove(0);
+    assert!(arguments.len() <= MOST_TEXT * 2, "{}", arguments.len());
 }
 
 /// Schemas that are made to keep a reader busy, each of about 64 KiB.
@@ -342,27 +342,21 @@ fn hostile_schemas() -> Vec<String> {
 
 #[test]
 fn only_so_much_of_a_schema_is_looked_at() {
-    for text in hostile_schemas() {
-        let parameters = schema::parameters(&raw(&text));
-        assert!(parameters.len() <= 32, "{}", parameters.len());
-        for parameter in &parameters {
-            assert!(parameter.choices.len() <= 128 && parameter.description.len() <= 512);
-        }
+    for schema in hostile_schemas() {
+        let answer = answer_to("add", &[tool("add", "", &schema)]);
+        assert!(answer.text.len() <= 5_000, "{}", answer.text.len());
+        assert_eq!(answer.text.is_empty(), !answer.calls.is_empty());
     }
-    let huge = format!(r#"{{"properties":{{"a":{{}}}},"x":"{}"}}"#, "x".repeat(1 << 20));
-    assert_eq!(schema::parameters(&raw(&huge)).len(), 0);
-    // The whole behind a reference may be as large as a schema, its parts may not.
-    let properties = (0..1_000).map(|n| format!(r#""p{n}":{{"type":"integer"}}"#)).collect::<Vec<_>>().join(",");
-    let large = format!(r##"{{"$ref":"#/definitions/x","definitions":{{"x":{{"properties":{{{properties}}}}}}}}}"##);
-    assert_eq!(schema::parameters(&raw(&large)).len(), 32);
+    // Of many parameters behind a reference, 32 are asked for.
+    let names: Vec<String> = (0..1_000).map(|n| format!(r#""p{n}""#)).collect();
+    let input = format!(r#"{{"properties":{{{}:{{}}}},"required":[{}]}}"#, names.join(":{},"), names.join(","));
+    let large = format!(r##"{{"$ref":"#/definitions/x","definitions":{{"x":{input}}}}}"##);
+    assert_eq!(answer_to("add", &[tool("add", "", &large)]).text.matches("(a value)").count(), 32);
     // A reference to itself leads to a parameter that takes anything.
-    let cyclic =
-        r##"{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/x"}}}"##;
-    let parameters = schema::parameters(&raw(cyclic));
-    assert!(
-        matches!(&parameters[..], [parameter] if matches!(parameter.shape, schema::Shape::Anything)),
-        "{parameters:?}"
-    );
+    let cyclic = r##"{"properties":{"a":{"$ref":"#/$defs/x"}},"required":["a"],
+        "$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/x"}}}"##;
+    assert_eq!(answer_to("add 7", &[tool("add", "", cyclic)]), Said::call("add", r#"{"a":7}"#));
+    assert_eq!(answer_to("add it all", &[tool("add", "", cyclic)]), Said::call("add", r#"{"a":"all"}"#));
 }
 
 #[test]
@@ -371,7 +365,7 @@ fn hostile_texts_with_hostile_tools_come_to_an_end() {
     let tools: Vec<Offered> = (hostile_schemas().iter().cycle().take(128).enumerate())
         .map(|(number, schema)| tool(&format!("add_{number}"), &description, schema))
         .collect();
-    for text in hostile_texts(pick::MOST_TEXT).filter(|text| text.starts_with("add")) {
+    for text in hostile_texts(MOST_TEXT).filter(|text| text.starts_with("add")) {
         let answer = answer_to(&text, &tools);
         assert_ne!(answer, Said::default());
     }

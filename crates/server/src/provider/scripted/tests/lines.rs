@@ -1,6 +1,6 @@
 //! Lines `call <tool> <json>`.
 
-use super::super::line::{self, MOST_CALLS};
+use super::super::{MOST_CALLS, line};
 use super::*;
 
 fn tools() -> Vec<Offered> {
@@ -99,8 +99,7 @@ fn prose_is_not_a_call() {
         &format!("call {}", "_x".repeat(2_000_000)),
     ] {
         let tools = tools();
-        let expected = (Vec::new(), 0);
-        assert_eq!(line::calls([text].into_iter(), &model_tools(&tools)), expected, "{}", &text[..text.len().min(60)]);
+        assert_eq!(line::calls(text, &model_tools(&tools)), [], "{}", &text[..text.len().min(60)]);
     }
     // It is read as a sentence instead.
     let weather = tool_with("get_weather", "The weather", &[("city!", r#"{"type":"string"}"#)]);
