@@ -296,14 +296,16 @@ test("guide: every request that is refused", async (test) => {
 
 test("guide: every code of RUN_ERROR is one that the server has, and none is missing", async () => {
   const listed = table("When something goes wrong", "| code | when |").map(([code]) => code.replaceAll("`", ""));
-  const folder = join(ROOT, "crates/server/src/api/agui");
-  const files = (await readdir(folder)).filter((file) => file.endsWith(".rs"));
-  const sources = (await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")))).join("\n");
+  const folders = ["crates/server/src/api/agui", "crates/core/src/sessions"].map((folder) => join(ROOT, folder));
+  const read = async (folder) => {
+    const files = (await readdir(folder)).filter((file) => file.endsWith(".rs"));
+    return Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
+  };
+  const sources = (await Promise.all(folders.map(read))).flat().join("\n");
   // All the ways in which the sources write a code.
   const written = [
-    ...sources.matchAll(/\bcode: (?:Some\()?"(\w+)"/g),
-    ...sources.matchAll(/\b(?:failed|last_words)\("(\w+)"/g),
-    ...sources.matchAll(/\("(\w+)", (?:message|format!)/g),
+    ...sources.matchAll(/\bcode: "(\w+)"\.into\(\)/g),
+    ...sources.matchAll(/\b(?:refused|fail)\(\s*"(\w+)"/g),
     ...sources.matchAll(/TurnError::.* => "(\w+)"/g),
     ...sources.matchAll(/const CANCELLED: &str = "(\w+)"/g),
   ].map(([, code]) => code);
