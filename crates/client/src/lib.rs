@@ -47,6 +47,7 @@ mod backoff;
 pub mod client;
 pub mod error;
 pub mod events;
+mod http;
 pub mod local;
 mod patience;
 mod reconnect;

@@ -13,9 +13,8 @@ mod turn;
 use handback_wire::session::{MessageWithParts, Prompt, Session};
 
 use crate::api::Api;
-use crate::client::ToolsLease;
 use crate::error::Error;
-use crate::tools::ClientTools;
+use crate::tools::{ClientTools, ToolsLease};
 
 pub use self::ask::Ask;
 pub use self::turn::{Turn, TurnEvent};
@@ -88,8 +87,6 @@ impl SessionHandle {
     /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
     /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
     pub async fn close(self) {
-        if let Some(lease) = self.lease {
-            lease.end().await;
-        }
+        ToolsLease::end(self.lease).await;
     }
 }

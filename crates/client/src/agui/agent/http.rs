@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use handback_wire::agui::RunAgentInput;
-use reqwest::Url;
+use reqwest::Method;
 
-use super::link::{Link, json};
+use super::link::Link;
 use super::reader::Reader;
 use super::{Agent, AgentError, EventStream};
 use crate::agui::new_id;
@@ -19,7 +19,6 @@ use crate::agui::new_id;
 #[derive(Debug, Clone)]
 pub struct HttpAgent {
     link: Link,
-    url: Url,
 }
 
 impl HttpAgent {
@@ -28,8 +27,7 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(url: &str) -> Result<Self, AgentError> {
-        let (link, url) = Link::new(url)?;
-        Ok(Self { link, url })
+        Ok(Self { link: Link::new(url)? })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -53,21 +51,20 @@ impl HttpAgent {
     /// How long a stream may be silent before it counts as lost: 5 minutes if nothing is said. Keep-alives count.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.link.silence(silence);
+        self.link.silence = silence;
         self
     }
 }
 
 impl Agent for HttpAgent {
     fn run(&self, mut input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
-        let Self { link, url } = self.clone();
+        let link = self.link.clone();
         async move {
             if input.thread_id.is_empty() {
                 input.thread_id = new_id("thread");
             }
-            let body = json(&input)?;
-            let frames = link.open(url.clone(), body.clone(), None).await?;
-            Ok(Reader::new(link, url, body, frames).events())
+            let request = link.http.request(Method::POST, link.http.base().clone()).json(&input);
+            Reader::open(link, request).await.map(Reader::events)
         }
         .boxed()
     }
