@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::patience::Patience;
+use crate::retry::Patience;
 use crate::session::SessionHandle;
 use crate::tools::{ClientTools, Options, ToolsLease};
 

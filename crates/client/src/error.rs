@@ -129,24 +129,12 @@ impl Error {
         }
     }
 
-    /// Whether the credentials were not accepted, which no retry mends.
-    pub(crate) fn is_denied(&self) -> bool {
-        matches!(self.status(), Some(401 | 403))
-    }
-
     /// Whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Superseded { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..=506 | 508..),
-            Self::InvalidUrl { .. }
-            | Self::InvalidToken
-            | Self::Closed { .. }
-            | Self::Unexpected { .. }
-            | Self::NotStarted { .. }
-            | Self::TurnFailed(_)
-            | Self::NoAnswer { .. }
-            | Self::GivenUp { .. } => false,
+            _ => false,
         }
     }
 }

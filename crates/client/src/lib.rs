@@ -43,14 +43,12 @@
 
 pub mod agui;
 pub mod api;
-mod backoff;
 pub mod client;
 pub mod error;
 pub mod events;
 mod http;
 pub mod local;
-mod patience;
-mod reconnect;
+mod retry;
 pub mod session;
 mod sse;
 pub mod tool;

@@ -3,10 +3,14 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `turn` | one turn, from what is said until it is answered |
+//! | `driver` | what makes a turn go on |
 //! | `transcript` | events and messages in, what is new of them out |
+//! | `event` | what a turn tells |
 //! | `ask` | a call that waits until somebody allows it |
 
 mod ask;
+mod driver;
+mod event;
 mod transcript;
 mod turn;
 
@@ -17,7 +21,8 @@ use crate::error::Error;
 use crate::tools::{ClientTools, ToolsLease};
 
 pub use self::ask::Ask;
-pub use self::turn::{Turn, TurnEvent};
+pub use self::event::TurnEvent;
+pub use self::turn::Turn;
 
 impl Api {
     /// Says something in a session, and tells what comes of it. [`SessionHandle::stream`] does the same; this is for
@@ -81,7 +86,7 @@ impl SessionHandle {
     /// # Errors
     /// As [`Turn::abort`].
     pub async fn abort(&self) -> Result<(), Error> {
-        turn::abort(&self.api, &self.session.id).await
+        driver::abort(&self.api, &self.session.id).await
     }
 
     /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no

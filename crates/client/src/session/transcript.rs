@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use handback_wire::event::Event;
 use handback_wire::session::{Message, MessageWithParts, Part, Tokens};
 
-use super::turn::TurnEvent;
+use super::event::TurnEvent;
 
 /// One turn: a user's message and all that answers it. It grows with the turn, which the server bounds.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use super::connection::Speaker;
 use super::journal::Beginning;
 use super::memory::Admission;
 use super::{Shared, Status};
-use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::retry::Backoff;
 use crate::tool::{Handler, Invocation};
 
 /// How long a handler has to clean up once its call is over; then it is dropped.
@@ -32,8 +32,6 @@ const DELIVERY: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 const MAX_DELIVERIES: usize = 64;
 /// How many calls run or wait for their delivery; one more is left to expire. The server gives a client 1,024 at once.
 const MAX_TASKS: usize = 4 * 1024;
-/// At most this long a server that asks for patience is left alone.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// The calls of a connected client. Dropping it drops their handlers.
 pub(super) struct Calls {
@@ -247,8 +245,7 @@ impl Desk {
                 Ok(Err(error)) => error,
                 Err(_elapsed) => return Err(self.shared.api.interrupted("no answer came in time".to_owned())),
             };
-            let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
-            let delay = backoff.next(fastrand::f64()).max(patience);
+            let delay = backoff.after(&error);
             if is_final(&error) || self.stop.is_cancelled() || Instant::now() + delay >= deadline {
                 return Err(error);
             }

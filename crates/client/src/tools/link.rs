@@ -17,9 +17,8 @@ use super::calls::Calls;
 use super::connection::{Connection, Speaker};
 use super::incoming::Incoming;
 use super::{Shared, State, Status};
-use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::reconnect::Reconnect;
+use crate::retry::{Backoff, Reconnect};
 use crate::tool::Tool;
 
 /// How long a connection that is being opened may still take when this client stops.

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::link::{Link, agent_error};
 use super::{AgentError, EventStream, Incoming};
-use crate::backoff::Backoff;
+use crate::retry::Backoff;
 use crate::sse::EventReader;
 
 /// The shortest and the longest delay between the tries to take up a stream again.
