@@ -46,7 +46,7 @@ pub use handback_wire::agui as wire;
 pub use mapper::messages;
 pub use processor::process;
 pub use registry::{ClientTool, ToolContext, ToolRegistry, UnknownTool};
-pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunState, Turn, TurnError, View};
+pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunRequest, RunRequestError, RunState, View};
 pub use runs::{Ending, Lifecycle, RunKey, RunRegistry, StartError};
 
 /// A new id. It is not told apart from others by anything but chance.

@@ -9,7 +9,7 @@ use handback_client::agui;
 use handback_client::agui::wire::{Resume, ResumeStatus};
 use handback_client::agui::{
     ClientTool, Conversation, Ending, HttpAgent, Item, Lifecycle, Phase, Run, RunError, RunKey, RunOptions,
-    RunRegistry, RunState, ThreadAgent, ToolCallStatus, ToolRegistry, Turn,
+    RunRegistry, RunRequest, RunState, ThreadAgent, ToolCallStatus, ToolRegistry,
 };
 use handback_core::sessions::ModelEvent;
 use handback_core::store::{StopReason, TurnError};
@@ -256,7 +256,8 @@ async fn a_thousand_runs_at_once_have_their_tools_run_and_are_done() {
     let starting = async {
         for number in 0..RUNS {
             let run = world.run_of(agent.clone());
-            runs.start(RunKey::new("here", "default", number.to_string()), run, Turn::Say("go".to_owned())).unwrap();
+            runs.start(RunKey::new("here", "default", number.to_string()), run, RunRequest::Say("go".to_owned()))
+                .unwrap();
             tokio::task::yield_now().await;
         }
     };
