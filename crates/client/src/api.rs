@@ -34,6 +34,7 @@ pub struct Api {
 
 /// Which calls to list; what is absent does not restrict.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct CallFilter {
     /// Calls to this client.
     pub client_id: Option<String>,
@@ -41,6 +42,15 @@ pub struct CallFilter {
     pub session_id: Option<String>,
     /// Calls that stand there.
     pub state: Option<CallState>,
+}
+
+impl CallFilter {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut filter = Self::default();
+        change(&mut filter);
+        filter
+    }
 }
 
 /// What a client says when it opens its stream.

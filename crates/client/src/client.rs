@@ -11,6 +11,7 @@ use crate::tools::{ClientTools, Options, ToolsLease};
 
 /// Who a client is, and how it behaves.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ClientOptions {
     /// The client's id; made up without it, so that its tools are this process's alone. Give one to come back as the
     /// same client.
@@ -21,8 +22,18 @@ pub struct ClientOptions {
     pub tools: Options,
 }
 
+impl ClientOptions {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
+}
+
 /// A session to be.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct StartSession {
     /// A heading; made from what is said first without it.
     pub title: Option<String>,
@@ -34,6 +45,15 @@ pub struct StartSession {
     pub metadata: Option<Box<RawValue>>,
     /// The model is offered none of the client's tools, and they are not connected for it.
     pub without_tools: bool,
+}
+
+impl StartSession {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut start = Self::default();
+        change(&mut start);
+        start
+    }
 }
 
 /// A client of a server: its tools, and the sessions in which a model may call them. Clones are the same client.

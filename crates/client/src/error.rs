@@ -90,6 +90,7 @@ pub enum Error {
 
 /// A failure, as the server reports it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
@@ -105,28 +106,26 @@ pub struct Refusal {
 }
 
 impl Error {
-    /// The HTTP status of a failure that the server reported.
-    pub fn status(&self) -> Option<u16> {
+    fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(refusal) => Some(refusal.status),
+            Self::Refused(refusal) => Some(refusal),
             _ => None,
         }
+    }
+
+    /// The HTTP status of a failure that the server reported.
+    pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|refusal| refusal.status)
     }
 
     /// The code of a failure that the server reported.
     pub fn code(&self) -> Option<ErrorCode> {
-        match self {
-            Self::Refused(refusal) => refusal.code,
-            _ => None,
-        }
+        self.refusal()?.code
     }
 
     /// How long the server asks to wait before the next try.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused(refusal) => refusal.retry_after,
-            _ => None,
-        }
+        self.refusal()?.retry_after
     }
 
     /// Whether the same request may succeed later.

@@ -48,6 +48,7 @@ const MAX_WAITING_CHANGES: usize = 64;
 
 /// What carries the calls to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Transport {
     /// A stream of server-sent events, and a request for each result. It passes wherever HTTP does.
     #[default]
@@ -58,6 +59,7 @@ pub enum Transport {
 
 /// How a client behaves; the defaults are good.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What carries the calls.
     pub transport: Transport,
@@ -76,6 +78,15 @@ pub struct Options {
     pub silence: Duration,
     /// Is told all that happens.
     pub observer: Observer,
+}
+
+impl Options {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for Options {
@@ -212,7 +223,7 @@ impl ClientTools {
             };
             commands
         };
-        self.change(commands, Change::Register(tool)).await
+        self.change(Some(commands), Change::Register(tool)).await
     }
 
     /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
@@ -226,10 +237,7 @@ impl ClientTools {
             self.inner.shared.offered().take(name);
             running.as_ref().and_then(Running::commands)
         };
-        match commands {
-            Some(commands) => self.change(commands, Change::Unregister(name.to_owned())).await,
-            None => Ok(()),
-        }
+        self.change(commands, Change::Unregister(name.to_owned())).await
     }
 
     /// Connects, and stays connected until [`disconnect`](Self::disconnect): whenever the connection is lost it is opened
@@ -242,12 +250,12 @@ impl ClientTools {
     pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
         let session = session.map(str::to_owned);
         let mut state = self.state();
-        loop {
-            match self.inner.connecting(&session) {
-                Connecting::Started => break,
-                Connecting::Joining(commands) => return self.change(commands, Change::Join(session)).await,
-                Connecting::AfterGoodbye(commands) => commands.closed().await,
+        while let Some((commands, stop)) = self.inner.start_unless_running(&session) {
+            if !stop.is_cancelled() {
+                return self.change(Some(commands), Change::Join(session)).await;
             }
+            // The goodbye of the earlier connection comes first.
+            commands.closed().await;
         }
         let reached = state.wait_for(|state| matches!(state, State::Open | State::Closed(_))).await;
         match reached.as_deref() {
@@ -263,10 +271,7 @@ impl ClientTools {
     /// # Errors
     /// What the server has against them; [`Error::Closed`] when the client is disconnected meanwhile.
     pub async fn confirm(&self) -> Result<(), Error> {
-        match self.inner.commands() {
-            Some(commands) => self.change(commands, Change::Confirm).await,
-            None => Ok(()),
-        }
+        self.change(self.inner.commands(), Change::Confirm).await
     }
 
     /// Says goodbye: the handlers are cancelled and have a few seconds to end, the tools are gone from the server, and
@@ -306,7 +311,9 @@ impl ClientTools {
         }
     }
 
-    async fn change(&self, commands: Commands, change: Change) -> Result<(), Error> {
+    /// Has the task change something, and returns when the server has confirmed it; at once, if there is no task.
+    async fn change(&self, commands: Option<Commands>, change: Change) -> Result<(), Error> {
+        let Some(commands) = commands else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
         // It fails when the task has ended, which is seen below.
         let _ = commands.send(Command { change, answer }).await;
@@ -339,16 +346,13 @@ impl Inner {
         self.running().as_ref().and_then(Running::commands)
     }
 
-    /// Sees to it that there is a connection that offers the tools in this session.
-    fn connecting(&self, session: &Option<String>) -> Connecting {
+    /// Starts a connection that offers the tools in this session, unless there is one. `Some` if there is one that does not
+    /// offer them there, or that is about to end: the way to speak to it, and whether it ends.
+    fn start_unless_running(&self, session: &Option<String>) -> Option<(Commands, CancellationToken)> {
         let mut running = self.running();
-        if let Some(earlier) = &*running {
-            match earlier.commands() {
-                Some(_) if self.shared.offered().sessions.contains(session) => return Connecting::Started,
-                Some(commands) => return Connecting::Joining(commands),
-                None if !earlier.commands.is_closed() => return Connecting::AfterGoodbye(earlier.commands.clone()),
-                None => {}
-            }
+        if let Some(earlier) = running.as_ref().filter(|earlier| !earlier.commands.is_closed()) {
+            let is_offered = !earlier.stop.is_cancelled() && self.shared.offered().sessions.contains(session);
+            return (!is_offered).then(|| (earlier.commands.clone(), earlier.stop.clone()));
         }
         {
             let mut offered = self.shared.offered();
@@ -357,7 +361,7 @@ impl Inner {
             offered.proposed = None;
         }
         *running = Some(self.start());
-        Connecting::Started
+        None
     }
 
     /// Starts the task that keeps the connection.
@@ -368,16 +372,6 @@ impl Inner {
         let link = Link::new(Arc::clone(&self.shared), receiver, self.tasks.clone(), stop.clone());
         Running { commands, stop, _task: AbortOnDropHandle::new(self.tasks.spawn(link.run())) }
     }
-}
-
-/// What it takes to be connected.
-enum Connecting {
-    /// The connection is there, or being opened.
-    Started,
-    /// It is there, and is to be told of a session.
-    Joining(Commands),
-    /// An earlier one is about to end; these are closed when it has.
-    AfterGoodbye(Commands),
 }
 
 impl Running {

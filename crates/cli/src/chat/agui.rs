@@ -79,7 +79,7 @@ impl AgentThread {
     /// What has happened.
     fn news(&mut self, number: usize) -> Vec<Event> {
         let Some((_, view)) = &mut self.run else { return Vec::new() };
-        let View { state, conversation } = &*view.borrow_and_update();
+        let View { state, conversation, .. } = &*view.borrow_and_update();
         let mut events = vec![Event::Show(self.pieces.of(conversation, &self.times))];
         let standing = match state {
             RunState::Running(_) => return events,
@@ -87,7 +87,8 @@ impl AgentThread {
             RunState::Cancelled => Standing::Stopped,
             RunState::Failed(error) => Standing::Failed(error.clone().into()),
             RunState::Interrupted(_) => Standing::Unanswered,
-            RunState::Idle => Standing::Failed(anyhow!("nothing was asked for")),
+            // Nothing was asked for, or the SDK knows of a state that this chat does not.
+            _ => Standing::Failed(anyhow!("nothing was asked for")),
         };
         self.is_running = false;
         // Where the agent could not be asked, or was stopped, it is not known whether it was told what it must know.
@@ -135,7 +136,7 @@ impl Agents {
     pub(super) fn new(url: &str, args: &ChatArgs) -> anyhow::Result<Self> {
         let (agent, url) = address::find(url, &args.server)?;
         let properties = args.forward.iter().cloned().map(|Property { name, value }| (name, value));
-        let options = RunOptions { forwarded_props: Value::Object(properties.collect()), ..RunOptions::default() };
+        let options = RunOptions::with(|options| options.forwarded_props = Value::Object(properties.collect()));
         let (tools, commands, runs) = (args.attach.clone(), TaskTracker::new(), RunRegistry::new());
         Ok(Self { agent, url, options, tools, commands, runs, threads: Vec::new() })
     }

@@ -31,6 +31,7 @@ pub use self::state::{Phase, RunError, RunState, View};
 
 /// How a run behaves.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// How many continuations there may be; an agent that calls tools after them fails the run. 10 if nothing is said.
     pub depth_limit: u32,
@@ -45,6 +46,15 @@ pub struct RunOptions {
     /// The version of the protocol that is spoken: 1.0 if nothing is said. `None` for servers from before it that do
     /// not take what they do not know.
     pub protocol_version: Option<String>,
+}
+
+impl RunOptions {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for RunOptions {
@@ -216,6 +226,7 @@ pub(super) struct Begun {
 
 /// What a run is asked for.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum RunRequest {
     /// See [`Run::say`].
     Say(String),

@@ -72,6 +72,7 @@ pub enum Lifecycle {
 
 /// How a run came to its end.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Ending {
     /// By itself, or it was cancelled: this is where it stands.
     Ended(RunState),

@@ -66,8 +66,9 @@ impl Calls {
         match admission {
             Admission::New(cancellation) => self.start(request, deadline, cancellation),
             Admission::Running => tracing::debug!(request_id = request.request_id, "the call is running already"),
-            Admission::Done(Some(result)) => self.answer(request.request_id, result, until),
-            Admission::Done(None) => self.answer(request.request_id, result_not_kept(), until),
+            Admission::Done(result) => {
+                self.answer(request.request_id, result.unwrap_or_else(result_not_kept), until);
+            }
             Admission::Full => {
                 let error = "this client runs too many calls already".to_owned();
                 self.answer(request.request_id, failure(error), until);

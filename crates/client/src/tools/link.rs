@@ -142,7 +142,7 @@ impl Link {
         self.speaker.send_replace(Some(speaker.clone()));
         // After the connection is open: it keeps its client's tools from being cleared away, so none is lost to a grace
         // that ends just now.
-        let mut asking = Some(register_all(&shared, &speaker));
+        let mut asking = Some(ask(&shared, &speaker, &Change::Confirm));
         let mut is_registered = false;
         loop {
             tokio::select! {
@@ -235,21 +235,28 @@ async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
     }
 }
 
-/// Registers everything that is offered.
-fn register_all(shared: &Shared, speaker: &Speaker) -> Asking {
-    let (tools, sessions) = {
-        let offered = shared.offered();
-        (offered.tools.iter().map(|tool| shared.definition(tool)).collect(), offered.sessions.clone())
-    };
-    register(shared, speaker, tools, sessions)
-}
-
-fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions: Vec<Option<String>>) -> Asking {
+/// Asks the server for a change.
+fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
     let (client_id, speaker) = (shared.client_id.clone(), speaker.clone());
-    async move {
-        if tools.is_empty() {
-            return Ok(());
+    let mut offered = shared.offered();
+    let all = |tools: &[Tool]| -> Vec<Definition> { tools.iter().map(|tool| shared.definition(tool)).collect() };
+    let (tools, sessions) = match change {
+        Change::Register(tool) => {
+            // A call of it may come before the answer does.
+            offered.proposed = Some(tool.clone());
+            (vec![shared.definition(tool)], offered.sessions.clone())
         }
+        Change::Join(session) => (all(&offered.tools), vec![session.clone()]),
+        Change::Confirm => (all(&offered.tools), offered.sessions.clone()),
+        Change::Unregister(name) => {
+            let tool_ids = Some(vec![shared.full_id(name)]);
+            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
+            return async move { speaker.unregister(&request).await }.boxed();
+        }
+    };
+    // There is nothing to ask for without tools.
+    let sessions = if tools.is_empty() { Vec::new() } else { sessions };
+    async move {
         for session_id in sessions {
             let request = RegisterRequest { client_id: client_id.clone(), session_id, tools: tools.clone() };
             speaker.register(&request).await?;
@@ -257,27 +264,4 @@ fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions
         Ok(())
     }
     .boxed()
-}
-
-/// Asks the server for a change.
-fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
-    match change {
-        Change::Register(tool) => {
-            let mut offered = shared.offered();
-            // A call of it may come before the answer does.
-            offered.proposed = Some(tool.clone());
-            register(shared, speaker, vec![shared.definition(tool)], offered.sessions.clone())
-        }
-        Change::Join(session) => {
-            let tools = shared.offered().tools.iter().map(|tool| shared.definition(tool)).collect();
-            register(shared, speaker, tools, vec![session.clone()])
-        }
-        Change::Confirm => register_all(shared, speaker),
-        Change::Unregister(name) => {
-            let (client_id, tool_ids) = (shared.client_id.clone(), Some(vec![shared.full_id(name)]));
-            let speaker = speaker.clone();
-            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
-            async move { speaker.unregister(&request).await }.boxed()
-        }
-    }
 }

@@ -40,7 +40,7 @@ enum Step {
 }
 
 impl Course<'_> {
-    /// Goes on until the end, which is on the board then.
+    /// Goes on until the end, which the handle shows then.
     pub(super) async fn go(&self) {
         let mut answers = self.run.answers.clone();
         let mut depth = 0;
@@ -65,8 +65,7 @@ impl Course<'_> {
         let asked = self.run.agent.run(self.input(answers)).await;
         let mut events = asked.map_err(|error| handle.fail(error)).ok()?;
         loop {
-            let reason = "the stream ended before the run did".to_owned();
-            let incoming = events.next().await.unwrap_or(Err(AgentError::NetworkLost { reason }));
+            let incoming = events.next().await.unwrap_or_else(|| Err(ended_early()));
             let incoming = incoming.map_err(|error| handle.fail(error)).ok()?;
             match handle.update(|view| self.take(view, &incoming, depth))? {
                 Step::More => {}
@@ -208,4 +207,8 @@ impl Course<'_> {
             resume,
         })
     }
+}
+
+fn ended_early() -> AgentError {
+    AgentError::NetworkLost { reason: "the stream ended before the run did".to_owned() }
 }

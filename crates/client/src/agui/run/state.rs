@@ -7,6 +7,7 @@ use crate::agui::conversation::{Conversation, Status};
 
 /// What is seen of a run: where it stands, and the conversation so far.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct View {
     /// Where it stands.
     pub state: RunState,
@@ -17,6 +18,7 @@ pub struct View {
 /// Where a run stands. From the moment when it is asked for until it has come to its end it is [`RunState::Running`],
 /// however many requests, tools and continuations there are in between.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub enum RunState {
     /// Nothing was asked for yet.
     #[default]
@@ -35,6 +37,7 @@ pub enum RunState {
 
 /// What a run does right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
     /// It was asked for, and its events come.
     Streaming,

@@ -158,7 +158,7 @@ async fn interrupts_are_answered_and_the_turn_goes_on() {
     for (approved, expected) in [(true, "Completed erased"), (false, "Completed Not now")] {
         world.model.will_call(&[("client_laptop_erase", json!({ "n": 1 }))]);
         let forwarded_props = json!({ "clientID": "laptop" });
-        let options = RunOptions { forwarded_props, ..RunOptions::default() };
+        let options = RunOptions::with(|options| options.forwarded_props = forwarded_props);
         let mut run = Run::new(world.agent(), world.tools(), Conversation::default(), options);
         let RunState::Interrupted(interrupts) = run.say("go").await.unwrap() else { panic!("it asks") };
         assert_eq!(interrupts.len(), 1);
