@@ -29,7 +29,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use handback_wire::client_tools::Tool as Definition;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -63,8 +62,6 @@ pub enum Transport {
 pub struct Options {
     /// What carries the calls.
     pub transport: Transport,
-    /// How long a call may take, for tools that do not say; the server has a default (30 s).
-    pub timeout: Option<Duration>,
     /// How long the server keeps tools and calls when the connection is lost; 30 s, and 5 minutes at most.
     pub grace: Duration,
     /// What is remembered of calls; in memory.
@@ -93,7 +90,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             transport: Transport::default(),
-            timeout: None,
             grace: Duration::from_secs(30),
             journal: Journal::memory(),
             reconnect: (Duration::from_secs(1), Duration::from_secs(30)),
@@ -408,12 +404,6 @@ impl Shared {
     fn handler(&self, full_id: &str) -> Option<Handler> {
         let name = full_id.strip_prefix("client_")?.strip_prefix(&self.client_id)?.strip_prefix('_')?;
         self.offered().find(name).map(|tool| Arc::clone(&tool.handler))
-    }
-
-    /// What the server is told about a tool.
-    fn definition(&self, tool: &Tool) -> Definition {
-        let timeout = self.options.timeout.map(|timeout| timeout.as_secs_f64() * 1_000.0);
-        Definition { timeout: tool.definition.timeout.or(timeout), ..tool.definition.clone() }
     }
 
     /// Tells the observer, whose faults are its own.

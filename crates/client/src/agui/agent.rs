@@ -1,7 +1,7 @@
 //! Agents: whoever can be asked for a run.
 
+mod endpoint;
 mod http;
-mod link;
 mod reader;
 mod thread;
 

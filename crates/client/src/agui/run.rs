@@ -90,9 +90,9 @@ pub enum RunRequestError {
 /// A conversation with an agent whose tools run here: what is said goes out, and whatever the agent calls is run and
 /// answered, until it is done.
 ///
-/// A request, such as [`Run::say`], is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in
-/// silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it
-/// for others to see, there is [`RunHandle::cancel`].
+/// A request, such as [`Run::say`], is a future that the caller polls; there is no task behind it. Dropping it stops
+/// everything at once and in silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch)
+/// stays as it was. To stop it for others to see, there is [`RunHandle::cancel`].
 pub struct Run {
     agent: Arc<dyn Agent>,
     tools: ToolRegistry,
@@ -167,8 +167,8 @@ impl Run {
     /// Does what [`Run::say`] and its like do, for those who decide elsewhere which.
     ///
     /// # Errors
-    /// [`RunRequestError::Interrupted`] if the agent wants answers first, [`RunRequestError::Answers`] unless there is exactly one
-    /// answer for each interrupt. Nothing is sent then.
+    /// [`RunRequestError::Interrupted`] if the agent wants answers first, [`RunRequestError::Answers`] unless there is
+    /// exactly one answer for each interrupt. Nothing is sent then.
     pub async fn request(&mut self, request: RunRequest) -> Result<RunState, RunRequestError> {
         let begun = self.begin(request)?;
         Ok(self.go(begun).await)

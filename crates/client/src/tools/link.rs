@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, Tool as Definition, UnregisterRequest};
+use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, UnregisterRequest};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -239,12 +239,12 @@ async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
 fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
     let (client_id, speaker) = (shared.client_id.clone(), speaker.clone());
     let mut offered = shared.offered();
-    let all = |tools: &[Tool]| -> Vec<Definition> { tools.iter().map(|tool| shared.definition(tool)).collect() };
+    let all = |tools: &[Tool]| -> Vec<_> { tools.iter().map(|tool| tool.definition.clone()).collect() };
     let (tools, sessions) = match change {
         Change::Register(tool) => {
             // A call of it may come before the answer does.
             offered.proposed = Some(tool.clone());
-            (vec![shared.definition(tool)], offered.sessions.clone())
+            (vec![tool.definition.clone()], offered.sessions.clone())
         }
         Change::Join(session) => (all(&offered.tools), vec![session.clone()]),
         Change::Confirm => (all(&offered.tools), offered.sessions.clone()),

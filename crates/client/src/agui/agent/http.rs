@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use handback_wire::agui::RunAgentInput;
 use reqwest::Method;
 
-use super::link::Link;
+use super::endpoint::Endpoint;
 use super::reader::Reader;
 use super::{Agent, AgentError, EventStream};
 use crate::agui::new_id;
@@ -18,7 +18,7 @@ use crate::agui::new_id;
 /// A stream that is lost cannot be taken up again there: the run fails, and can be tried again.
 #[derive(Debug, Clone)]
 pub struct HttpAgent {
-    link: Link,
+    endpoint: Endpoint,
 }
 
 impl HttpAgent {
@@ -27,7 +27,7 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(url: &str) -> Result<Self, AgentError> {
-        Ok(Self { link: Link::new(url)? })
+        Ok(Self { endpoint: Endpoint::new(url)? })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -35,7 +35,7 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if a header cannot carry it.
     pub fn bearer(mut self, token: &str) -> Result<Self, AgentError> {
-        self.link.bearer(token)?;
+        self.endpoint.bearer(token)?;
         Ok(self)
     }
 
@@ -44,27 +44,27 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if there can be no such header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, AgentError> {
-        self.link.header(name, value)?;
+        self.endpoint.header(name, value)?;
         Ok(self)
     }
 
     /// How long a stream may be silent before it counts as lost: 5 minutes if nothing is said. Keep-alives count.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.link.silence = silence;
+        self.endpoint.silence = silence;
         self
     }
 }
 
 impl Agent for HttpAgent {
     fn run(&self, mut input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
-        let link = self.link.clone();
+        let endpoint = self.endpoint.clone();
         async move {
             if input.thread_id.is_empty() {
                 input.thread_id = new_id("thread");
             }
-            let request = link.http.request(Method::POST, link.http.base().clone()).json(&input);
-            Reader::open(link, request).await.map(Reader::events)
+            let request = endpoint.http.request(Method::POST, endpoint.http.base().clone()).json(&input);
+            Reader::open(endpoint, request).await.map(Reader::events)
         }
         .boxed()
     }

@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::link::{Link, agent_error};
+use super::endpoint::{Endpoint, agent_error};
 use super::{AgentError, EventStream, Incoming};
 use crate::retry::Backoff;
 use crate::sse::EventReader;
@@ -22,7 +22,7 @@ const LARGEST_RUN: usize = 256 * 1024 * 1024;
 
 /// A run that is read.
 pub(super) struct Reader {
-    link: Link,
+    endpoint: Endpoint,
     request: RequestBuilder,
     /// The connection, when there is one.
     events: Option<EventReader>,
@@ -35,8 +35,8 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Asks for a run.
-    pub(super) async fn open(link: Link, request: RequestBuilder) -> Result<Self, AgentError> {
-        let mut reader = Self { link, request, events: None, read: 0, is_over: false, resumption: None };
+    pub(super) async fn open(endpoint: Endpoint, request: RequestBuilder) -> Result<Self, AgentError> {
+        let mut reader = Self { endpoint, request, events: None, read: 0, is_over: false, resumption: None };
         reader.connect().await?;
         Ok(reader)
     }
@@ -82,7 +82,7 @@ impl Reader {
         if let Some(cursor) = self.resumption.as_ref().and_then(|resumption| resumption.cursor.as_deref()) {
             request = request.header("last-event-id", cursor);
         }
-        let Link { http, silence } = &self.link;
+        let Endpoint { http, silence } = &self.endpoint;
         let response = http.open(request, *silence).await.map_err(agent_error)?;
         self.events = Some(EventReader::new(response.bytes_stream(), *silence));
         Ok(())

@@ -11,7 +11,7 @@ use reqwest::{Method, RequestBuilder};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-use super::link::{Link, agent_error};
+use super::endpoint::{Endpoint, agent_error};
 use super::reader::{DELAYS, Reader};
 use super::{Agent, AgentError, EventStream};
 
@@ -22,7 +22,7 @@ const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 /// is lost. A stream that is lost is taken up again where it was.
 #[derive(Debug, Clone)]
 pub struct ThreadAgent {
-    link: Link,
+    endpoint: Endpoint,
     room: String,
     /// Between the tries to take up a stream again.
     delays: (Duration, Duration),
@@ -34,7 +34,7 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(base_url: &str, room: &str) -> Result<Self, AgentError> {
-        Ok(Self { link: Link::new(base_url)?, room: room.to_owned(), delays: DELAYS })
+        Ok(Self { endpoint: Endpoint::new(base_url)?, room: room.to_owned(), delays: DELAYS })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -42,7 +42,7 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if a header cannot carry it.
     pub fn bearer(mut self, token: &str) -> Result<Self, AgentError> {
-        self.link.bearer(token)?;
+        self.endpoint.bearer(token)?;
         Ok(self)
     }
 
@@ -51,14 +51,14 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if there can be no such header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, AgentError> {
-        self.link.header(name, value)?;
+        self.endpoint.header(name, value)?;
         Ok(self)
     }
 
     /// How long a stream may be silent before it counts as lost: 5 minutes if nothing is said. Keep-alives count.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.link.silence = silence;
+        self.endpoint.silence = silence;
         self
     }
 
@@ -86,14 +86,14 @@ impl ThreadAgent {
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<T, AgentError> {
-        let request = self.link.http.timed(self.post(path, body)).map_err(agent_error)?;
-        self.link.http.read(request, LARGEST_ANSWER).await.map_err(agent_error)
+        let request = self.endpoint.http.timed(self.post(path, body)).map_err(agent_error)?;
+        self.endpoint.http.read(request, LARGEST_ANSWER).await.map_err(agent_error)
     }
 
     /// A request to the room, or to a thread or a run in it.
     fn post(&self, path: &[&str], body: &impl Serialize) -> RequestBuilder {
         let path = [&["api", "v1", "rooms", &self.room, "agui"], path].concat();
-        self.link.http.request(Method::POST, self.link.http.endpoint(&path)).json(body)
+        self.endpoint.http.request(Method::POST, self.endpoint.http.endpoint(&path)).json(body)
     }
 }
 
@@ -103,7 +103,7 @@ impl Agent for ThreadAgent {
         async move {
             agent.prepare(&mut input).await?;
             let request = agent.post(&[&input.thread_id, &input.run_id], &input);
-            Ok(Reader::open(agent.link, request).await?.resumed(agent.delays).events())
+            Ok(Reader::open(agent.endpoint, request).await?.resumed(agent.delays).events())
         }
         .boxed()
     }

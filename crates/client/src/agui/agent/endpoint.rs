@@ -12,13 +12,13 @@ const SILENCE: Duration = Duration::from_secs(300);
 
 /// The way to a server: its connections are shared by all runs, and by all clones.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(super) struct Endpoint {
     pub(super) http: Http,
     /// How long a stream may be silent before it counts as lost.
     pub(super) silence: Duration,
 }
 
-impl Link {
+impl Endpoint {
     pub(super) fn new(url: &str) -> Result<Self, AgentError> {
         Ok(Self { http: Http::new(url).map_err(agent_error)?, silence: SILENCE })
     }
