@@ -96,7 +96,15 @@ pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
     let transport = if args.websocket { Transport::WebSocket } else { Transport::Sse };
     let introduction = format!("connected to {} as {}", api.url(), args.client);
     let observer = Arc::new(move |status| remark(&describe(&introduction, status)));
-    let tools = ClientTools::new(api, args.client, Options { journal, transport, observer, ..Options::default() });
+    let tools = ClientTools::new(
+        api,
+        args.client,
+        Options::with(|options| {
+            options.journal = journal;
+            options.transport = transport;
+            options.observer = observer;
+        }),
+    );
     tools.register(tool).await?;
     run_until_stopped(|shutdown| async { Ok(tools.run(args.session.as_deref(), shutdown).await?) }).await
 }

@@ -60,7 +60,11 @@ pub(crate) async fn run(args: CallsArgs) -> anyhow::Result<()> {
         let call = args.query.checked(api.call(request_id, args.wait.map(Duration::from_millis)).await)?;
         return if args.query.json { print_json(&call) } else { Ok(print(&describe(&call))?) };
     }
-    let filter = CallFilter { client_id: args.client, session_id: args.session, state: args.state.map(Into::into) };
+    let filter = CallFilter::with(|filter| {
+        filter.client_id = args.client;
+        filter.session_id = args.session;
+        filter.state = args.state.map(Into::into);
+    });
     args.query.show(api.calls(&filter).await, |calls| {
         let rows = calls.into_iter().map(|call| {
             let outcome = call.outcome.as_ref().map(|outcome| parts(outcome).0).unwrap_or_default().to_owned();

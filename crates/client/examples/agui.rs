@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use handback_client::agui::{
-    ClientTool, Conversation, HttpAgent, Item, Run, RunKey, RunOptions, RunRegistry, ToolRegistry, Turn, View,
+    ClientTool, Conversation, HttpAgent, Item, Run, RunKey, RunOptions, RunRegistry, RunRequest, ToolRegistry, View,
 };
 use handback_client::schemars::{self, JsonSchema};
 use serde::Deserialize;
@@ -41,8 +41,8 @@ async fn main() -> anyhow::Result<()> {
     let start = |name: &'static str| {
         let run = Run::new(agent.clone(), tools.clone(), Conversation::default(), RunOptions::default());
         let views = run.watch();
-        let turn = Turn::Say(format!("Please greet {name}"));
-        runs.start(RunKey::new(&url, "default", name), run, turn).map(|_handle| show(name, views))
+        let request = RunRequest::Say(format!("Please greet {name}"));
+        runs.start(RunKey::new(&url, "default", name), run, request).map(|_handle| show(name, views))
     };
     tokio::join!(start("Ada")?, start("Grace")?);
     Ok(())

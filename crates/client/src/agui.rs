@@ -10,24 +10,10 @@
 //! | `run` | a run with the tools that it calls and the runs that continue it |
 //! | `runs` | many runs at once |
 //!
-//! A turn, with a tool that the agent may call:
+//! A conversation with a tool that the agent may call:
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//! use handback_client::agui::{ClientTool, Conversation, HttpAgent, Run, RunOptions, RunState, ToolRegistry};
-//! use handback_client::schemars;
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Greeting { name: String }
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let greet = |greeting: Greeting, _context| async move { Ok(format!("Hello, {}!", greeting.name)) };
-//! let tools = ToolRegistry::new().register(ClientTool::typed("greet", "Greets somebody", greet));
-//! let agent = Arc::new(HttpAgent::new("http://127.0.0.1:4096/agui")?);
-//! let mut run = Run::new(agent, tools, Conversation::default(), RunOptions::default());
-//! if run.say("Please greet Ada").await? == RunState::Completed {
-//!     println!("{:?}", run.watch().borrow().conversation.items().last());
-//! }
-//! # Ok(())
-//! # }
+#![doc = include_str!("../examples/first_run.rs")]
 //! ```
 
 mod agent;
@@ -46,7 +32,7 @@ pub use handback_wire::agui as wire;
 pub use mapper::messages;
 pub use processor::process;
 pub use registry::{ClientTool, ToolContext, ToolRegistry, UnknownTool};
-pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunState, Turn, TurnError, View};
+pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunRequest, RunRequestError, RunState, View};
 pub use runs::{Ending, Lifecycle, RunKey, RunRegistry, StartError};
 
 /// A new id. It is not told apart from others by anything but chance.

@@ -1,19 +1,17 @@
 //! A client: its tools, and the sessions in which a model may call them.
 
-use std::sync::{Arc, Weak};
-
 use handback_wire::session::{CreateSession, Model};
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::patience::Patience;
+use crate::retry::Patience;
 use crate::session::SessionHandle;
-use crate::tools::{ClientTools, Options, State};
+use crate::tools::{ClientTools, Options, ToolsLease};
 
 /// Who a client is, and how it behaves.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ClientOptions {
     /// The client's id; made up without it, so that its tools are this process's alone. Give one to come back as the
     /// same client.
@@ -24,8 +22,18 @@ pub struct ClientOptions {
     pub tools: Options,
 }
 
+impl ClientOptions {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
+}
+
 /// A session to be.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct StartSession {
     /// A heading; made from what is said first without it.
     pub title: Option<String>,
@@ -39,13 +47,19 @@ pub struct StartSession {
     pub without_tools: bool,
 }
 
+impl StartSession {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut start = Self::default();
+        change(&mut start);
+        start
+    }
+}
+
 /// A client of a server: its tools, and the sessions in which a model may call them. Clones are the same client.
 #[derive(Debug, Clone)]
 pub struct Client {
-    api: Api,
     tools: ClientTools,
-    /// The sessions that the tools were connected for, while there are any.
-    users: Arc<Mutex<Weak<()>>>,
 }
 
 impl Client {
@@ -57,13 +71,12 @@ impl Client {
         let api = Api::new(base_url, options.token.as_deref())?;
         // Short: it is part of what models call the tools, and that has 64 characters.
         let client_id = options.client_id.unwrap_or_else(|| format!("rust-{:016x}", fastrand::u64(..)));
-        let tools = ClientTools::new(api.clone(), client_id, options.tools);
-        Ok(Self { api, tools, users: Arc::default() })
+        Ok(Self { tools: ClientTools::new(api, client_id, options.tools) })
     }
 
     /// Requests to the server.
     pub fn api(&self) -> &Api {
-        &self.api
+        self.tools.api()
     }
 
     /// The tools that this client offers.
@@ -78,71 +91,21 @@ impl Client {
     /// minute without the server.
     pub async fn start_session(&self, start: StartSession) -> Result<SessionHandle, Error> {
         let StartSession { title, agent, model, metadata, without_tools } = start;
-        let lease = if without_tools { None } else { self.connect_tools().await? };
-        let client_id = (!without_tools).then(|| self.tools.client_id().to_owned());
+        let lease = if without_tools { None } else { ToolsLease::begin(&self.tools).await? };
+        let tools = (!without_tools).then(|| self.tools.clone());
+        let client_id = tools.as_ref().map(|tools| tools.client_id().to_owned());
         let request = CreateSession { title, agent, model, metadata, client_id, parent_id: None };
         let mut patience = Patience::new();
         loop {
             // One that was made although the answer was lost is empty, and does no harm.
-            let error = match self.api.create_session(&request).await {
-                Ok(session) => {
-                    let tools = (!without_tools).then(|| self.tools.clone());
-                    return Ok(SessionHandle::new(self.api.clone(), session, tools, lease));
-                }
+            let error = match self.api().create_session(&request).await {
+                Ok(session) => return Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
                 Err(error) => error,
             };
             if let Err(error) = patience.after(error).await {
-                if let Some(lease) = lease {
-                    lease.end().await;
-                }
+                ToolsLease::end(lease).await;
                 return Err(error);
             }
-        }
-    }
-
-    /// Connects the tools for a session; `None` if that was done before, and not for a session.
-    async fn connect_tools(&self) -> Result<Option<ToolsLease>, Error> {
-        let lease = self.lease().await;
-        // Not while the lock is held: it may take for ever, and those who leave need the lock.
-        match (self.tools.connect(None).await, lease) {
-            (Ok(()), lease) => Ok(lease),
-            (Err(error), lease) => {
-                if let Some(lease) = lease {
-                    lease.end().await;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn lease(&self) -> Option<ToolsLease> {
-        let mut users = self.users.lock().await;
-        let is_closed = matches!(*self.tools.state().borrow(), State::Closed(_));
-        let user = match users.upgrade() {
-            Some(user) => user,
-            None if is_closed => Arc::default(),
-            None => return None,
-        };
-        *users = Arc::downgrade(&user);
-        Some(ToolsLease { tools: self.tools.clone(), users: Arc::clone(&self.users), user })
-    }
-}
-
-/// A session's part in a connection that was opened for sessions.
-#[derive(Debug)]
-pub(crate) struct ToolsLease {
-    tools: ClientTools,
-    users: Arc<Mutex<Weak<()>>>,
-    user: Arc<()>,
-}
-
-impl ToolsLease {
-    /// Disconnects the tools if no other session needs them.
-    pub(crate) async fn end(self) {
-        // Held until they are disconnected: a session that starts meanwhile connects them after that.
-        let _users = self.users.lock().await;
-        if Arc::into_inner(self.user).is_some() {
-            self.tools.disconnect().await;
         }
     }
 }

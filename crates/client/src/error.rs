@@ -90,6 +90,7 @@ pub enum Error {
 
 /// A failure, as the server reports it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
@@ -105,33 +106,26 @@ pub struct Refusal {
 }
 
 impl Error {
-    /// The HTTP status of a failure that the server reported.
-    pub fn status(&self) -> Option<u16> {
+    fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(refusal) => Some(refusal.status),
+            Self::Refused(refusal) => Some(refusal),
             _ => None,
         }
+    }
+
+    /// The HTTP status of a failure that the server reported.
+    pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|refusal| refusal.status)
     }
 
     /// The code of a failure that the server reported.
     pub fn code(&self) -> Option<ErrorCode> {
-        match self {
-            Self::Refused(refusal) => refusal.code,
-            _ => None,
-        }
+        self.refusal()?.code
     }
 
     /// How long the server asks to wait before the next try.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused(refusal) => refusal.retry_after,
-            _ => None,
-        }
-    }
-
-    /// Whether the credentials were not accepted, which no retry mends.
-    pub(crate) fn is_denied(&self) -> bool {
-        matches!(self.status(), Some(401 | 403))
+        self.refusal()?.retry_after
     }
 
     /// Whether the same request may succeed later.
@@ -139,14 +133,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Superseded { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 408 | 425 | 429 | 500..=506 | 508..),
-            Self::InvalidUrl { .. }
-            | Self::InvalidToken
-            | Self::Closed { .. }
-            | Self::Unexpected { .. }
-            | Self::NotStarted { .. }
-            | Self::TurnFailed(_)
-            | Self::NoAnswer { .. }
-            | Self::GivenUp { .. } => false,
+            _ => false,
         }
     }
 }

@@ -10,9 +10,8 @@ use serde_json::value::RawValue;
 use tokio::time::sleep;
 
 use crate::api::Api;
-use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::reconnect::Reconnect;
+use crate::retry::{Backoff, Reconnect};
 use crate::sse::EventReader;
 
 /// The delays between the tries to connect: they double from the first to the second.
@@ -82,36 +81,34 @@ struct Listener {
 impl Listener {
     /// What is told next, and who tells what comes after it.
     async fn next(mut self) -> (Result<Notice, Error>, Option<Self>) {
-        loop {
-            match self.advance().await {
-                Ok(Some(event)) => {
-                    if matches!(event, Event::Connected {}) {
-                        self.reconnect.connected();
-                    }
-                    return (Ok(Notice::Event(Box::new(event))), Some(self));
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    self.reader = None;
-                    let Some(retry_in) = self.reconnect.delay_after(&error) else { return (Err(error), None) };
-                    self.delay = retry_in;
-                    let reason = error.to_string();
-                    return (Ok(Notice::Disconnected { reason, retry_in }), Some(self));
-                }
-            }
-        }
+        let error = match self.event().await {
+            Ok(event) => return (Ok(Notice::Event(Box::new(event))), Some(self)),
+            Err(error) => error,
+        };
+        let Some(retry_in) = self.reconnect.delay_after(&error) else { return (Err(error), None) };
+        (self.reader, self.delay) = (None, retry_in);
+        (Ok(Notice::Disconnected { reason: error.to_string(), retry_in }), Some(self))
     }
 
-    /// Connects, or reads a block; `None` if that is not an event.
-    async fn advance(&mut self) -> Result<Option<Event>, Error> {
-        let Some(reader) = &mut self.reader else {
-            sleep(self.delay).await;
-            let response = self.api.open_events(self.session.as_deref()).await?;
-            self.reader = Some(EventReader::new(response.bytes_stream(), SILENCE));
-            return Ok(None);
+    /// Connects if there is no connection, and reads until something happens.
+    async fn event(&mut self) -> Result<Event, Error> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => {
+                sleep(self.delay).await;
+                let response = self.api.open_events(self.session.as_deref()).await?;
+                none.insert(EventReader::new(response.bytes_stream(), SILENCE))
+            }
         };
-        let block = reader.next().await.map_err(|reason| self.api.interrupted(reason))?;
-        Ok(block.data.as_deref().and_then(decode))
+        loop {
+            let block = reader.next().await.map_err(|reason| self.api.interrupted(reason))?;
+            if let Some(event) = block.data.as_deref().and_then(decode) {
+                if matches!(event, Event::Connected {}) {
+                    self.reconnect.connected();
+                }
+                return Ok(event);
+            }
+        }
     }
 }
 

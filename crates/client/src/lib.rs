@@ -1,4 +1,6 @@
-//! The Rust SDK of Handback: call tools that run on clients, and be such a client.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Modules
 //!
 //! | module | responsibility |
 //! | --- | --- |
@@ -11,45 +13,16 @@
 //! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
 //! | [`error`] | what can go wrong between the SDK and the server |
 //! | [`agui`] | a front end of AG-UI: runs of any agent that speaks it, with tools that run here |
-//!
-//! From nothing to a tool that a model calls:
-//!
-//! ```no_run
-//! use handback_client::{Handback, StartSession, Tool, schemars};
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Greeting { name: String }
-//! #[tokio::main]
-//! async fn main() -> Result<(), handback_client::Error> {
-//!     let handback = Handback::start().await?;
-//!     let greet = |greeting: Greeting, _call| async move { Ok(format!("Hello, {}!", greeting.name)) };
-//!     handback.client().tools().register(Tool::typed("greet", "Greets somebody", greet)).await?;
-//!     let session = handback.client().start_session(StartSession::default()).await?;
-//!     println!("{}", session.prompt("Please greet Ada").await?.text());
-//!     Ok(())
-//! }
-//! ```
-//!
-//! A server that is there already takes a [`Client`], and tools without sessions take [`ClientTools`] alone:
-//!
-//! ```no_run
-//! # use handback_client::{Client, ClientOptions, Effect, Tool};
-//! # async fn example(read: Tool) -> Result<(), handback_client::Error> {
-//! let options = ClientOptions { client_id: Some("laptop".to_owned()), ..ClientOptions::default() };
-//! let client = Client::new("http://127.0.0.1:4096", options)?;
-//! client.tools().register(read.effect(Effect::Read)).await?;
-//! client.tools().connect(None).await
-//! # }
-//! ```
+//! | `http`, `sse`, `retry` | requests, streams of events, and when to try again |
 
 pub mod agui;
 pub mod api;
-mod backoff;
 pub mod client;
 pub mod error;
 pub mod events;
+mod http;
 pub mod local;
-mod patience;
-mod reconnect;
+mod retry;
 pub mod session;
 mod sse;
 pub mod tool;

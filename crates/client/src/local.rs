@@ -30,6 +30,7 @@ const KEPT_LINES: usize = 64;
 
 /// How a server is started; the defaults keep nothing and need no configuration.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct LocalOptions {
     /// The binary; without it the one that the environment variable `HANDBACK_BINARY` names, else `handback` on the
     /// search path.
@@ -42,6 +43,15 @@ pub struct LocalOptions {
     pub arguments: Vec<OsString>,
     /// Who [`Handback::client`] is.
     pub client: ClientOptions,
+}
+
+impl LocalOptions {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 /// A server that this process has started. It is killed when this is dropped; [`Handback::close`] lets it finish.

@@ -3,22 +3,26 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `turn` | one turn, from what is said until it is answered |
+//! | `driver` | what makes a turn go on |
 //! | `transcript` | events and messages in, what is new of them out |
+//! | `event` | what a turn tells |
 //! | `ask` | a call that waits until somebody allows it |
 
 mod ask;
+mod driver;
+mod event;
 mod transcript;
 mod turn;
 
 use handback_wire::session::{MessageWithParts, Prompt, Session};
 
 use crate::api::Api;
-use crate::client::ToolsLease;
 use crate::error::Error;
-use crate::tools::ClientTools;
+use crate::tools::{ClientTools, ToolsLease};
 
 pub use self::ask::Ask;
-pub use self::turn::{Turn, TurnEvent};
+pub use self::event::TurnEvent;
+pub use self::turn::Turn;
 
 impl Api {
     /// Says something in a session, and tells what comes of it. [`SessionHandle::stream`] does the same; this is for
@@ -82,14 +86,12 @@ impl SessionHandle {
     /// # Errors
     /// As [`Turn::abort`].
     pub async fn abort(&self) -> Result<(), Error> {
-        turn::abort(&self.api, &self.session.id).await
+        driver::abort(&self.api, &self.session.id).await
     }
 
     /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
     /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
     pub async fn close(self) {
-        if let Some(lease) = self.lease {
-            lease.end().await;
-        }
+        ToolsLease::end(self.lease).await;
     }
 }

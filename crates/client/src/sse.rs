@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::timeout;
 
-use crate::api::{MAX_EVENT_BYTES, root_cause};
+use crate::http::{MAX_EVENT_BYTES, root_cause};
 
 #[derive(Debug, thiserror::Error)]
 enum ReadError {

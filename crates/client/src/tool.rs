@@ -19,6 +19,7 @@ pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<'static, Result<Success, 
 
 /// A tool that this process offers.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Tool {
     /// What the server is told: name, description, schema of the input, timeout, effect.
     pub definition: client_tools::Tool,
@@ -159,6 +160,7 @@ impl<E: std::error::Error> From<E> for ToolError {
 
 /// One call of a tool.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Invocation {
     /// The call, as the server sent it: its ids, its input, which attempt it is.
     pub request: ToolRequest,
@@ -170,6 +172,11 @@ pub struct Invocation {
 }
 
 impl Invocation {
+    /// A call that this process makes itself.
+    pub fn new(request: ToolRequest, deadline: Instant, cancellation: CancellationToken) -> Self {
+        Self { request, deadline, cancellation }
+    }
+
     /// The input, read as a type of the tool's own.
     ///
     /// # Errors

@@ -2,40 +2,44 @@
 //!
 //! | module | responsibility |
 //! | --- | --- |
+//! | `lease` | the sessions that a connection was opened for |
 //! | `link` | one connection after the other, and what is registered on each |
 //! | `connection` | one connection, whatever carries it |
 //! | `socket`, `stream` | what carries it: a WebSocket; server-sent events and requests |
+//! | `incoming` | what comes on a connection |
 //! | `calls` | the calls that run: one task each, from its arrival to the delivery of its result |
-//! | `runs`, `journal` | what this process knows of calls, and what is kept beyond it, so that none is run twice |
+//! | `memory`, `journal` | what this process knows of calls, and what is kept beyond it, so that none is run twice |
 //! | `clock` | deadlines, on this machine's clock |
 //! | `status` | how the connection stands, and what happens on it |
 
 mod calls;
 mod clock;
 mod connection;
+mod incoming;
 mod journal;
+mod lease;
 mod link;
-mod runs;
+mod memory;
 mod socket;
 mod status;
 mod stream;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use handback_wire::client_tools::Tool as Definition;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::api::Api;
 use crate::error::Error;
 use crate::tool::{Handler, Tool};
 pub use journal::Journal;
+pub(crate) use lease::ToolsLease;
 use link::{Change, Command, Link};
-use runs::Runs;
+use memory::Memory;
 pub use status::{Observer, State, Status};
 
 /// Changes that wait for the connection; one more waits for room.
@@ -43,6 +47,7 @@ const MAX_WAITING_CHANGES: usize = 64;
 
 /// What carries the calls to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Transport {
     /// A stream of server-sent events, and a request for each result. It passes wherever HTTP does.
     #[default]
@@ -53,11 +58,10 @@ pub enum Transport {
 
 /// How a client behaves; the defaults are good.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What carries the calls.
     pub transport: Transport,
-    /// How long a call may take, for tools that do not say; the server has a default (30 s).
-    pub timeout: Option<Duration>,
     /// How long the server keeps tools and calls when the connection is lost; 30 s, and 5 minutes at most.
     pub grace: Duration,
     /// What is remembered of calls; in memory.
@@ -73,11 +77,19 @@ pub struct Options {
     pub observer: Observer,
 }
 
+impl Options {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             transport: Transport::default(),
-            timeout: None,
             grace: Duration::from_secs(30),
             journal: Journal::memory(),
             reconnect: (Duration::from_secs(1), Duration::from_secs(30)),
@@ -110,6 +122,8 @@ struct Inner {
     shared: Arc<Shared>,
     running: Mutex<Option<Running>>,
     tasks: TaskTracker,
+    /// The sessions that the connection was opened for, while there are any.
+    sessions: tokio::sync::Mutex<Weak<()>>,
 }
 
 /// What the client and the tasks of its connection share.
@@ -118,7 +132,7 @@ struct Shared {
     client_id: String,
     options: Options,
     offered: Mutex<Offered>,
-    runs: Mutex<Runs>,
+    memory: Mutex<Memory>,
     state: watch::Sender<State>,
     /// The name of the connection. A newer one of the same name takes over from an older that the server still believes in.
     connection: Mutex<String>,
@@ -137,38 +151,15 @@ struct Offered {
 
 /// The task that keeps a connection.
 struct Running {
+    /// The way to have the task change something. It is closed when the task is over, and its state says why.
     commands: Commands,
+    /// Ends the task with a goodbye.
     stop: CancellationToken,
     /// Ends the task at once, without a goodbye.
-    _abandon: DropGuard,
+    _task: AbortOnDropHandle<()>,
 }
 
-/// The way to have the task change something.
-#[derive(Clone)]
-struct Commands {
-    sender: mpsc::Sender<Command>,
-    /// Fires when the task is over, and its state says why.
-    finished: CancellationToken,
-}
-
-/// Says that the task is over, however it ends.
-struct Ended {
-    shared: Arc<Shared>,
-    /// After the state is set.
-    _finished: DropGuard,
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.shared.state.send_if_modified(|state| {
-            let is_untold = !matches!(state, State::Closed(_));
-            if is_untold {
-                *state = State::Closed(None);
-            }
-            is_untold
-        });
-    }
-}
+type Commands = mpsc::Sender<Command>;
 
 impl ClientTools {
     /// A client of this id that offers nothing yet, and is not connected.
@@ -178,11 +169,16 @@ impl ClientTools {
             client_id: client_id.into(),
             options,
             offered: Mutex::default(),
-            runs: Mutex::default(),
+            memory: Mutex::default(),
             state: watch::Sender::new(State::Closed(None)),
             connection: Mutex::default(),
         };
-        let inner = Inner { shared: Arc::new(shared), running: Mutex::new(None), tasks: TaskTracker::new() };
+        let inner = Inner {
+            shared: Arc::new(shared),
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+            sessions: tokio::sync::Mutex::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -204,8 +200,7 @@ impl ClientTools {
     /// it has its calls run here as long as this connection is there, and not by another process that is the same client.
     /// It may change when a connection is lost.
     pub fn connection(&self) -> Option<String> {
-        let running = self.inner.running();
-        running.as_ref().and_then(Running::commands).map(|_| self.inner.shared.connection_name())
+        self.inner.commands().map(|_| self.inner.shared.connection_name())
     }
 
     /// Offers a tool, in place of an earlier one of the same name. Returns when the server has confirmed it; before
@@ -224,7 +219,7 @@ impl ClientTools {
             };
             commands
         };
-        self.change(commands, Change::Register(tool)).await
+        self.change(Some(commands), Change::Register(tool)).await
     }
 
     /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
@@ -238,10 +233,7 @@ impl ClientTools {
             self.inner.shared.offered().take(name);
             running.as_ref().and_then(Running::commands)
         };
-        match commands {
-            Some(commands) => self.change(commands, Change::Unregister(name.to_owned())).await,
-            None => Ok(()),
-        }
+        self.change(commands, Change::Unregister(name.to_owned())).await
     }
 
     /// Connects, and stays connected until [`disconnect`](Self::disconnect): whenever the connection is lost it is opened
@@ -254,12 +246,12 @@ impl ClientTools {
     pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
         let session = session.map(str::to_owned);
         let mut state = self.state();
-        loop {
-            match self.inner.connecting(&session) {
-                Connecting::Started => break,
-                Connecting::Joining(commands) => return self.change(commands, Change::Join(session)).await,
-                Connecting::AfterGoodbye(finished) => finished.cancelled().await,
+        while let Some((commands, stop)) = self.inner.start_unless_running(&session) {
+            if !stop.is_cancelled() {
+                return self.change(Some(commands), Change::Join(session)).await;
             }
+            // The goodbye of the earlier connection comes first.
+            commands.closed().await;
         }
         let reached = state.wait_for(|state| matches!(state, State::Open | State::Closed(_))).await;
         match reached.as_deref() {
@@ -275,11 +267,7 @@ impl ClientTools {
     /// # Errors
     /// What the server has against them; [`Error::Closed`] when the client is disconnected meanwhile.
     pub async fn confirm(&self) -> Result<(), Error> {
-        let commands = self.inner.running().as_ref().and_then(Running::commands);
-        match commands {
-            Some(commands) => self.change(commands, Change::Confirm).await,
-            None => Ok(()),
-        }
+        self.change(self.inner.commands(), Change::Confirm).await
     }
 
     /// Says goodbye: the handlers are cancelled and have a few seconds to end, the tools are gone from the server, and
@@ -287,14 +275,14 @@ impl ClientTools {
     ///
     /// It waits for the handlers, so a handler that waits for it is dropped after those seconds.
     pub async fn disconnect(&self) {
-        let finished = match &*self.inner.running() {
+        let commands = match &*self.inner.running() {
             Some(running) => {
                 running.stop.cancel();
-                running.commands.finished.clone()
+                running.commands.clone()
             }
             None => return,
         };
-        finished.cancelled().await;
+        commands.closed().await;
     }
 
     /// Connects and stays connected until `shutdown` fires, and says goodbye then: for a program that does nothing else.
@@ -319,17 +307,17 @@ impl ClientTools {
         }
     }
 
-    async fn change(&self, commands: Commands, change: Change) -> Result<(), Error> {
+    /// Has the task change something, and returns when the server has confirmed it; at once, if there is no task.
+    async fn change(&self, commands: Option<Commands>, change: Change) -> Result<(), Error> {
+        let Some(commands) = commands else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
         // It fails when the task has ended, which is seen below.
-        let _ = commands.sender.send(Command { change, answer }).await;
+        let _ = commands.send(Command { change, answer }).await;
         tokio::select! {
             biased;
             Ok(answer) = answered => answer,
             // A command that is sent just when the task ends may stay in the channel, and never be answered.
-            () = commands.finished.cancelled() => {
-                Err(self.inner.shared.why_closed(&self.inner.shared.state.borrow()))
-            }
+            () = commands.closed() => Err(self.inner.shared.why_closed(&self.inner.shared.state.borrow())),
         }
     }
 }
@@ -349,18 +337,18 @@ impl Inner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that there is a connection that offers the tools in this session.
-    fn connecting(&self, session: &Option<String>) -> Connecting {
+    /// The way to have the task change something; `None` if it is over, or about to be.
+    fn commands(&self) -> Option<Commands> {
+        self.running().as_ref().and_then(Running::commands)
+    }
+
+    /// Starts a connection that offers the tools in this session, unless there is one. `Some` if there is one that does not
+    /// offer them there, or that is about to end: the way to speak to it, and whether it ends.
+    fn start_unless_running(&self, session: &Option<String>) -> Option<(Commands, CancellationToken)> {
         let mut running = self.running();
-        if let Some(earlier) = &*running {
-            match earlier.commands() {
-                Some(_) if self.shared.offered().sessions.contains(session) => return Connecting::Started,
-                Some(commands) => return Connecting::Joining(commands),
-                None if !earlier.commands.finished.is_cancelled() => {
-                    return Connecting::AfterGoodbye(earlier.commands.finished.clone());
-                }
-                None => {}
-            }
+        if let Some(earlier) = running.as_ref().filter(|earlier| !earlier.commands.is_closed()) {
+            let is_offered = !earlier.stop.is_cancelled() && self.shared.offered().sessions.contains(session);
+            return (!is_offered).then(|| (earlier.commands.clone(), earlier.stop.clone()));
         }
         {
             let mut offered = self.shared.offered();
@@ -369,39 +357,23 @@ impl Inner {
             offered.proposed = None;
         }
         *running = Some(self.start());
-        Connecting::Started
+        None
     }
 
     /// Starts the task that keeps the connection.
     fn start(&self) -> Running {
-        let (sender, commands) = mpsc::channel(MAX_WAITING_CHANGES);
-        let (stop, finished, abandon) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
-        let (shared, guard) = (Arc::clone(&self.shared), finished.clone().drop_guard());
+        let (commands, receiver) = mpsc::channel(MAX_WAITING_CHANGES);
+        let stop = CancellationToken::new();
         self.shared.state.send_replace(State::Connecting);
-        let link = Link::new(Arc::clone(&self.shared), commands, self.tasks.clone(), stop.clone());
-        let (ended, abandoned) = (Ended { shared, _finished: guard }, abandon.clone());
-        self.tasks.spawn(async move {
-            let error = abandoned.run_until_cancelled(link.run()).await.and_then(Result::err);
-            ended.shared.state.send_replace(State::Closed(error));
-        });
-        Running { commands: Commands { sender, finished }, stop, _abandon: abandon.drop_guard() }
+        let link = Link::new(Arc::clone(&self.shared), receiver, self.tasks.clone(), stop.clone());
+        Running { commands, stop, _task: AbortOnDropHandle::new(self.tasks.spawn(link.run())) }
     }
-}
-
-/// What it takes to be connected.
-enum Connecting {
-    /// The connection is there, or being opened.
-    Started,
-    /// It is there, and is to be told of a session.
-    Joining(Commands),
-    /// An earlier one is about to end; this fires when it has.
-    AfterGoodbye(CancellationToken),
 }
 
 impl Running {
     /// Where to say what is to change; `None` if the task is over, or about to be.
     fn commands(&self) -> Option<Commands> {
-        (!self.stop.is_cancelled() && !self.commands.sender.is_closed()).then(|| self.commands.clone())
+        (!self.stop.is_cancelled() && !self.commands.is_closed()).then(|| self.commands.clone())
     }
 }
 
@@ -410,8 +382,8 @@ impl Shared {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connection_name(&self) -> String {
@@ -432,12 +404,6 @@ impl Shared {
     fn handler(&self, full_id: &str) -> Option<Handler> {
         let name = full_id.strip_prefix("client_")?.strip_prefix(&self.client_id)?.strip_prefix('_')?;
         self.offered().find(name).map(|tool| Arc::clone(&tool.handler))
-    }
-
-    /// What the server is told about a tool.
-    fn definition(&self, tool: &Tool) -> Definition {
-        let timeout = self.options.timeout.map(|timeout| timeout.as_secs_f64() * 1_000.0);
-        Definition { timeout: tool.definition.timeout.or(timeout), ..tool.definition.clone() }
     }
 
     /// Tells the observer, whose faults are its own.

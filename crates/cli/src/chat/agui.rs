@@ -20,8 +20,8 @@ use futures_util::future::select_all;
 use handback_client::Error;
 use handback_client::agui::wire::{Interrupt, Resume};
 use handback_client::agui::{
-    Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunState, StartError, Turn, Usage,
-    View, messages,
+    Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunRequest, RunState, StartError,
+    Usage, View, messages,
 };
 use handback_wire::session::{Reply, Tokens};
 use reqwest::Url;
@@ -79,7 +79,7 @@ impl AgentThread {
     /// What has happened.
     fn news(&mut self, number: usize) -> Vec<Event> {
         let Some((_, view)) = &mut self.run else { return Vec::new() };
-        let View { state, conversation } = &*view.borrow_and_update();
+        let View { state, conversation, .. } = &*view.borrow_and_update();
         let mut events = vec![Event::Show(self.pieces.of(conversation, &self.times))];
         let standing = match state {
             RunState::Running(_) => return events,
@@ -87,7 +87,8 @@ impl AgentThread {
             RunState::Cancelled => Standing::Stopped,
             RunState::Failed(error) => Standing::Failed(error.clone().into()),
             RunState::Interrupted(_) => Standing::Unanswered,
-            RunState::Idle => Standing::Failed(anyhow!("nothing was asked for")),
+            // Nothing was asked for, or the SDK knows of a state that this chat does not.
+            _ => Standing::Failed(anyhow!("nothing was asked for")),
         };
         self.is_running = false;
         // Where the agent could not be asked, or was stopped, it is not known whether it was told what it must know.
@@ -135,7 +136,7 @@ impl Agents {
     pub(super) fn new(url: &str, args: &ChatArgs) -> anyhow::Result<Self> {
         let (agent, url) = address::find(url, &args.server)?;
         let properties = args.forward.iter().cloned().map(|Property { name, value }| (name, value));
-        let options = RunOptions { forwarded_props: Value::Object(properties.collect()), ..RunOptions::default() };
+        let options = RunOptions::with(|options| options.forwarded_props = Value::Object(properties.collect()));
         let (tools, commands, runs) = (args.attach.clone(), TaskTracker::new(), RunRegistry::new());
         Ok(Self { agent, url, options, tools, commands, runs, threads: Vec::new() })
     }
@@ -165,10 +166,10 @@ impl Agents {
                 thread.pieces.reject(call);
             }
         }
-        self.start(number, Turn::Resume(answers), text)
+        self.start(number, RunRequest::Resume(answers), text)
     }
 
-    fn start(&mut self, number: usize, turn: Turn, text: Option<&str>) -> Result<(), StartError> {
+    fn start(&mut self, number: usize, request: RunRequest, text: Option<&str>) -> Result<(), StartError> {
         let thread = self.thread(number);
         let (mut conversation, times) = (thread.conversation(), thread.times.clone());
         if let Some(text) = text {
@@ -177,7 +178,7 @@ impl Agents {
         let tools = tools::registry(&self.tools, &times, &self.commands);
         let run = Run::new(Arc::clone(&self.agent), tools, conversation, self.options.clone());
         let key = RunKey::new(self.url.origin().ascii_serialization(), self.url.path(), number.to_string());
-        let handle = self.runs.start(key, run, turn)?;
+        let handle = self.runs.start(key, run, request)?;
         let mut view = handle.watch();
         // What has happened by now is seen as well.
         view.mark_changed();
@@ -206,7 +207,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
     fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
         let thread = self.thread(number);
         if thread.open.is_empty() {
-            return Ok(self.start(number, Turn::Say(text.to_owned()), None)?);
+            return Ok(self.start(number, RunRequest::Say(text.to_owned()), None)?);
         }
         thread.answers = thread.open.iter().map(|interrupt| resume(&interrupt.id, Answer::Words(None))).collect();
         Ok(self.resume(number, Some(text))?)
@@ -221,7 +222,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
                 thread.is_running = true;
                 Ok(())
             }
-            _ if thread.open.is_empty() => Ok(self.start(number, Turn::Retry, None)?),
+            _ if thread.open.is_empty() => Ok(self.start(number, RunRequest::Retry, None)?),
             _ => Ok(self.resume(number, None)?),
         }
     }

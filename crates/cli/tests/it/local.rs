@@ -5,7 +5,10 @@ use handback_client::{Api, Error, Handback, LocalOptions, StartSession, Tool, sc
 fn options(arguments: &[&str]) -> LocalOptions {
     let binary = Some(env!("CARGO_BIN_EXE_handback").into());
     let arguments = arguments.iter().map(Into::into).collect();
-    LocalOptions { binary, arguments, ..LocalOptions::default() }
+    LocalOptions::with(|options| {
+        options.binary = binary;
+        options.arguments = arguments;
+    })
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

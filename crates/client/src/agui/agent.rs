@@ -1,7 +1,7 @@
 //! Agents: whoever can be asked for a run.
 
+mod endpoint;
 mod http;
-mod link;
 mod reader;
 mod thread;
 
@@ -19,6 +19,7 @@ pub type EventStream = BoxStream<'static, Result<Incoming, AgentError>>;
 
 /// Something that came in the stream of a run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Incoming {
     /// An event.
     Event(Event),

@@ -42,6 +42,7 @@ pub struct Conversation {
 
 /// How many tokens runs took, as far as their agent says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Usage {
     /// Read, also from a cache.
     pub input_tokens: u64,
@@ -75,6 +76,7 @@ pub(super) struct Reasoning {
 
 /// Where a conversation stands, by the events of its latest run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Status {
     /// Nothing has been run yet.
     #[default]
@@ -91,6 +93,7 @@ pub enum Status {
 
 /// What goes on right now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activity {
     /// Nothing, or nothing that can be told.
     #[default]
@@ -141,6 +144,7 @@ pub enum Item {
 /// Who says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the roles are named by the protocol")]
+#[non_exhaustive]
 pub enum Role {
     User,
     Assistant,
@@ -149,6 +153,7 @@ pub enum Role {
 
 /// A text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Text {
     /// Its id.
     pub id: String,
@@ -164,6 +169,7 @@ pub struct Text {
 
 /// Calls that were made together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCallGroup {
     /// The message that they belong to.
     pub parent_message_id: Option<String>,
@@ -175,6 +181,7 @@ pub struct ToolCallGroup {
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// Its id.
     pub id: String,
@@ -459,8 +466,6 @@ impl Conversation {
     pub(super) fn stop(&mut self, status: Status, open_calls: &str) {
         if let Status::Failed(message) = &status {
             self.items.push(Item::Error { message: message.clone() });
-        }
-        if matches!(status, Status::Failed(_)) {
             // What waits for answers waits on: they may not have arrived, and can be given again.
             let waiting = std::mem::take(&mut self.waiting);
             self.fail_calls(open_calls, |call| !waiting.contains(&call.id));

@@ -187,11 +187,7 @@ impl Conversation {
     }
 
     fn text_chunk(&mut self, id: Option<&str>, role: TextRole, delta: &str) {
-        let goes_on = match &self.chunk {
-            Some(Chunk::Text(open)) => id.is_none_or(|id| id == open),
-            _ => false,
-        };
-        if !goes_on {
+        if !matches!(&self.chunk, Some(Chunk::Text(open)) if id.is_none_or(|id| id == open)) {
             self.close_chunk();
             let Some(id) = id else { return tracing::warn!("a first piece of a text without an id; it is dropped") };
             self.text_started(id, role);
@@ -236,11 +232,7 @@ impl Conversation {
     }
 
     fn call_chunk(&mut self, id: Option<&str>, name: Option<&str>, parent_message_id: Option<String>) {
-        let goes_on = match &self.chunk {
-            Some(Chunk::Call(open)) => id.is_none_or(|id| id == open),
-            _ => false,
-        };
-        if goes_on {
+        if matches!(&self.chunk, Some(Chunk::Call(open)) if id.is_none_or(|id| id == open)) {
             return;
         }
         self.close_chunk();

@@ -25,6 +25,7 @@ type Executor = Arc<dyn Fn(ToolCall, ToolContext) -> BoxFuture<'static, Result<S
 
 /// What a tool is told besides its arguments.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ToolContext {
     /// Fires when nobody waits for the result any more: the run was cancelled or dropped, or the time is up. The tool
     /// itself is dropped then; what it has started elsewhere is not, and should heed this.
@@ -124,6 +125,7 @@ impl fmt::Debug for ClientTool {
 /// There is no tool of that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tool \"{name}\" here")]
+#[non_exhaustive]
 pub struct UnknownTool {
     /// The name.
     pub name: String,

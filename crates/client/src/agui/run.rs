@@ -8,8 +8,8 @@
 //! ```
 
 mod course;
+mod handle;
 mod state;
-mod tools;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,15 +22,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::course::Course;
-use self::state::Board;
 use super::agent::Agent;
 use super::conversation::Conversation;
 use super::registry::ToolRegistry;
 
+pub use self::handle::RunHandle;
 pub use self::state::{Phase, RunError, RunState, View};
 
 /// How a run behaves.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// How many continuations there may be; an agent that calls tools after them fails the run. 10 if nothing is said.
     pub depth_limit: u32,
@@ -45,6 +46,15 @@ pub struct RunOptions {
     /// The version of the protocol that is spoken: 1.0 if nothing is said. `None` for servers from before it that do
     /// not take what they do not know.
     pub protocol_version: Option<String>,
+}
+
+impl RunOptions {
+    /// The defaults, but for what `change` sets.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for RunOptions {
@@ -63,7 +73,7 @@ impl Default for RunOptions {
 /// Why nothing was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TurnError {
+pub enum RunRequestError {
     /// The agent wants answers first.
     #[error("the agent must know something first: answer its interrupts")]
     Interrupted,
@@ -80,14 +90,14 @@ pub enum TurnError {
 /// A conversation with an agent whose tools run here: what is said goes out, and whatever the agent calls is run and
 /// answered, until it is done.
 ///
-/// A turn is a future that the caller polls; there is no task behind it. Dropping it stops everything at once and in
-/// silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch) stays as it was. To stop it
-/// for others to see, there is [`RunHandle::cancel`].
+/// A request, such as [`Run::say`], is a future that the caller polls; there is no task behind it. Dropping it stops
+/// everything at once and in silence: nothing is asked for any more, no tool runs on, and what is [seen](Run::watch)
+/// stays as it was. To stop it for others to see, there is [`RunHandle::cancel`].
 pub struct Run {
     agent: Arc<dyn Agent>,
     tools: ToolRegistry,
     options: RunOptions,
-    board: Arc<Board>,
+    handle: RunHandle,
     /// Answers that may not have reached the agent.
     answers: Option<Vec<Resume>>,
     /// Called before every continuation.
@@ -104,36 +114,6 @@ impl fmt::Debug for Run {
     }
 }
 
-/// A way to see and to stop a run from elsewhere. Clones are the same.
-#[derive(Debug, Clone)]
-pub struct RunHandle {
-    board: Arc<Board>,
-}
-
-impl RunHandle {
-    /// What is seen of the run, now and as it changes. Do not hold a borrowed view for long, nor while you call anything
-    /// of the run or of its registry: they wait for it.
-    pub fn watch(&self) -> watch::Receiver<View> {
-        self.board.watch()
-    }
-
-    /// Where the run stands.
-    pub fn state(&self) -> RunState {
-        self.board.see(|view| view.state.clone())
-    }
-
-    /// The conversation as it is now.
-    pub fn conversation(&self) -> Conversation {
-        self.board.see(|view| view.conversation.clone())
-    }
-
-    /// Stops the turn that goes on; false if none does. When this returns, the state is [`RunState::Cancelled`] and
-    /// stays so; tools and stream end after that.
-    pub fn cancel(&self) -> bool {
-        self.board.cancel()
-    }
-}
-
 impl Run {
     /// A run of `agent` with the tools that it may call here. The tools are those of now: registries do not change.
     pub fn new(
@@ -145,18 +125,17 @@ impl Run {
         if let Some(state) = &options.state {
             conversation.state = state.clone();
         }
-        Self { agent, tools, options, board: Arc::new(Board::new(conversation)), answers: None, continued: None }
+        Self { agent, tools, options, handle: RunHandle::new(conversation), answers: None, continued: None }
     }
 
     /// A way to see and to stop it from elsewhere.
     pub fn handle(&self) -> RunHandle {
-        RunHandle { board: Arc::clone(&self.board) }
+        self.handle.clone()
     }
 
-    /// What is seen of it, now and as it changes. Do not hold a borrowed view for long, nor while you call anything of
-    /// the run or of its registry: they wait for it.
+    /// What is seen of it, now and as it changes: [`RunHandle::watch`].
     pub fn watch(&self) -> watch::Receiver<View> {
-        self.board.watch()
+        self.handle.watch()
     }
 
     /// Calls `continued` before every continuation.
@@ -165,100 +144,90 @@ impl Run {
     }
 
     /// Says something, and returns where the run stands when it has come to its end.
-    ///
-    /// # Errors
-    /// [`TurnError::Interrupted`] if the agent wants answers; nothing is said then.
-    pub async fn say(&mut self, text: impl Into<String>) -> Result<RunState, TurnError> {
-        self.turn(Turn::Say(text.into())).await
+    pub async fn say(&mut self, text: impl Into<String>) -> Result<RunState, RunRequestError> {
+        self.request(RunRequest::Say(text.into())).await
     }
 
     /// Asks the agent to go on with the conversation as it is.
-    ///
-    /// # Errors
-    /// [`TurnError::Interrupted`] if the agent wants answers.
-    pub async fn start(&mut self) -> Result<RunState, TurnError> {
-        self.turn(Turn::Start).await
+    pub async fn start(&mut self) -> Result<RunState, RunRequestError> {
+        self.request(RunRequest::Start).await
     }
 
     /// Asks again for what failed or was stopped. The results of tools that were run are sent again; the tools are not
     /// run again.
-    ///
-    /// # Errors
-    /// [`TurnError::Interrupted`] if the agent wants answers.
-    pub async fn retry(&mut self) -> Result<RunState, TurnError> {
-        self.turn(Turn::Retry).await
+    pub async fn retry(&mut self) -> Result<RunState, RunRequestError> {
+        self.request(RunRequest::Retry).await
     }
 
     /// Answers what the agent wants to know, and lets it go on.
-    ///
-    /// # Errors
-    /// [`TurnError::Answers`] unless there is exactly one answer for each interrupt; nothing is sent then.
-    pub async fn resume(&mut self, answers: Vec<Resume>) -> Result<RunState, TurnError> {
-        self.turn(Turn::Resume(answers)).await
+    pub async fn resume(&mut self, answers: Vec<Resume>) -> Result<RunState, RunRequestError> {
+        self.request(RunRequest::Resume(answers)).await
     }
 
-    /// Takes a turn: what [`Run::say`] and its like do, for those who decide elsewhere.
+    /// Does what [`Run::say`] and its like do, for those who decide elsewhere which.
     ///
     /// # Errors
-    /// See there.
-    pub async fn turn(&mut self, turn: Turn) -> Result<RunState, TurnError> {
-        let begun = self.begin(turn)?;
+    /// [`RunRequestError::Interrupted`] if the agent wants answers first, [`RunRequestError::Answers`] unless there is
+    /// exactly one answer for each interrupt. Nothing is sent then.
+    pub async fn request(&mut self, request: RunRequest) -> Result<RunState, RunRequestError> {
+        let begun = self.begin(request)?;
         Ok(self.go(begun).await)
     }
 
-    /// Begins a turn for all to see: it is running, and can be cancelled, before anything is asked for.
-    pub(super) fn begin(&mut self, turn: Turn) -> Result<Begun, TurnError> {
-        self.answers = match &turn {
-            Turn::Resume(answers) => {
-                self.board.see(|view| check(&view.conversation, answers))?;
+    /// Begins a request for all to see: it is running, and can be cancelled, before anything is asked for.
+    pub(super) fn begin(&mut self, request: RunRequest) -> Result<Begun, RunRequestError> {
+        self.answers = match &request {
+            RunRequest::Resume(answers) => {
+                self.handle.see(|view| check(&view.conversation, answers))?;
                 Some(answers.clone())
             }
-            _ if self.board.see(|view| matches!(view.state, RunState::Interrupted(_))) => {
-                return Err(TurnError::Interrupted);
+            _ if self.handle.see(|view| matches!(view.state, RunState::Interrupted(_))) => {
+                return Err(RunRequestError::Interrupted);
             }
             // Only while they are waited for: a run that came to its end has taken them.
-            Turn::Retry => {
+            RunRequest::Retry => {
                 let are_missing =
-                    |answers: &Vec<Resume>| self.board.see(|view| check(&view.conversation, answers).is_ok());
+                    |answers: &Vec<Resume>| self.handle.see(|view| check(&view.conversation, answers).is_ok());
                 self.answers.take().filter(are_missing)
             }
-            Turn::Say(_) | Turn::Start => None,
+            RunRequest::Say(_) | RunRequest::Start => None,
         };
-        let cancellation = self.board.begin(|conversation| {
+        let cancellation = self.handle.begin(|conversation| {
             conversation.abandon("the run was dropped before the tool was done");
-            if let Turn::Say(text) = turn {
+            if let RunRequest::Say(text) = request {
                 conversation.say(text);
             }
         });
-        // What nobody has run by now is not for this turn, whatever tools have come since; except for calls that wait
+        // What nobody has run by now is not for this request, whatever tools have come since; except for calls that wait
         // for its answers.
         let is_stale = |conversation: &Conversation, id: &str| self.answers.is_none() || !conversation.is_waiting(id);
-        let stale = self.board.see(|View { conversation, .. }| {
+        let stale = self.handle.see(|View { conversation, .. }| {
             let open = conversation.active_tool_calls().map(|call| call.id.as_str());
             open.filter(|id| is_stale(conversation, id)).map(str::to_owned).collect()
         });
         Ok(Begun { cancellation, stale })
     }
 
-    /// Takes a turn that was begun.
+    /// Takes a request that was begun.
     pub(super) async fn go(&mut self, Begun { cancellation, stale }: Begun) -> RunState {
         let course = Course { run: self, cancellation: &cancellation, stale };
-        // Cancelled, all that the turn does is dropped.
+        // Cancelled, all that the request does is dropped.
         cancellation.run_until_cancelled(course.go()).await;
-        self.board.see(|view| view.state.clone())
+        self.handle.state()
     }
 }
 
-/// A turn that was begun.
+/// A request that was begun.
 pub(super) struct Begun {
     cancellation: CancellationToken,
-    /// Calls that are not for this turn to run.
+    /// Calls that are not for this request to run.
     stale: HashSet<String>,
 }
 
 /// What a run is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Turn {
+#[non_exhaustive]
+pub enum RunRequest {
     /// See [`Run::say`].
     Say(String),
     /// See [`Run::start`].
@@ -269,7 +238,7 @@ pub enum Turn {
     Resume(Vec<Resume>),
 }
 
-fn check(conversation: &Conversation, answers: &[Resume]) -> Result<(), TurnError> {
+fn check(conversation: &Conversation, answers: &[Resume]) -> Result<(), RunRequestError> {
     let mut open: Vec<&str> = conversation.interrupts().iter().map(|interrupt| interrupt.id.as_str()).collect();
     let mut unknown = Vec::new();
     for answer in answers {
@@ -281,7 +250,7 @@ fn check(conversation: &Conversation, answers: &[Resume]) -> Result<(), TurnErro
     if open.is_empty() && unknown.is_empty() && !answers.is_empty() {
         return Ok(());
     }
-    Err(TurnError::Answers { unanswered: open.into_iter().map(str::to_owned).collect(), unknown })
+    Err(RunRequestError::Answers { unanswered: open.into_iter().map(str::to_owned).collect(), unknown })
 }
 
 #[cfg(test)]

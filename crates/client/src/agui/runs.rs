@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::run::{Run, RunHandle, RunState, Turn, TurnError};
+use super::run::{Run, RunHandle, RunRequest, RunRequestError, RunState};
 
 /// How many runs there may be at once; one more is an error.
 const MOST_RUNS: usize = 10_000;
@@ -72,11 +72,12 @@ pub enum Lifecycle {
 
 /// How a run came to its end.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Ending {
     /// By itself, or it was cancelled: this is where it stands.
     Ended(RunState),
     /// Nothing was asked for.
-    Refused(TurnError),
+    Refused(RunRequestError),
     /// Another one took its place, and it was dropped.
     Replaced,
     /// It was dropped.
@@ -106,23 +107,17 @@ pub struct RunRegistry {
 }
 
 struct Shared {
-    table: Mutex<Table>,
+    entries: Mutex<Entries>,
     lifecycle: broadcast::Sender<Lifecycle>,
     tasks: TaskTracker,
     /// Fires when all is to stop: the parent of every run's.
     stop: CancellationToken,
 }
 
-#[derive(Default)]
-struct Table {
-    entries: HashMap<RunKey, Entry>,
-    /// The number that the next entry gets.
-    next: u64,
-}
+type Entries = HashMap<RunKey, Entry>;
 
-/// A run in its task. The number tells it from those before and after it with the same key.
+/// A run in its task.
 struct Entry {
-    number: u64,
     handle: RunHandle,
     /// Drops the run.
     stop: CancellationToken,
@@ -140,7 +135,7 @@ impl Default for RunRegistry {
     fn default() -> Self {
         let stop = CancellationToken::new();
         let shared = Shared {
-            table: Mutex::default(),
+            entries: Mutex::default(),
             lifecycle: broadcast::Sender::new(MOST_EVENTS),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
@@ -162,8 +157,13 @@ impl RunRegistry {
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start(&self, key: RunKey, run: Run, turn: Turn) -> Result<RunHandle, StartError> {
-        self.enter(key, run, turn, Place::Free)
+    pub fn start(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
+        let entries = self.shared.entries();
+        // One that has come to its end may still be on its way out.
+        if entries.get(&key).is_some_and(|entry| !is_over(&entry.handle)) && !self.shared.tasks.is_closed() {
+            return Err(StartError::Active);
+        }
+        self.enter(entries, key, run, request)
     }
 
     /// Starts a run in the place of one that goes on, if there is one. That is dropped in silence: what is seen of it
@@ -174,30 +174,30 @@ impl RunRegistry {
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn replace(&self, key: RunKey, run: Run, turn: Turn) -> Result<RunHandle, StartError> {
-        self.enter(key, run, turn, Place::Any)
+    pub fn replace(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
+        self.enter(self.shared.entries(), key, run, request)
     }
 
     /// The run with this key, if one goes on.
     pub fn get(&self, key: &RunKey) -> Option<RunHandle> {
-        self.shared.table().entries.get(key).map(|entry| entry.handle.clone())
+        self.shared.entries().get(key).map(|entry| entry.handle.clone())
     }
 
     /// The keys of all runs that go on, in no order.
     pub fn active(&self) -> Vec<RunKey> {
-        self.shared.table().entries.keys().cloned().collect()
+        self.shared.entries().keys().cloned().collect()
     }
 
     /// Cancels a run, for all to see; false if none goes on.
     pub fn cancel(&self, key: &RunKey) -> bool {
-        // Not while the table is locked: whoever watches the run may look at the table.
+        // Not while the entries are locked: whoever watches the run may look at them.
         self.get(key).is_some_and(|handle| handle.cancel())
     }
 
     /// Drops a run in silence; false if none goes on.
     pub fn stop(&self, key: &RunKey) -> bool {
-        let mut table = self.shared.table();
-        let removed = table.entries.remove(key);
+        let mut entries = self.shared.entries();
+        let removed = entries.remove(key);
         removed.map(|entry| self.shared.dismiss(key, &entry, Ending::Stopped)).is_some()
     }
 
@@ -217,9 +217,9 @@ impl RunRegistry {
     /// Drops all runs in silence, and waits until they are gone. No more are started. A second time does nothing.
     pub async fn close(&self) {
         {
-            let mut table = self.shared.table();
+            let mut entries = self.shared.entries();
             self.shared.tasks.close();
-            for (key, entry) in table.entries.drain() {
+            for (key, entry) in entries.drain() {
                 self.shared.dismiss(&key, &entry, Ending::Stopped);
             }
         }
@@ -227,59 +227,51 @@ impl RunRegistry {
         let _ = timeout(STOP, self.shared.tasks.wait()).await;
     }
 
-    fn enter(&self, key: RunKey, mut run: Run, turn: Turn, place: Place) -> Result<RunHandle, StartError> {
-        let handle = run.handle();
-        let mut table = self.shared.table();
+    fn enter(
+        &self,
+        mut entries: MutexGuard<'_, Entries>,
+        key: RunKey,
+        mut run: Run,
+        request: RunRequest,
+    ) -> Result<RunHandle, StartError> {
         if self.shared.tasks.is_closed() {
             return Err(StartError::Closed);
         }
-        match (table.entries.get(&key), place) {
-            // One that has come to its end may still be on its way out.
-            (Some(entry), Place::Free) if !is_over(&entry.handle) => return Err(StartError::Active),
-            (None, _) if table.entries.len() >= MOST_RUNS => return Err(StartError::TooMany),
-            _ => {}
+        if !entries.contains_key(&key) && entries.len() >= MOST_RUNS {
+            return Err(StartError::TooMany);
         }
-        table.next += 1;
-        let number = table.next;
-        let (stop, gone) = (self.shared.stop.child_token(), CancellationToken::new());
-        let entry = Entry { number, handle: handle.clone(), stop: stop.clone(), gone: gone.clone() };
+        let (handle, stop, gone) = (run.handle(), self.shared.stop.child_token(), CancellationToken::new());
+        let entry = Entry { handle: handle.clone(), stop: stop.clone(), gone: gone.clone() };
         // The new one is there before the old one goes: nobody finds the thread without a run.
-        let previous = table.entries.insert(key.clone(), entry);
+        let previous = entries.insert(key.clone(), entry);
         if let Some(previous) = &previous {
             let ending =
                 if is_over(&previous.handle) { Ending::Ended(previous.handle.state()) } else { Ending::Replaced };
             self.shared.dismiss(&key, previous, ending);
         }
         // Before anybody finds it: one that was started is running, and can be cancelled.
-        let begun = run.begin(turn);
-        // Told while the table is locked: what is told of a thread is in the order in which it happened.
+        let begun = run.begin(request);
+        // Told while the entries are locked: what is told of a thread is in the order in which it happened.
         self.shared.tell(Lifecycle::Started { key: key.clone(), handle: handle.clone() });
-        let task = Arc::new(Task { shared: Arc::clone(&self.shared), key, number, handle: handle.clone() });
+        let task = Arc::new(Task { shared: Arc::clone(&self.shared), key, handle: handle.clone() });
         let continuing = Arc::clone(&task);
         run.on_continue(move || continuing.continued());
         self.shared.tasks.spawn(async move {
-            let (_gone, leave) = (gone.drop_guard(), Leave(task));
+            let _gone = gone.drop_guard();
             if let Some(previous) = previous {
                 let _ = timeout(STOP, previous.gone.cancelled()).await;
             }
             match begun {
-                Err(error) => leave.0.ended(Ending::Refused(error)),
+                Err(error) => task.ended(Ending::Refused(error)),
                 Ok(begun) => {
                     if let Some(state) = stop.run_until_cancelled(run.go(begun)).await {
-                        leave.0.ended(Ending::Ended(state));
+                        task.ended(Ending::Ended(state));
                     }
                 }
             }
         });
         Ok(handle)
     }
-}
-
-/// What a run that is started may find in its place.
-#[derive(Clone, Copy)]
-enum Place {
-    Free,
-    Any,
 }
 
 /// Whether a run has come to its end, though its task may not have.
@@ -289,11 +281,11 @@ fn is_over(handle: &RunHandle) -> bool {
 
 impl Shared {
     /// Guards plain data that is never left half changed, so that a panic elsewhere does not matter.
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops a run that is in the table no more.
+    /// Drops a run that has no entry any more.
     fn dismiss(&self, key: &RunKey, entry: &Entry, ending: Ending) {
         entry.stop.cancel();
         self.tell(Lifecycle::Completed { key: key.clone(), ending, handle: entry.handle.clone() });
@@ -309,40 +301,37 @@ impl Shared {
 struct Task {
     shared: Arc<Shared>,
     key: RunKey,
-    number: u64,
     handle: RunHandle,
 }
 
 impl Task {
     /// Whether the entry is still this run's.
-    fn is_current(&self, table: &Table) -> bool {
-        table.entries.get(&self.key).is_some_and(|entry| entry.number == self.number)
+    fn is_current(&self, entries: &Entries) -> bool {
+        entries.get(&self.key).is_some_and(|entry| entry.handle.is_same(&self.handle))
     }
 
     fn continued(&self) {
-        let table = self.shared.table();
-        if self.is_current(&table) {
+        let entries = self.shared.entries();
+        if self.is_current(&entries) {
             self.shared.tell(Lifecycle::Continued { key: self.key.clone() });
         }
     }
 
     /// Gives up the entry, unless another run has it by now, which was told then.
     fn ended(&self, ending: Ending) {
-        let mut table = self.shared.table();
-        if self.is_current(&table) {
-            table.entries.remove(&self.key);
+        let mut entries = self.shared.entries();
+        if self.is_current(&entries) {
+            entries.remove(&self.key);
             let (key, handle) = (self.key.clone(), self.handle.clone());
             self.shared.tell(Lifecycle::Completed { key, ending, handle });
         }
     }
 }
 
-/// However the task ends, its entry does not outlive it.
-struct Leave(Arc<Task>);
-
-impl Drop for Leave {
+impl Drop for Task {
+    /// However the task ends, its entry does not outlive it.
     fn drop(&mut self) {
-        self.0.ended(Ending::Stopped);
+        self.ended(Ending::Stopped);
     }
 }
 

@@ -5,10 +5,12 @@ use serde_json::value::RawValue;
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::patience::Patience;
+use crate::retry::Patience;
 
 /// A call that waits until somebody allows it. Nobody's answer, for as long as the server waits (5 minutes unless it is
 /// configured otherwise), is a no; so dropping it answers nothing.
+///
+/// Every answer is tried again for up to a minute while the server cannot be reached, and fails as [`Ask::answer`] does.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// The tool, its input, and whose call it is.
@@ -18,38 +20,26 @@ pub struct Ask {
 
 impl Ask {
     /// The call may be made.
-    ///
-    /// # Errors
-    /// As [`Ask::answer`].
     pub async fn allow(&self) -> Result<(), Error> {
         self.answer(&response(Reply::Once)).await
     }
 
     /// The call may be made with this input in place of the model's; it must fit the tool's schema.
-    ///
-    /// # Errors
-    /// As [`Ask::answer`].
     pub async fn allow_with(&self, input: Box<RawValue>) -> Result<(), Error> {
         self.answer(&PermissionResponse { input: Some(input), ..response(Reply::Once) }).await
     }
 
     /// The call and all others of this tool in this session may be made.
-    ///
-    /// # Errors
-    /// As [`Ask::answer`].
     pub async fn allow_always(&self) -> Result<(), Error> {
         self.answer(&response(Reply::Always)).await
     }
 
     /// The call may not be made; the model is told why.
-    ///
-    /// # Errors
-    /// As [`Ask::answer`].
     pub async fn reject(&self, reason: &str) -> Result<(), Error> {
         self.answer(&PermissionResponse { message: Some(reason.to_owned()), ..response(Reply::Reject) }).await
     }
 
-    /// Answers, and tries again for up to a minute while the server cannot be reached.
+    /// Answers.
     ///
     /// # Errors
     /// [`Error::Refused`] with status 404 if somebody else has answered, or the time for it is over; with 400 if the

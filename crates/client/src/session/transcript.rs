@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use handback_wire::event::Event;
 use handback_wire::session::{Message, MessageWithParts, Part, Tokens};
 
-use super::turn::TurnEvent;
+use super::event::TurnEvent;
 
 /// One turn: a user's message and all that answers it. It grows with the turn, which the server bounds.
 #[derive(Debug)]
@@ -27,17 +27,8 @@ struct Told {
     is_reasoning: bool,
     /// Whether `text` is all that the part had when it was last heard of: only then do pieces of growth fit onto it.
     is_current: bool,
-    call: Stage,
-}
-
-/// How far a call has come.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    #[default]
-    Unknown,
-    Pending,
-    Running,
-    Over,
+    /// How far a call has come, as it was told: 0 is not at all.
+    stage: u8,
 }
 
 impl Transcript {
@@ -148,16 +139,16 @@ impl Transcript {
     /// A call is told whenever it has come further.
     fn take_call(&mut self, part: &Part) -> Option<TurnEvent> {
         let stage = match part.state.as_ref()?.status.as_str() {
-            "pending" => Stage::Pending,
-            "running" => Stage::Running,
-            "completed" | "error" => Stage::Over,
+            "pending" => 1,
+            "running" => 2,
+            "completed" | "error" => 3,
             _ => return None,
         };
         let told = self.told.entry(part.id.clone()).or_default();
-        if stage <= told.call {
+        if stage <= told.stage {
             return None;
         }
-        told.call = stage;
+        told.stage = stage;
         Some(TurnEvent::Tool(Box::new(part.clone())))
     }
 }

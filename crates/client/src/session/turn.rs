@@ -3,67 +3,20 @@
 //! The events tell what happens; whether the turn is over, and what the answer is, is read from the server itself. So
 //! it does not matter which events were missed while a connection was lost.
 
-mod driver;
-
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
-use handback_wire::session::{MessageWithParts, Part, Prompt, Tokens};
+use handback_wire::session::{MessageWithParts, Prompt};
 use tokio_util::sync::CancellationToken;
 
-use self::driver::Driver;
-use super::ask::Ask;
+use super::driver::{Driver, abort};
+use super::event::TurnEvent;
 use crate::api::Api;
 use crate::error::Error;
-use crate::patience::Patience;
 use crate::tools::ClientTools;
-
-/// What happens in a turn.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum TurnEvent {
-    /// More of an answer.
-    Text {
-        /// The part that has grown: its pieces, joined, are its text.
-        part: String,
-        /// What was added.
-        text: String,
-    },
-    /// More of what the model thinks before it answers.
-    Reasoning {
-        /// The part that has grown: its pieces, joined, are its text.
-        part: String,
-        /// What was added.
-        text: String,
-    },
-    /// A call has come further: its `state.status` is `pending`, `running`, then `completed` or `error`, each told once;
-    /// the earlier ones may be left out. While it is pending, `tool` may be the name that the model knows it by.
-    Tool(Box<Part>),
-    /// A call waits until somebody allows it.
-    Ask(Box<Ask>),
-    /// An ask is over: it was answered, here or elsewhere, or its time was over.
-    AskClosed {
-        /// The id of its permission.
-        id: String,
-    },
-    /// The connection is lost; it is tried again. Nothing has to be done about it.
-    Disconnected {
-        /// Why.
-        reason: String,
-    },
-    /// The connection is there again, and what was missed follows.
-    Reconnected,
-    /// The turn is over; always the last.
-    Done {
-        /// The last message of the answer. If the turn ended early, its `info.error` says why.
-        message: Box<MessageWithParts>,
-        /// What the whole turn cost.
-        tokens: Tokens,
-    },
-}
 
 /// A turn under way: a stream of what happens in it, which ends with [`TurnEvent::Done`] or with an error.
 ///
@@ -123,15 +76,6 @@ impl Turn {
         self.aborted.cancel();
         abort(&self.api, &self.session).await
     }
-}
-
-/// Stops the turn of a session.
-pub(super) async fn abort(api: &Api, session: &str) -> Result<(), Error> {
-    let mut patience = Patience::new();
-    while let Err(error) = api.abort(session).await {
-        patience.after(error).await?;
-    }
-    Ok(())
 }
 
 impl Stream for Turn {

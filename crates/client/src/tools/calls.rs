@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use handback_wire::client_tools::{Effect, ResultRequest, ToolCancel, ToolRequest, ToolResult};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 
 use super::connection::Speaker;
 use super::journal::Beginning;
-use super::runs::Admission;
+use super::memory::Admission;
 use super::{Shared, Status};
-use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::retry::Backoff;
 use crate::tool::{Handler, Invocation};
 
 /// How long a handler has to clean up once its call is over; then it is dropped.
@@ -32,15 +32,11 @@ const DELIVERY: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 const MAX_DELIVERIES: usize = 64;
 /// How many calls run or wait for their delivery; one more is left to expire. The server gives a client 1,024 at once.
 const MAX_TASKS: usize = 4 * 1024;
-/// At most this long a server that asks for patience is left alone.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// The calls of a connected client. Dropping it drops their handlers.
 pub(super) struct Calls {
     desk: Arc<Desk>,
-    tracker: TaskTracker,
-    abandon: CancellationToken,
-    _abandon_on_drop: DropGuard,
+    tasks: JoinSet<()>,
 }
 
 /// What every call needs.
@@ -55,28 +51,24 @@ struct Desk {
 
 impl Calls {
     pub(super) fn new(shared: Arc<Shared>, speaker: watch::Receiver<Option<Speaker>>) -> Self {
-        let abandon = CancellationToken::new();
         let (stop, deliveries) = (CancellationToken::new(), Semaphore::new(MAX_DELIVERIES));
-        Self {
-            desk: Arc::new(Desk { shared, speaker, stop, deliveries }),
-            tracker: TaskTracker::new(),
-            _abandon_on_drop: abandon.clone().drop_guard(),
-            abandon,
-        }
+        Self { desk: Arc::new(Desk { shared, speaker, stop, deliveries }), tasks: JoinSet::new() }
     }
 
     /// Runs a call that arrived, or answers it, or leaves it to its running handler. `None`: its deadline is past.
-    pub(super) fn take(&self, request: ToolRequest, deadline: Option<Instant>) {
-        if self.tracker.len() >= MAX_TASKS {
+    pub(super) fn take(&mut self, request: ToolRequest, deadline: Option<Instant>) {
+        while self.tasks.try_join_next().is_some() {}
+        if self.tasks.len() >= MAX_TASKS {
             return tracing::warn!(request_id = request.request_id, "too many calls; this one is left to expire");
         }
-        let admission = self.desk.shared.runs().admit(&request.request_id, &self.desk.stop);
+        let admission = self.desk.shared.memory().admit(&request.request_id, &self.desk.stop);
         let until = deadline.unwrap_or_else(Instant::now);
         match admission {
             Admission::New(cancellation) => self.start(request, deadline, cancellation),
             Admission::Running => tracing::debug!(request_id = request.request_id, "the call is running already"),
-            Admission::Done(Some(result)) => self.answer(request.request_id, result, until),
-            Admission::Done(None) => self.answer(request.request_id, result_not_kept(), until),
+            Admission::Done(result) => {
+                self.answer(request.request_id, result.unwrap_or_else(result_not_kept), until);
+            }
             Admission::Full => {
                 let error = "this client runs too many calls already".to_owned();
                 self.answer(request.request_id, failure(error), until);
@@ -86,16 +78,16 @@ impl Calls {
 
     /// Runs a call that was not known here, or says why it cannot be. One that is known has an outcome of its own,
     /// though its tool may be gone by now.
-    fn start(&self, request: ToolRequest, deadline: Option<Instant>, cancellation: CancellationToken) {
-        let run = Run { shared: Arc::clone(&self.desk.shared), request_id: request.request_id.clone() };
+    fn start(&mut self, request: ToolRequest, deadline: Option<Instant>, cancellation: CancellationToken) {
+        let running = RunningCall { shared: Arc::clone(&self.desk.shared), request_id: request.request_id.clone() };
         let handler = match (deadline, self.desk.shared.handler(&request.tool)) {
             (None, _) => Err("the call reached the client after its deadline".to_owned()),
             (_, None) => Err(format!("this client does not offer {}", request.tool)),
             (Some(deadline), Some(handler)) => Ok((handler, deadline)),
         };
         let desk = Arc::clone(&self.desk);
-        self.spawn(async move {
-            let _run = run;
+        self.tasks.spawn(async move {
+            let _running = running;
             match handler {
                 Ok((handler, deadline)) => desk.begin(handler, Invocation { request, deadline, cancellation }).await,
                 Err(reason) => {
@@ -107,44 +99,38 @@ impl Calls {
 
     /// Tells a running handler that its call is over.
     pub(super) fn cancel(&self, cancel: ToolCancel) {
-        let running = self.desk.shared.runs().cancel(&cancel.request_id);
+        let running = self.desk.shared.memory().cancel(&cancel.request_id);
         if running {
             self.desk.shared.tell(Status::Cancelled { request_id: cancel.request_id, reason: cancel.reason });
         }
     }
 
     /// Cancels every handler, lets them clean up, and delivers what they still say.
-    pub(super) async fn stop(&self) {
+    pub(super) async fn stop(&mut self) {
         self.desk.stop.cancel();
-        self.tracker.close();
-        if timeout(STOP, self.tracker.wait()).await.is_err() {
-            self.abandon.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(STOP, ended).await.is_err() {
             // One that blocks its thread cannot be ended, and is not waited for.
-            let _ = timeout(ABANDON, self.tracker.wait()).await;
+            let _ = timeout(ABANDON, self.tasks.shutdown()).await;
         }
     }
 
-    fn answer(&self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
+    fn answer(&mut self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
         let desk = Arc::clone(&self.desk);
-        self.spawn(async move { desk.deliver(request_id, result, deadline).await });
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let abandon = self.abandon.clone();
-        self.tracker.spawn(async move { abandon.run_until_cancelled(task).await });
+        self.tasks.spawn(async move { desk.deliver(request_id, result, deadline).await });
     }
 }
 
 /// A call that counts as running, for as long as its task is there.
-struct Run {
+struct RunningCall {
     shared: Arc<Shared>,
     request_id: String,
 }
 
-impl Drop for Run {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         let given_up = "the outcome is unknown: the client stopped while it ran the call";
-        self.shared.runs().give_up(&self.request_id, failure(given_up.to_owned()));
+        self.shared.memory().give_up(&self.request_id, failure(given_up.to_owned()));
     }
 }
 
@@ -181,7 +167,7 @@ impl Desk {
 
     /// Answers a call that is not run.
     async fn answer(&self, request_id: &str, result: Arc<ToolResult>, deadline: Instant) {
-        self.shared.runs().finish(request_id, Arc::clone(&result));
+        self.shared.memory().finish(request_id, Arc::clone(&result));
         self.deliver(request_id.to_owned(), result, deadline).await;
     }
 
@@ -228,7 +214,7 @@ impl Desk {
     /// Takes note of a result, before anybody is told of it.
     async fn finish(&self, request_id: &str, result: &Arc<ToolResult>) {
         self.shared.options.journal.finish(&self.shared.client_id, request_id, result).await;
-        self.shared.runs().finish(request_id, Arc::clone(result));
+        self.shared.memory().finish(request_id, Arc::clone(result));
     }
 
     /// Sends a result until the server has taken or refused it, at most until the call's deadline.
@@ -260,8 +246,7 @@ impl Desk {
                 Ok(Err(error)) => error,
                 Err(_elapsed) => return Err(self.shared.api.interrupted("no answer came in time".to_owned())),
             };
-            let patience = error.retry_after().unwrap_or_default().min(LONGEST_RETRY_AFTER);
-            let delay = backoff.next(fastrand::f64()).max(patience);
+            let delay = backoff.after(&error);
             if is_final(&error) || self.stop.is_cancelled() || Instant::now() + delay >= deadline {
                 return Err(error);
             }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, Tool as Definition, UnregisterRequest};
+use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, UnregisterRequest};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
-use super::connection::{Connection, Event, Speaker};
+use super::connection::{Connection, Speaker};
+use super::incoming::Incoming;
 use super::{Shared, State, Status};
-use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::reconnect::Reconnect;
+use crate::retry::{Backoff, Reconnect};
 use crate::tool::Tool;
 
 /// How long a connection that is being opened may still take when this client stops.
@@ -46,8 +46,7 @@ pub(super) struct Command {
 /// The task that keeps a client connected.
 pub(super) struct Link {
     shared: Arc<Shared>,
-    commands: mpsc::Receiver<Command>,
-    /// The one that the server is being asked for; it is asked again on the next connection if this one is lost.
+    /// The change that the server is being asked for; it is asked again on the next connection if this one is lost.
     command: Option<Command>,
     calls: Calls,
     /// Where results go: to the connection that is open, or by requests that need none.
@@ -56,6 +55,17 @@ pub(super) struct Link {
     stop: CancellationToken,
     last_event_id: Option<String>,
     reconnect: Reconnect,
+    /// Why the server refused this client for good.
+    refused: Option<Error>,
+    /// The last field, and so the last to be dropped: once it is closed, all of the task is gone.
+    commands: mpsc::Receiver<Command>,
+}
+
+impl Drop for Link {
+    /// Says that the task is over, however it ended.
+    fn drop(&mut self) {
+        self.shared.state.send_replace(State::Closed(self.refused.take()));
+    }
 }
 
 impl Link {
@@ -73,6 +83,7 @@ impl Link {
             reconnect: Reconnect::new(Backoff::new(first, longest), shared.options.max_reconnect_attempts),
             command: None,
             last_event_id: None,
+            refused: None,
             shared,
             commands,
             speaker,
@@ -83,10 +94,10 @@ impl Link {
 
     /// Connects, runs the calls that come, and connects again whenever the connection is lost, until it is stopped or
     /// refused for good.
-    pub(super) async fn run(mut self) -> Result<(), Error> {
+    pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         loop {
-            let Err(lost) = self.serve(&stop).await else { return Ok(()) };
+            let Err(lost) = self.serve(&stop).await else { return };
             self.speaker.send_replace(Speaker::without_connection(&self.shared));
             if matches!(lost, Error::Superseded { .. }) {
                 // Nobody else has this name: it was an older try of ours, which the network delivered late. Under
@@ -95,7 +106,8 @@ impl Link {
             }
             let Some(retry_in) = self.reconnect.delay_after(&lost) else {
                 self.calls.stop().await;
-                return Err(lost);
+                self.refused = Some(lost);
+                return;
             };
             tracing::warn!(error = %lost, ?retry_in, "not connected");
             self.shared.tell(Status::Disconnected { reason: lost.to_string(), retry_in });
@@ -112,8 +124,7 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         let name = shared.connection_name();
         let opened = {
-            let opening = Connection::open(&shared, &name, self.last_event_id.as_deref(), &self.tasks);
-            let mut opening = pin!(opening);
+            let mut opening = pin!(Connection::open(&shared, &name, self.last_event_id.as_deref(), &self.tasks));
             tokio::select! {
                 opened = &mut opening => Ok(opened?),
                 // What is on its way would arrive after the goodbye, and be taken for a client that is there.
@@ -122,20 +133,23 @@ impl Link {
         };
         let mut connection = match opened {
             Ok(connection) => connection,
-            Err(_opened_too_late) => return self.leave().await,
+            Err(_opened_too_late) => {
+                self.leave().await;
+                return Ok(());
+            }
         };
-        let speaker = connection.speaker();
+        let speaker = connection.speaker.clone();
         self.speaker.send_replace(Some(speaker.clone()));
         // After the connection is open: it keeps its client's tools from being cleared away, so none is lost to a grace
         // that ends just now.
-        let mut asking = Some(register_all(&shared, &speaker));
+        let mut asking = Some(ask(&shared, &speaker, &Change::Confirm));
         let mut is_registered = false;
         loop {
             tokio::select! {
-                event = connection.next() => match event? {
-                    Event::Request(request, deadline) => self.calls.take(request, deadline),
-                    Event::Cancel(cancel) => self.calls.cancel(cancel),
-                    Event::Seen(id) => self.last_event_id = id,
+                incoming = connection.next() => match incoming? {
+                    Incoming::Request(request, deadline) => self.calls.take(request, deadline),
+                    Incoming::Cancel(cancel) => self.calls.cancel(cancel),
+                    Incoming::Seen(id) => self.last_event_id = id,
                 },
                 answer = answer_to(&mut asking) => {
                     if is_registered {
@@ -153,7 +167,10 @@ impl Link {
                     self.command = Some(command);
                 }
                 // The connection is kept until the goodbye is said: calls under way stay with it.
-                () = stop.cancelled() => return self.leave().await,
+                () = stop.cancelled() => {
+                    self.leave().await;
+                    return Ok(());
+                }
             }
         }
     }
@@ -192,7 +209,7 @@ impl Link {
     }
 
     /// Ends the calls, and tells the server that this connection will not return.
-    async fn leave(&mut self) -> Result<(), Error> {
+    async fn leave(&mut self) {
         self.calls.stop().await;
         let (client_id, connection) = (self.shared.client_id.clone(), self.shared.connection_name());
         let request = DisconnectRequest { client_id, connection };
@@ -201,7 +218,6 @@ impl Link {
             Ok(Err(error)) => tracing::warn!(%error, "the goodbye failed; the server keeps the tools for the grace"),
             Err(_elapsed) => tracing::warn!("the goodbye took too long; the server keeps the tools for the grace"),
         }
-        Ok(())
     }
 }
 
@@ -219,21 +235,28 @@ async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
     }
 }
 
-/// Registers everything that is offered.
-fn register_all(shared: &Shared, speaker: &Speaker) -> Asking {
-    let (tools, sessions) = {
-        let offered = shared.offered();
-        (offered.tools.iter().map(|tool| shared.definition(tool)).collect(), offered.sessions.clone())
-    };
-    register(shared, speaker, tools, sessions)
-}
-
-fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions: Vec<Option<String>>) -> Asking {
+/// Asks the server for a change.
+fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
     let (client_id, speaker) = (shared.client_id.clone(), speaker.clone());
-    async move {
-        if tools.is_empty() {
-            return Ok(());
+    let mut offered = shared.offered();
+    let all = |tools: &[Tool]| -> Vec<_> { tools.iter().map(|tool| tool.definition.clone()).collect() };
+    let (tools, sessions) = match change {
+        Change::Register(tool) => {
+            // A call of it may come before the answer does.
+            offered.proposed = Some(tool.clone());
+            (vec![tool.definition.clone()], offered.sessions.clone())
         }
+        Change::Join(session) => (all(&offered.tools), vec![session.clone()]),
+        Change::Confirm => (all(&offered.tools), offered.sessions.clone()),
+        Change::Unregister(name) => {
+            let tool_ids = Some(vec![shared.full_id(name)]);
+            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
+            return async move { speaker.unregister(&request).await }.boxed();
+        }
+    };
+    // There is nothing to ask for without tools.
+    let sessions = if tools.is_empty() { Vec::new() } else { sessions };
+    async move {
         for session_id in sessions {
             let request = RegisterRequest { client_id: client_id.clone(), session_id, tools: tools.clone() };
             speaker.register(&request).await?;
@@ -241,27 +264,4 @@ fn register(shared: &Shared, speaker: &Speaker, tools: Vec<Definition>, sessions
         Ok(())
     }
     .boxed()
-}
-
-/// Asks the server for a change.
-fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
-    match change {
-        Change::Register(tool) => {
-            let mut offered = shared.offered();
-            // A call of it may come before the answer does.
-            offered.proposed = Some(tool.clone());
-            register(shared, speaker, vec![shared.definition(tool)], offered.sessions.clone())
-        }
-        Change::Join(session) => {
-            let tools = shared.offered().tools.iter().map(|tool| shared.definition(tool)).collect();
-            register(shared, speaker, tools, vec![session.clone()])
-        }
-        Change::Confirm => register_all(shared, speaker),
-        Change::Unregister(name) => {
-            let (client_id, tool_ids) = (shared.client_id.clone(), Some(vec![shared.full_id(name)]));
-            let speaker = speaker.clone();
-            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
-            async move { speaker.unregister(&request).await }.boxed()
-        }
-    }
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::stream::{self, SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use handback_wire::client_tools::{RegisterRequest, ResultRequest, ToolCancel, UnregisterRequest};
 use handback_wire::error::ErrorCode;
@@ -18,13 +18,14 @@ use tokio::time::{interval, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::clock::ServerClock;
-use super::connection::Event;
-use crate::api::{Api, MAX_EVENT_BYTES, answer_timeout, root_cause, sending_time};
+use super::incoming::{Incoming, IncomingStream};
+use crate::api::Api;
 use crate::error::{Error, Refusal};
+use crate::http::{MAX_EVENT_BYTES, answer_timeout, root_cause, sending_time};
 
 /// Events that wait to be taken; then the socket is not read.
 const MAX_EVENTS: usize = 64;
@@ -40,94 +41,52 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 type Stream = WebSocketStream<Upgraded>;
 type AnswerSender = oneshot::Sender<Result<ServerMessage, Error>>;
 
-/// An open WebSocket. Dropping it closes it.
-pub(super) struct Socket {
-    events: mpsc::Receiver<Result<Event, Error>>,
-    speaker: Arc<SocketSpeaker>,
-    api: Api,
-    _close: DropGuard,
-}
-
-impl Socket {
-    /// Takes over a connection that was upgraded; `date` is the server's clock at that time.
-    pub(super) async fn start(
-        upgraded: Upgraded,
-        date: Option<&str>,
-        api: Api,
-        silence: Duration,
-        tasks: &TaskTracker,
-    ) -> Self {
-        let config =
-            WebSocketConfig::default().max_message_size(Some(MAX_EVENT_BYTES)).max_frame_size(Some(MAX_EVENT_BYTES));
-        let (sink, stream) = Stream::from_raw_socket(upgraded, Role::Client, Some(config)).await.split();
-        let (event_sender, events) = mpsc::channel(MAX_EVENTS);
-        let (outgoing_sender, outgoing) = mpsc::channel(MAX_OUTGOING);
-        let unanswered = Arc::new(Unanswered::default());
-        let reader = Reader {
-            stream,
-            events: event_sender,
-            unanswered: Arc::clone(&unanswered),
-            clock: ServerClock::new(date),
-            api: api.clone(),
-            silence,
-        };
-        let ping = (silence / 3).max(SHORTEST_PING);
-        let writer = Writer { sink, outgoing, unanswered, api: api.clone(), ping };
-        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
-        tasks.spawn(drive(reader, writer, closing.clone(), closed.clone().drop_guard()));
-        let next_reference = AtomicU64::new(1);
-        let speaker = SocketSpeaker { outgoing: outgoing_sender, next_reference, closed, api: api.clone() };
-        Self { events, speaker: Arc::new(speaker), api, _close: closing.drop_guard() }
-    }
-
-    pub(super) async fn next(&mut self) -> Result<Event, Error> {
-        let ended = || Err(self.api.interrupted("the connection is closed".to_owned()));
-        self.events.recv().await.unwrap_or_else(ended)
-    }
-
-    pub(super) fn speaker(&self) -> &Arc<SocketSpeaker> {
-        &self.speaker
-    }
-}
-
-/// Reads and writes until one of them cannot go on, and says why; whoever waits for an answer is told as well.
-async fn drive(mut reader: Reader, mut writer: Writer, closing: CancellationToken, _closed: DropGuard) {
-    let events = reader.events.clone();
-    let mut reading = pin!(reader.run());
-    let lost = tokio::select! {
-        lost = &mut reading => lost,
-        lost = writer.run(&closing) => match lost {
-            // The server may have said why before it went.
-            Some(error) => timeout(CLOSE_TIMEOUT, reading).await.unwrap_or(Some(error)),
-            None => None,
-        },
-        // The other end finds out by itself if it does not take the goodbye.
-        () = async { closing.cancelled().await; sleep(CLOSE_TIMEOUT).await } => None,
+/// Takes over a connection that was upgraded; `date` is the server's clock at that time. Gives what comes on it, and the
+/// way to say something on it.
+pub(super) async fn start(
+    upgraded: Upgraded,
+    date: Option<&str>,
+    api: &Api,
+    silence: Duration,
+    tasks: &TaskTracker,
+) -> (IncomingStream, SocketSpeaker) {
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MAX_EVENT_BYTES)).max_frame_size(Some(MAX_EVENT_BYTES));
+    let (sink, stream) = Stream::from_raw_socket(upgraded, Role::Client, Some(config)).await.split();
+    let (sender, events) = mpsc::channel(MAX_EVENTS);
+    let (outgoing, to_send) = mpsc::channel(MAX_OUTGOING);
+    let closing = CancellationToken::new();
+    let socket = Socket {
+        events: sender,
+        unanswered: Mutex::default(),
+        clock: ServerClock::new(date),
+        api: api.clone(),
+        silence,
+        closing: closing.clone(),
     };
-    if let Some(error) = lost {
-        // Nobody listens any more when the socket was dropped.
-        let _ = events.send(Err(error)).await;
-    }
+    tasks.spawn(socket.run(stream, sink, to_send));
+    let incoming = stream::unfold((events, closing.drop_guard()), |(mut events, close)| async move {
+        Some((events.recv().await?, (events, close)))
+    });
+    (incoming.boxed(), SocketSpeaker { outgoing, next_reference: AtomicU64::new(1), api: api.clone() })
 }
 
 /// Speaks on a socket. What it says is answered, or the socket is lost.
 pub(super) struct SocketSpeaker {
     outgoing: mpsc::Sender<Outgoing>,
     next_reference: AtomicU64,
-    /// Fires when nothing is answered any more.
-    closed: CancellationToken,
     api: Api,
 }
 
 impl SocketSpeaker {
     pub(super) async fn register(&self, request: &RegisterRequest) -> Result<(), Error> {
         let message = ClientMessage::Register { tools: &request.tools, session_id: request.session_id.as_deref() };
-        self.ask(message).await.map(|_| ())
+        self.ask(message).await.map(drop)
     }
 
     pub(super) async fn unregister(&self, request: &UnregisterRequest) -> Result<(), Error> {
         let (tool_ids, session_id) = (request.tool_ids.as_deref(), request.session_id.as_deref());
-        self.ask(ClientMessage::Unregister { tool_ids, session_id }).await.map(|_| ())
+        self.ask(ClientMessage::Unregister { tool_ids, session_id }).await.map(drop)
     }
 
     pub(super) async fn result(&self, request: &ResultRequest) -> Result<(), Error> {
@@ -160,7 +119,7 @@ impl SocketSpeaker {
                 biased;
                 Ok(answer) = answered => answer,
                 // A message that is sent just when the socket is lost may stay in the channel, and never be answered.
-                () = self.closed.cancelled() => Err(lost()),
+                () = self.outgoing.closed() => Err(lost()),
             }
         };
         let late = |_| Err(self.api.interrupted("no answer came in time".to_owned()));
@@ -187,109 +146,100 @@ struct Outgoing {
     answer: AnswerSender,
 }
 
-/// The messages that were sent and not answered yet, with their size.
-#[derive(Default)]
-struct Unanswered(Mutex<HashMap<u64, (usize, AnswerSender)>>);
-
-impl Unanswered {
-    fn add(&self, reference: u64, size: usize, answer: AnswerSender) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those whose asker has gone are of no use.
-        waiting.retain(|_, (_, answer)| !answer.is_closed());
-        waiting.insert(reference, (size, answer));
-    }
-
-    fn answer(&self, reference: u64, message: Result<ServerMessage, Error>) {
-        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&reference);
-        if let Some((_, answer)) = answer {
-            let _ = answer.send(message);
-        }
-    }
-
-    /// The server closes the socket when a message is too large, and does not say which. The largest was.
-    fn refuse_largest(&self) {
-        let largest = {
-            let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.iter().max_by_key(|(_, (size, _))| *size).map(|(reference, _)| *reference)
-        };
-        if let Some(reference) = largest {
-            let message = "it is larger than the server takes".to_owned();
-            self.answer(reference, Err(refused(ErrorCode::TooLarge, message)));
-        }
-    }
-}
-
-struct Writer {
-    sink: SplitSink<Stream, Message>,
-    outgoing: mpsc::Receiver<Outgoing>,
-    unanswered: Arc<Unanswered>,
+/// A socket, read and written in one task.
+struct Socket {
+    events: mpsc::Sender<Result<Incoming, Error>>,
+    /// The messages that were sent and not answered yet, with their size.
+    unanswered: Mutex<HashMap<u64, (usize, AnswerSender)>>,
+    clock: ServerClock,
     api: Api,
-    ping: Duration,
+    silence: Duration,
+    /// Fires when nobody takes the events any more.
+    closing: CancellationToken,
 }
 
-impl Writer {
+impl Socket {
+    /// Reads and writes until one of them cannot go on, and says why; whoever waits for an answer is told as well.
+    async fn run(
+        self,
+        stream: SplitStream<Stream>,
+        sink: SplitSink<Stream, Message>,
+        mut to_send: mpsc::Receiver<Outgoing>,
+    ) {
+        let mut reading = pin!(self.read_all(stream));
+        let lost = tokio::select! {
+            lost = &mut reading => lost,
+            lost = self.write_all(sink, &mut to_send) => match lost {
+                // The server may have said why before it went.
+                Some(error) => timeout(CLOSE_TIMEOUT, reading).await.unwrap_or(Some(error)),
+                None => None,
+            },
+            // The other end finds out by itself if it does not take the goodbye.
+            () = async { self.closing.cancelled().await; sleep(CLOSE_TIMEOUT).await } => None,
+        };
+        if let Some(error) = lost {
+            // Nobody listens any more when the socket was dropped.
+            let _ = self.events.send(Err(error)).await;
+        }
+    }
+
     /// Writes until the socket is dropped (`None`) or lost.
-    async fn run(&mut self, closing: &CancellationToken) -> Option<Error> {
+    async fn write_all(
+        &self,
+        mut sink: SplitSink<Stream, Message>,
+        to_send: &mut mpsc::Receiver<Outgoing>,
+    ) -> Option<Error> {
         // A ping now and then: without an answer the reader finds the connection silent.
-        let mut pings = interval(self.ping);
+        let mut pings = interval((self.silence / 3).max(SHORTEST_PING));
         pings.reset();
         loop {
             let text = tokio::select! {
-                () = closing.cancelled() => {
+                () = self.closing.cancelled() => {
                     // It fails when the other end is gone already.
-                    let _ = self.sink.close().await;
+                    let _ = sink.close().await;
                     return None;
                 }
-                outgoing = self.outgoing.recv() => {
+                outgoing = to_send.recv() => {
                     let Outgoing { text, reference, answer } = outgoing?;
-                    self.unanswered.add(reference, text.len(), answer);
+                    let mut unanswered = self.unanswered();
+                    // Those whose asker has gone are of no use.
+                    unanswered.retain(|_, (_, answer)| !answer.is_closed());
+                    unanswered.insert(reference, (text.len(), answer));
                     text
                 }
                 _ = pings.tick() => r#"{"type":"ping"}"#.to_owned(),
             };
             let longest = WRITE_TIMEOUT + sending_time(text.len());
-            match timeout(longest, self.sink.send(Message::text(text))).await {
+            match timeout(longest, sink.send(Message::text(text))).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Some(self.api.interrupted(root_cause(&error))),
                 Err(_elapsed) => return Some(self.api.interrupted("the server does not read".to_owned())),
             }
         }
     }
-}
 
-struct Reader {
-    stream: SplitStream<Stream>,
-    events: mpsc::Sender<Result<Event, Error>>,
-    unanswered: Arc<Unanswered>,
-    clock: ServerClock,
-    api: Api,
-    silence: Duration,
-}
-
-impl Reader {
     /// Reads until the socket is dropped (`None`) or lost.
-    async fn run(&mut self) -> Option<Error> {
+    async fn read_all(&self, mut stream: SplitStream<Stream>) -> Option<Error> {
         loop {
-            let message = match timeout(self.silence, self.stream.next()).await {
-                Ok(Some(Ok(message))) => message,
-                Ok(Some(Err(error))) => return Some(self.api.interrupted(root_cause(&error))),
-                Ok(None) => return Some(self.api.interrupted("the server cut it".to_owned())),
-                Err(_elapsed) => return Some(self.api.interrupted("the server is silent".to_owned())),
-            };
-            match message {
-                Message::Text(text) => {
-                    if let Some(event) = self.read(&text) {
-                        self.events.send(Ok(event)).await.ok()?;
+            let lost = match timeout(self.silence, stream.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => {
+                    if let Some(incoming) = self.read(&text) {
+                        self.events.send(Ok(incoming)).await.ok()?;
                     }
+                    continue;
                 }
-                Message::Close(frame) => return Some(self.closed(frame)),
-                _ => {}
-            }
+                Ok(Some(Ok(Message::Close(frame)))) => return Some(self.closed(frame)),
+                Ok(Some(Ok(_))) => continue,
+                Ok(Some(Err(error))) => root_cause(&error),
+                Ok(None) => "the server cut it".to_owned(),
+                Err(_elapsed) => "the server is silent".to_owned(),
+            };
+            return Some(self.api.interrupted(lost));
         }
     }
 
     /// Reads a message; an answer goes to whoever waits for it.
-    fn read(&self, text: &str) -> Option<Event> {
+    fn read(&self, text: &str) -> Option<Incoming> {
         #[derive(Deserialize)]
         struct Head {
             #[serde(rename = "ref")]
@@ -303,16 +253,36 @@ impl Reader {
         match (reference, message) {
             (_, ServerMessage::Request { request }) => {
                 let deadline = self.clock.deadline(&request.deadline);
-                return Some(Event::Request(request, deadline));
+                return Some(Incoming::Request(request, deadline));
             }
             (_, ServerMessage::Cancel { request_id, reason }) => {
-                return Some(Event::Cancel(ToolCancel { request_id, reason }));
+                return Some(Incoming::Cancel(ToolCancel { request_id, reason }));
             }
-            (Some(reference), answer) => self.unanswered.answer(reference, Ok(answer)),
+            (Some(reference), answer) => self.answer(reference, Ok(answer)),
             (None, ServerMessage::Error { error, .. }) => tracing::warn!(error, "the server did not take a message"),
             (None, _) => {}
         }
         None
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<u64, (usize, AnswerSender)>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, reference: u64, message: Result<ServerMessage, Error>) {
+        let answer = self.unanswered().remove(&reference);
+        if let Some((_, answer)) = answer {
+            let _ = answer.send(message);
+        }
+    }
+
+    /// The server closes the socket when a message is too large, and does not say which. The largest was.
+    fn refuse_largest(&self) {
+        let largest = self.unanswered().iter().max_by_key(|(_, (size, _))| *size).map(|(reference, _)| *reference);
+        if let Some(reference) = largest {
+            let message = "it is larger than the server takes".to_owned();
+            self.answer(reference, Err(refused(ErrorCode::TooLarge, message)));
+        }
     }
 
     /// Why the server closed, and whether to come back.
@@ -326,7 +296,7 @@ impl Reader {
             close::POLICY => Error::Closed { url, reason: format!("the server closed the connection: {reason}") },
             code => {
                 if code == close::TOO_BIG {
-                    self.unanswered.refuse_largest();
+                    self.refuse_largest();
                 }
                 self.api.interrupted(format!("the server closed it ({code}: {reason})"))
             }

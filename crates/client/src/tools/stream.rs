@@ -2,85 +2,54 @@
 
 use std::time::Duration;
 
-use handback_wire::client_tools::{ToolCancel, ToolRequest};
+use futures_util::{StreamExt, stream};
+use handback_wire::client_tools::ToolRequest;
 use reqwest::Response;
 use reqwest::header::{DATE, HeaderValue};
 use serde::de::DeserializeOwned;
 use sse_stream::Sse;
 
 use super::clock::ServerClock;
-use super::connection::Event;
+use super::incoming::{Incoming, IncomingStream};
 use crate::api::Api;
-use crate::error::Error;
 use crate::sse::EventReader;
 
 /// A longer event id is passed over.
 const MAX_ID_BYTES: usize = 256;
 
-/// An open stream. Dropping it closes it.
-pub(super) struct EventStream {
-    events: EventReader,
-    clock: ServerClock,
-    api: Api,
-    /// The id of the event that was given last; told once it is asked for the next one.
-    seen: Option<String>,
+/// What comes on a stream that was opened.
+pub(super) fn incoming(response: Response, api: Api, silence: Duration) -> IncomingStream {
+    let clock = ServerClock::new(response.headers().get(DATE).and_then(|date| date.to_str().ok()));
+    let reader = EventReader::new(response.bytes_stream(), silence);
+    let blocks = stream::unfold(reader, |mut reader| async move { Some((reader.next().await, reader)) });
+    let read = move |block: Result<Sse, String>| {
+        stream::iter(match block {
+            Ok(block) => read(block, &clock).map(Ok).collect(),
+            Err(reason) => vec![Err(api.interrupted(reason))],
+        })
+    };
+    blocks.flat_map(read).boxed()
 }
 
-impl EventStream {
-    pub(super) fn new(response: Response, api: Api, silence: Duration) -> Self {
-        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
-        let clock = ServerClock::new(date);
-        Self { events: EventReader::new(response.bytes_stream(), silence), clock, api, seen: None }
-    }
-
-    pub(super) async fn next(&mut self) -> Result<Event, Error> {
-        if let Some(id) = self.seen.take() {
-            return Ok(seen(id));
-        }
-        loop {
-            let event = self.events.next().await.map_err(|reason| self.api.interrupted(reason))?;
-            self.seen = event.id.clone().filter(|id| can_be_told(id));
-            let read = match read(&event) {
-                Known::Request(request) => {
-                    let deadline = self.clock.deadline(&request.deadline);
-                    Some(Event::Request(request, deadline))
-                }
-                Known::Cancel(cancel) => Some(Event::Cancel(cancel)),
-                Known::Other => self.seen.take().map(seen),
-            };
-            if let Some(event) = read {
-                return Ok(event);
-            }
-        }
-    }
-}
-
-/// An empty id takes the one before it back.
-fn seen(id: String) -> Event {
-    Event::Seen(Some(id).filter(|id| !id.is_empty()))
+/// Reads a block: the event in it, if it is one, and then its id. Blocks without data are no events but may carry an id.
+fn read(block: Sse, clock: &ServerClock) -> impl Iterator<Item = Incoming> {
+    let event = match (block.event.as_deref(), block.data.as_deref()) {
+        (Some("tool-request"), Some(data)) => decode(data).map(|request: ToolRequest| {
+            let deadline = clock.deadline(&request.deadline);
+            Incoming::Request(request, deadline)
+        }),
+        (Some("tool-cancel"), Some(data)) => decode(data).map(Incoming::Cancel),
+        // A keep-alive, or an event of a later version.
+        _ => None,
+    };
+    // An empty id takes the one before it back.
+    let seen = block.id.filter(|id| can_be_sent(id)).map(|id| Incoming::Seen(Some(id).filter(|id| !id.is_empty())));
+    event.into_iter().chain(seen)
 }
 
 /// Whether a header can carry an id; with one that it cannot, or that no server takes, nothing could be opened again.
-fn can_be_told(id: &str) -> bool {
+fn can_be_sent(id: &str) -> bool {
     id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok()
-}
-
-/// What the server sends to a client.
-#[derive(Debug)]
-enum Known {
-    Request(ToolRequest),
-    Cancel(ToolCancel),
-    /// A keep-alive, or an event of a later version.
-    Other,
-}
-
-/// Reads an event. The stream also has blocks without data, which are no events but may carry an id.
-fn read(event: &Sse) -> Known {
-    match (event.event.as_deref(), event.data.as_deref()) {
-        (Some("tool-request"), Some(data)) => decode(data).map_or(Known::Other, Known::Request),
-        (Some("tool-cancel"), Some(data)) => decode(data).map_or(Known::Other, Known::Cancel),
-        _ => Known::Other,
-    }
 }
 
 /// An event that cannot be read cannot be answered either; one bad event must not end the connection.

@@ -35,7 +35,11 @@ async fn start(behaviour: &str, pipe: Option<&Pipe>) -> Result<Handback, Error> 
     let binary = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/local/server.sh"));
     let pipe = pipe.map(|pipe| pipe.0.clone().into());
     let arguments = [behaviour.into()].into_iter().chain(pipe).collect();
-    Handback::start_with(LocalOptions { binary, arguments, ..LocalOptions::default() }).await
+    Handback::start_with(LocalOptions::with(|options| {
+        options.binary = binary;
+        options.arguments = arguments;
+    }))
+    .await
 }
 
 #[tokio::test]
@@ -45,7 +49,7 @@ async fn a_server_that_does_not_start_is_an_error_that_says_why() {
     let expected = "server.sh could not be started: it ended: error: there is no room\nmake some";
     assert!(failed.ends_with(expected), "{failed}");
     let binary = Some("/no/such/binary".into());
-    let Err(missing) = Handback::start_with(LocalOptions { binary, ..LocalOptions::default() }).await else {
+    let Err(missing) = Handback::start_with(LocalOptions::with(|options| options.binary = binary)).await else {
         panic!("there is none")
     };
     let missing = missing.to_string();

@@ -12,7 +12,6 @@ use std::time::Duration;
 use handback_client::{
     Api, CancellationToken, ClientTools, Effect, Error, Options, State, Status, Success, Tool, ToolError,
 };
-use handback_wire::client_tools;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -38,8 +37,8 @@ fn run(stub: &Stub, tool: Option<Tool>, options: Options) -> Running {
     run_at(&stub.url, tool, options)
 }
 
-fn run_at(url: &str, tool: Option<Tool>, options: Options) -> Running {
-    let options = Options { reconnect: (Duration::from_millis(10), Duration::from_millis(20)), ..options };
+fn run_at(url: &str, tool: Option<Tool>, mut options: Options) -> Running {
+    options.reconnect = (Duration::from_millis(10), Duration::from_millis(20));
     let tools = ClientTools::new(Api::new(url, Some("secret")).unwrap(), "laptop", options);
     let (shutdown, running) = (CancellationToken::new(), tools.clone());
     let stop = shutdown.clone();
@@ -56,7 +55,7 @@ fn run_at(url: &str, tool: Option<Tool>, options: Options) -> Running {
 fn observed() -> (Options, UnboundedReceiver<Status>) {
     let (statuses, seen) = unbounded_channel();
     let observer = Arc::new(move |status| drop(statuses.send(status)));
-    (Options { observer, ..Options::default() }, seen)
+    (Options::with(|options| options.observer = observer), seen)
 }
 
 /// Answers with its input.
@@ -101,8 +100,9 @@ fn error(id: &str, error: &str) -> Value {
 #[tokio::test]
 async fn a_call_is_delivered_and_answered() {
     let mut stub = Stub::start().await;
-    let described = client_tools::Tool { description: "Says it again.".to_owned(), ..echo().definition };
-    let _running = start(&stub, Tool { definition: described, ..echo() }.effect(Effect::Read));
+    let mut tool = echo();
+    tool.definition.description = "Says it again.".to_owned();
+    let _running = start(&stub, tool.effect(Effect::Read));
     let connection = next(&mut stub.connections).await;
     assert_eq!(connection.client_id, "laptop");
     assert_eq!(connection.query["grace"], "30000");

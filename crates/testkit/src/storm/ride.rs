@@ -59,7 +59,7 @@ impl Ride {
         use Fault::{MessageDelayedDown, MessageDelayedUp, MessageRepeatedDown, MessageRepeatedUp};
         let foreign: &[Fault] = match self.transport {
             Transport::Sse => &[MessageDelayedDown, MessageDelayedUp, MessageRepeatedDown, MessageRepeatedUp],
-            Transport::WebSocket => &[FrameDelayed, FrameRepeated],
+            _ => &[FrameDelayed, FrameRepeated],
         };
         let report = self.faults.report();
         Fault::ALL.iter().all(|fault| foreign.contains(fault) || report[fault.name()] > 0)
@@ -70,6 +70,6 @@ impl Ride {
 pub fn severity(transport: Transport) -> Severity {
     match transport {
         Transport::Sse => Severity { later: 600..=100_000, soon_chance: 0.3, ..Severity::default() },
-        Transport::WebSocket => Severity::default(),
+        _ => Severity::default(),
     }
 }

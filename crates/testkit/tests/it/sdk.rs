@@ -25,7 +25,7 @@ impl World {
         let server = TestServer::with_model(&model, |_| {}).await;
         let proxy = Proxy::to(server.address).await;
         let client = Client::new(&proxy.url, ClientOptions::default()).unwrap();
-        let start = StartSession { without_tools: true, ..StartSession::default() };
+        let start = StartSession::with(|session| session.without_tools = true);
         let session = client.start_session(start).await.unwrap();
         Self { server, model, proxy, session }
     }

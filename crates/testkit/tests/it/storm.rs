@@ -29,13 +29,12 @@ fn calls() -> usize {
 
 /// A client with the tools of a storm.
 async fn connect(url: &str, transport: Transport, journal: Journal, runs: &Runs) -> ClientTools {
-    let options = Options {
-        transport,
-        journal,
-        reconnect: (Duration::from_millis(5), Duration::from_millis(50)),
-        silence: Duration::from_millis(300),
-        ..Options::default()
-    };
+    let options = Options::with(|options| {
+        options.transport = transport;
+        options.journal = journal;
+        options.reconnect = (Duration::from_millis(5), Duration::from_millis(50));
+        options.silence = Duration::from_millis(300);
+    });
     let tools = ClientTools::new(Api::new(url, None).unwrap(), "storm", options);
     for (name, effect) in [("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)] {
         let runs = runs.clone();

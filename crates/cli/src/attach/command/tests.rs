@@ -24,7 +24,7 @@ fn invocation(cancellation: &CancellationToken) -> Invocation {
         attempt: 2,
         execution_mode: None,
     };
-    Invocation { request, deadline: Instant::now() + Duration::from_secs(60), cancellation: cancellation.clone() }
+    Invocation::new(request, Instant::now() + Duration::from_secs(60), cancellation.clone())
 }
 
 async fn shell(script: &str) -> Result<Success, String> {

@@ -50,7 +50,7 @@ async fn execute(
     let cancellation = context.cancellation.child_token();
     let _stop = cancellation.clone().drop_guard();
     let (deadline, request) = (context.deadline, request(call, context)?);
-    let ended = running.spawn(handler(Invocation { request, deadline, cancellation })).await?;
+    let ended = running.spawn(handler(Invocation::new(request, deadline, cancellation))).await?;
     times.table().insert(id, Some(begun.elapsed()));
     Ok(ended?.output)
 }

@@ -43,7 +43,10 @@ impl Attached {
             Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
             _ => {}
         });
-        let options = Options { reconnect: RECONNECT, observer, ..Options::default() };
+        let options = Options::with(|options| {
+            options.reconnect = RECONNECT;
+            options.observer = observer;
+        });
         let tools = ClientTools::new(api.clone(), client, options);
         for command in commands {
             tools.register(command.tool()).await?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use handback_wire::agui::RunAgentInput;
-use reqwest::Url;
+use reqwest::Method;
 
-use super::link::{Link, json};
+use super::endpoint::Endpoint;
 use super::reader::Reader;
 use super::{Agent, AgentError, EventStream};
 use crate::agui::new_id;
@@ -18,8 +18,7 @@ use crate::agui::new_id;
 /// A stream that is lost cannot be taken up again there: the run fails, and can be tried again.
 #[derive(Debug, Clone)]
 pub struct HttpAgent {
-    link: Link,
-    url: Url,
+    endpoint: Endpoint,
 }
 
 impl HttpAgent {
@@ -28,8 +27,7 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(url: &str) -> Result<Self, AgentError> {
-        let (link, url) = Link::new(url)?;
-        Ok(Self { link, url })
+        Ok(Self { endpoint: Endpoint::new(url)? })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -37,7 +35,7 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if a header cannot carry it.
     pub fn bearer(mut self, token: &str) -> Result<Self, AgentError> {
-        self.link.bearer(token)?;
+        self.endpoint.bearer(token)?;
         Ok(self)
     }
 
@@ -46,28 +44,27 @@ impl HttpAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if there can be no such header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, AgentError> {
-        self.link.header(name, value)?;
+        self.endpoint.header(name, value)?;
         Ok(self)
     }
 
     /// How long a stream may be silent before it counts as lost: 5 minutes if nothing is said. Keep-alives count.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.link.silence(silence);
+        self.endpoint.silence = silence;
         self
     }
 }
 
 impl Agent for HttpAgent {
     fn run(&self, mut input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>> {
-        let Self { link, url } = self.clone();
+        let endpoint = self.endpoint.clone();
         async move {
             if input.thread_id.is_empty() {
                 input.thread_id = new_id("thread");
             }
-            let body = json(&input)?;
-            let frames = link.open(url.clone(), body.clone(), None).await?;
-            Ok(Reader::new(link, url, body, frames).events())
+            let request = endpoint.http.request(Method::POST, endpoint.http.base().clone()).json(&input);
+            Reader::open(endpoint, request).await.map(Reader::events)
         }
         .boxed()
     }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use reqwest::Url;
+use handback_wire::agui::Event;
+use reqwest::RequestBuilder;
+use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::link::{Frame, Frames, Link};
+use super::endpoint::{Endpoint, agent_error};
 use super::{AgentError, EventStream, Incoming};
-use crate::backoff::Backoff;
+use crate::retry::Backoff;
+use crate::sse::EventReader;
 
 /// The shortest and the longest delay between the tries to take up a stream again.
 pub(super) const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
@@ -20,11 +22,10 @@ const LARGEST_RUN: usize = 256 * 1024 * 1024;
 
 /// A run that is read.
 pub(super) struct Reader {
-    link: Link,
-    url: Url,
-    body: Bytes,
+    endpoint: Endpoint,
+    request: RequestBuilder,
     /// The connection, when there is one.
-    frames: Option<Frames>,
+    events: Option<EventReader>,
     /// How much has been read, in bytes.
     read: usize,
     is_over: bool,
@@ -33,8 +34,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(link: Link, url: Url, body: Bytes, frames: Frames) -> Self {
-        Self { link, url, body, frames: Some(frames), read: 0, is_over: false, resumption: None }
+    /// Asks for a run.
+    pub(super) async fn open(endpoint: Endpoint, request: RequestBuilder) -> Result<Self, AgentError> {
+        let mut reader = Self { endpoint, request, events: None, read: 0, is_over: false, resumption: None };
+        reader.connect().await?;
+        Ok(reader)
     }
 
     /// A stream that is lost is taken up again, after delays that double from the first to the second.
@@ -63,7 +67,7 @@ impl Reader {
                 Ok(None) => continue,
                 Err(error) => error,
             };
-            self.frames = None;
+            self.events = None;
             let delay = self.resumption.as_mut().and_then(|resumption| resumption.delay_after(&error));
             let Some(delay) = delay.filter(|_| !self.is_over) else { return Err(error) };
             tracing::debug!(%error, ?delay, "the stream of a run is lost; it will be taken up again");
@@ -71,25 +75,52 @@ impl Reader {
         }
     }
 
+    /// Asks for the stream, or for what comes after the frame that came last.
+    async fn connect(&mut self) -> Result<(), AgentError> {
+        let unexpected = || AgentError::Unexpected { reason: "a request that cannot be repeated".to_owned() };
+        let mut request = self.request.try_clone().ok_or_else(unexpected)?;
+        if let Some(cursor) = self.resumption.as_ref().and_then(|resumption| resumption.cursor.as_deref()) {
+            request = request.header("last-event-id", cursor);
+        }
+        let Endpoint { http, silence } = &self.endpoint;
+        let response = http.open(request, *silence).await.map_err(agent_error)?;
+        self.events = Some(EventReader::new(response.bytes_stream(), *silence));
+        Ok(())
+    }
+
     /// Connects, or reads a frame; `None` if that says nothing new.
     async fn advance(&mut self) -> Result<Option<Incoming>, AgentError> {
-        let Some(frames) = &mut self.frames else {
-            let cursor = self.resumption.as_ref().and_then(|resumption| resumption.cursor.as_deref());
-            self.frames = Some(self.link.open(self.url.clone(), self.body.clone(), cursor).await?);
-            return Ok(None);
-        };
-        let Frame { id, size, incoming } = frames.next().await?;
-        self.read = self.read.saturating_add(size);
+        let Some(events) = &mut self.events else { return self.connect().await.map(|()| None) };
+        let frame = events.next().await.map_err(|reason| AgentError::NetworkLost { reason })?;
+        let Some(data) = frame.data.filter(|data| !data.is_empty()) else { return Ok(None) };
+        self.read = self.read.saturating_add(data.len());
         if self.read > LARGEST_RUN {
             return Err(AgentError::Unexpected { reason: format!("a run of more than {LARGEST_RUN} bytes") });
         }
         if let Some(resumption) = &mut self.resumption
-            && !resumption.is_news(id)
+            && !resumption.is_news(frame.id)
         {
             return Ok(None);
         }
+        let incoming = decode(&data);
         self.is_over |= matches!(&incoming, Incoming::Event(event) if event.body.is_terminal());
         Ok(Some(incoming))
+    }
+}
+
+/// Reads an event.
+fn decode(data: &str) -> Incoming {
+    #[derive(Deserialize)]
+    struct Envelope {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    match serde_json::from_str::<Event>(data) {
+        Ok(event) => Incoming::Event(event),
+        Err(error) => {
+            let kind = serde_json::from_str::<Envelope>(data).map(|envelope| envelope.kind).unwrap_or_default();
+            Incoming::Undecodable { kind, reason: error.to_string() }
+        }
     }
 }
 

@@ -7,21 +7,23 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use handback_wire::agui::RunAgentInput;
 use handback_wire::threads::{NewRun, NewThread};
-use reqwest::Url;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use reqwest::{Method, RequestBuilder};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 
-use super::link::{Link, json};
+use super::endpoint::{Endpoint, agent_error};
 use super::reader::{DELAYS, Reader};
 use super::{Agent, AgentError, EventStream};
+
+/// How large an answer about a thread or a run may be; a larger one is an error.
+const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
 /// A room of a server that keeps threads and runs: a run is made first and executed then, and goes on when its reader
 /// is lost. A stream that is lost is taken up again where it was.
 #[derive(Debug, Clone)]
 pub struct ThreadAgent {
-    link: Link,
-    /// `…/api/v1/rooms/{room}/agui`.
-    room: Url,
+    endpoint: Endpoint,
+    room: String,
     /// Between the tries to take up a stream again.
     delays: (Duration, Duration),
 }
@@ -32,8 +34,7 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if that is no URL of a server; it is not spoken to yet.
     pub fn new(base_url: &str, room: &str) -> Result<Self, AgentError> {
-        let (link, base) = Link::new(base_url)?;
-        Ok(Self { link, room: below(&base, &["api", "v1", "rooms", room, "agui"]), delays: DELAYS })
+        Ok(Self { endpoint: Endpoint::new(base_url)?, room: room.to_owned(), delays: DELAYS })
     }
 
     /// Sends a token with every request, as `Authorization: Bearer`.
@@ -41,7 +42,7 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if a header cannot carry it.
     pub fn bearer(mut self, token: &str) -> Result<Self, AgentError> {
-        self.link.bearer(token)?;
+        self.endpoint.bearer(token)?;
         Ok(self)
     }
 
@@ -50,14 +51,14 @@ impl ThreadAgent {
     /// # Errors
     /// [`AgentError::Invalid`] if there can be no such header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, AgentError> {
-        self.link.header(name, value)?;
+        self.endpoint.header(name, value)?;
         Ok(self)
     }
 
     /// How long a stream may be silent before it counts as lost: 5 minutes if nothing is said. Keep-alives count.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.link.silence(silence);
+        self.endpoint.silence = silence;
         self
     }
 
@@ -70,7 +71,7 @@ impl ThreadAgent {
     /// Finds a thread and a run for an input that may have neither.
     async fn prepare(&self, input: &mut RunAgentInput) -> Result<(), AgentError> {
         if input.thread_id.is_empty() {
-            let thread: MadeThread = self.link.ask(self.room.clone(), json(&NewThread::default())?).await?;
+            let thread: MadeThread = self.ask(&[], &NewThread::default()).await?;
             input.thread_id = usable(thread.thread_id)?;
             // A thread comes with a run that nobody has executed.
             if let Some(run_id) = thread.runs.and_then(|runs| runs.into_keys().next()) {
@@ -79,9 +80,20 @@ impl ThreadAgent {
             }
         }
         let new = NewRun { parent_run_id: input.parent_run_id.clone(), metadata: None };
-        let run: MadeRun = self.link.ask(below(&self.room, &[&input.thread_id]), json(&new)?).await?;
+        let run: MadeRun = self.ask(&[&input.thread_id], &new).await?;
         input.run_id = usable(run.run_id)?;
         Ok(())
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<T, AgentError> {
+        let request = self.endpoint.http.timed(self.post(path, body)).map_err(agent_error)?;
+        self.endpoint.http.read(request, LARGEST_ANSWER).await.map_err(agent_error)
+    }
+
+    /// A request to the room, or to a thread or a run in it.
+    fn post(&self, path: &[&str], body: &impl Serialize) -> RequestBuilder {
+        let path = [&["api", "v1", "rooms", &self.room, "agui"], path].concat();
+        self.endpoint.http.request(Method::POST, self.endpoint.http.endpoint(&path)).json(body)
     }
 }
 
@@ -90,10 +102,8 @@ impl Agent for ThreadAgent {
         let agent = self.clone();
         async move {
             agent.prepare(&mut input).await?;
-            let url = below(&agent.room, &[&input.thread_id, &input.run_id]);
-            let body = json(&input)?;
-            let frames = agent.link.open(url.clone(), body.clone(), None).await?;
-            Ok(Reader::new(agent.link, url, body, frames).resumed(agent.delays).events())
+            let request = agent.post(&[&input.thread_id, &input.run_id], &input);
+            Ok(Reader::open(agent.endpoint, request).await?.resumed(agent.delays).events())
         }
         .boxed()
     }
@@ -118,15 +128,4 @@ fn usable(id: String) -> Result<String, AgentError> {
         return Err(AgentError::Unexpected { reason: format!("\"{id}\" is no id") });
     }
     Ok(id)
-}
-
-fn below(url: &Url, path: &[&str]) -> Url {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    // Only a URL without a host has no path to extend, and those are refused.
-    if let Ok(mut segments) = url.path_segments_mut() {
-        segments.pop_if_empty().extend(path);
-    }
-    url
 }

@@ -1,30 +1,34 @@
-//! One turn on its way, from the first request to its end.
+//! What a run does with one request, from the first question to the agent to the end.
 
 use std::collections::HashSet;
 use std::future::pending;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use handback_wire::agui::{Body, Outcome, Resume, RunAgentInput};
 use tokio::task::consume_budget;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::tools::Actor;
 use super::{Phase, Run, RunError, RunOptions, RunState, View};
 use crate::agui::agent::{AgentError, EventStream, Incoming};
 use crate::agui::conversation::{Conversation, Status, ToolCall};
+use crate::agui::registry::ToolContext;
 use crate::agui::{mapper, new_id};
 
 /// How many calls of one step are run; those beyond fail.
 const MOST_CALLS: usize = 1_024;
+/// How long a tool may take at most, whatever is said: thirty years are for ever, and a deadline can be told.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 /// The types of events that end a run.
 const ENDS: [&str; 2] = ["RUN_FINISHED", "RUN_ERROR"];
 
-/// One turn on its way.
+/// One request of a run on its way.
 pub(super) struct Course<'a> {
     pub(super) run: &'a Run,
     pub(super) cancellation: &'a CancellationToken,
-    /// Calls that are not for this turn to run.
+    /// Calls that are not for this request to run.
     pub(super) stale: HashSet<String>,
 }
 
@@ -36,14 +40,14 @@ enum Step {
 }
 
 impl Course<'_> {
-    /// Goes on until the end, which is on the board then.
+    /// Goes on until the end, which the handle shows then.
     pub(super) async fn go(&self) {
         let mut answers = self.run.answers.clone();
         let mut depth = 0;
         loop {
             let Some((calls, rest)) = self.stream(answers.take(), depth).await else { return };
             self.execute(calls, rest).await;
-            let continuing = self.run.board.update(|view| view.state = RunState::Running(Phase::Continuing));
+            let continuing = self.run.handle.update(|view| view.state = RunState::Running(Phase::Continuing));
             if continuing.is_none() {
                 return;
             }
@@ -55,30 +59,15 @@ impl Course<'_> {
     }
 
     /// Asks for a run and reads it to its end. The calls that are to be run, and the rest of its stream; `None` if
-    /// there are none, and the turn is over.
+    /// there are none, and the request is over.
     async fn stream(&self, answers: Option<Vec<Resume>>, depth: u32) -> Option<(Vec<ToolCall>, EventStream)> {
-        let board = &self.run.board;
-        let mut events = match self.run.agent.run(self.input(answers)).await {
-            Ok(events) => events,
-            Err(error) => {
-                board.fail(error.into());
-                return None;
-            }
-        };
+        let handle = &self.run.handle;
+        let asked = self.run.agent.run(self.input(answers)).await;
+        let mut events = asked.map_err(|error| handle.fail(error)).ok()?;
         loop {
-            let step = match events.next().await {
-                Some(Ok(incoming)) => board.update(|view| self.take(view, &incoming, depth))?,
-                Some(Err(error)) => {
-                    board.fail(error.into());
-                    Step::Over
-                }
-                None => {
-                    let reason = "the stream ended before the run did".to_owned();
-                    board.fail(AgentError::NetworkLost { reason }.into());
-                    Step::Over
-                }
-            };
-            match step {
+            let incoming = events.next().await.unwrap_or_else(|| Err(ended_early()));
+            let incoming = incoming.map_err(|error| handle.fail(error)).ok()?;
+            match handle.update(|view| self.take(view, &incoming, depth))? {
                 Step::More => {}
                 Step::Execute(calls) => return Some((calls, events)),
                 Step::Over => return None,
@@ -145,7 +134,7 @@ impl Course<'_> {
         Step::Execute(calls)
     }
 
-    /// The calls that are this front end's to run: pending, of a tool that it has, and made in this turn.
+    /// The calls that are this front end's to run: pending, of a tool that it has, and made in this request.
     fn own_calls(&self, conversation: &Conversation) -> Vec<ToolCall> {
         let mut calls = Vec::new();
         for call in conversation.active_tool_calls().filter(|call| !self.stale.contains(&call.id)) {
@@ -160,24 +149,15 @@ impl Course<'_> {
 
     /// Runs all calls at once, and puts what comes of them into the conversation.
     async fn execute(&self, mut calls: Vec<ToolCall>, rest: EventStream) {
-        let board = &self.run.board;
+        let handle = &self.run.handle;
         for call in calls.split_off(calls.len().min(MOST_CALLS)) {
             let error = format!("more than {MOST_CALLS} calls at once; it was not run");
-            board.update(|view| view.conversation.end_call(&call.id, Err(error)));
+            handle.update(|view| view.conversation.end_call(&call.id, Err(error)));
         }
-        let (thread_id, run_id) =
-            board.see(|view| (view.conversation.thread_id.clone(), view.conversation.parent_run_id.clone()));
-        let caller = Actor {
-            tools: &self.run.tools,
-            thread_id,
-            run_id,
-            timeout: self.run.options.tool_timeout,
-            cancellation: self.cancellation,
-        };
-        let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| caller.execute(call)).collect();
+        let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| self.execute_one(call)).collect();
         let executing = async {
             while let Some((id, result)) = running.next().await {
-                board.update(|view| view.conversation.end_call(&id, result));
+                handle.update(|view| view.conversation.end_call(&id, result));
             }
         };
         // Meanwhile the stream is read to where the server closes it, so that its connection can be used again. Nothing
@@ -193,9 +173,28 @@ impl Course<'_> {
         }
     }
 
+    /// Runs one call: its id, and what came of it. Whatever happens in the tool stays in it.
+    async fn execute_one(&self, call: ToolCall) -> (String, Result<String, String>) {
+        let Run { tools, options, handle, .. } = self.run;
+        let own_timeout = tools.lookup(&call.name).ok().and_then(|tool| tool.own_timeout());
+        let timeout = own_timeout.unwrap_or(options.tool_timeout);
+        let cancellation = self.cancellation.child_token();
+        // Fires when the call is dropped, whether its time is up or the run is gone.
+        let guard = cancellation.clone().drop_guard();
+        let (thread_id, run_id) =
+            handle.see(|view| (view.conversation.thread_id.clone(), view.conversation.parent_run_id.clone()));
+        let (id, deadline) = (call.id.clone(), Instant::now() + timeout.min(LONGEST));
+        let context = ToolContext { cancellation, call_id: id.clone(), thread_id, run_id, deadline };
+        let Ok(ended) = timeout_at(deadline, tools.execute(call, context)).await else {
+            return (id, Err(format!("the tool did not finish within {}", humantime::format_duration(timeout))));
+        };
+        guard.disarm();
+        (id, ended.map_err(|error| error.message().to_owned()))
+    }
+
     fn input(&self, resume: Option<Vec<Resume>>) -> RunAgentInput {
         let RunOptions { context, forwarded_props, protocol_version, .. } = &self.run.options;
-        self.run.board.see(|View { conversation, .. }| RunAgentInput {
+        self.run.handle.see(|View { conversation, .. }| RunAgentInput {
             thread_id: conversation.thread_id.clone().unwrap_or_default(),
             run_id: new_id("run"),
             protocol_version: protocol_version.clone(),
@@ -208,4 +207,8 @@ impl Course<'_> {
             resume,
         })
     }
+}
+
+fn ended_early() -> AgentError {
+    AgentError::NetworkLost { reason: "the stream ended before the run did".to_owned() }
 }

@@ -117,7 +117,7 @@ async fn a_client_that_was_disconnected_connects_again_under_another_name() {
 #[tokio::test]
 async fn tries_that_fail_in_a_row_can_be_limited() {
     let mut stub = Stub::start().await;
-    let running = run(&stub, None, Options { max_reconnect_attempts: Some(2), ..Options::default() });
+    let running = run(&stub, None, Options::with(|options| options.max_reconnect_attempts = Some(2)));
     next(&mut stub.connections).await.cut();
     stub.refuse("pending", &[503]);
     // A success in between starts the count anew.
@@ -167,7 +167,7 @@ async fn whoever_connects_during_a_goodbye_is_connected_after_it() {
 async fn an_observer_that_panics_harms_nobody() {
     let mut stub = Stub::start().await;
     let observer = std::sync::Arc::new(|status| assert_eq!(status, Status::Connected { tools: Vec::new() }));
-    let running = run(&stub, Some(named("tool")), Options { observer, ..Options::default() });
+    let running = run(&stub, Some(named("tool")), Options::with(|options| options.observer = observer));
     let connection = stub.connected().await;
     connection.request("e-1", &super::request("a", "write", 1));
     assert_eq!(next(&mut stub.results).await, super::success("a", "done"));

@@ -8,8 +8,8 @@ use super::*;
 use crate::stub::{cancel_frame, request_frame};
 
 /// Does not come back for a long time once its connection is lost.
-fn slow_to_return(stub: &Stub, options: Options) -> ClientTools {
-    let options = Options { reconnect: (Duration::from_secs(600), Duration::from_secs(600)), ..options };
+fn slow_to_return(stub: &Stub, mut options: Options) -> ClientTools {
+    options.reconnect = (Duration::from_secs(600), Duration::from_secs(600));
     ClientTools::new(Api::new(&stub.url, None).unwrap(), "laptop", options)
 }
 
@@ -103,7 +103,8 @@ async fn what_something_on_the_way_says_is_told_at_the_first_connection() {
     ] {
         let stub = Stub::start().await;
         stub.misroute(if transport == Transport::Sse { "pending" } else { "ws" }, &[503, 200]);
-        let refused = end(run(&stub, None, Options { transport, ..Options::default() }).task).await.unwrap_err();
+        let refused =
+            end(run(&stub, None, Options::with(|options| options.transport = transport)).task).await.unwrap_err();
         assert!(matches!(refused, Error::Unexpected { .. }), "{refused:?}");
         assert!(refused.to_string().ends_with(said), "{refused}");
     }

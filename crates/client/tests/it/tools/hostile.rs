@@ -56,7 +56,7 @@ async fn registered(listener: &TcpListener) -> WebSocketStream<TcpStream> {
 }
 
 fn on_a_socket() -> Options {
-    Options { transport: Transport::WebSocket, ..Options::default() }
+    Options::with(|options| options.transport = Transport::WebSocket)
 }
 
 #[tokio::test]
@@ -113,8 +113,9 @@ async fn why_a_socket_is_closed_is_heard_whatever_is_being_written() {
     for _ in 0..8 {
         let (listener, url) = listen().await;
         let large = Tool::new("tool", "", |_| async { Ok("x".repeat(6 * 1024 * 1024)) });
-        let (observing, mut seen) = observed();
-        let running = run_at(&url, Some(large), Options { transport: Transport::WebSocket, ..observing });
+        let (mut observing, mut seen) = observed();
+        observing.transport = Transport::WebSocket;
+        let running = run_at(&url, Some(large), observing);
         let mut socket = registered(&listener).await;
         say(&mut socket, &json!({"type": "request", "request": request("a", "write", 1)})).await;
         while !matches!(next(&mut seen).await, Status::Finished { .. }) {}

@@ -71,7 +71,7 @@ async fn whatever_is_asked_of_a_client_ends_and_no_call_runs_twice() {
         }
         let (_none, connections) = unbounded_channel();
         let serving = TaskTracker::new().spawn(serve(std::mem::replace(&mut stub.connections, connections), seed));
-        let options = Options { reconnect: (Duration::from_millis(1), Duration::from_millis(4)), ..Options::default() };
+        let options = Options::with(|options| options.reconnect = (Duration::from_millis(1), Duration::from_millis(4)));
         let tools = ClientTools::new(Api::new(&stub.url, None).unwrap(), "laptop", options);
         let runs = Arc::default();
         let disturbing = TaskTracker::new();

@@ -13,7 +13,7 @@ use crate::stub::next;
 async fn connected(server: &mut Server) -> (ClientTools, String) {
     // Longer than it takes to repeat a prompt.
     let reconnect = (Duration::from_millis(2_200), Duration::from_millis(2_200));
-    let tools = ClientTools::new(server.api.clone(), "laptop", Options { reconnect, ..Options::default() });
+    let tools = ClientTools::new(server.api.clone(), "laptop", Options::with(|options| options.reconnect = reconnect));
     tools.register(Tool::new("greet", "Greets", |_| async { Ok("Hello!") })).await.unwrap();
     tools.connect(None).await.unwrap();
     let name = next(&mut server.connections).await;

@@ -9,7 +9,7 @@ use handback_client::agui;
 use handback_client::agui::wire::{Resume, ResumeStatus};
 use handback_client::agui::{
     ClientTool, Conversation, Ending, HttpAgent, Item, Lifecycle, Phase, Run, RunError, RunKey, RunOptions,
-    RunRegistry, RunState, ThreadAgent, ToolCallStatus, ToolRegistry, Turn,
+    RunRegistry, RunRequest, RunState, ThreadAgent, ToolCallStatus, ToolRegistry,
 };
 use handback_core::sessions::ModelEvent;
 use handback_core::store::{StopReason, TurnError};
@@ -158,7 +158,7 @@ async fn interrupts_are_answered_and_the_turn_goes_on() {
     for (approved, expected) in [(true, "Completed erased"), (false, "Completed Not now")] {
         world.model.will_call(&[("client_laptop_erase", json!({ "n": 1 }))]);
         let forwarded_props = json!({ "clientID": "laptop" });
-        let options = RunOptions { forwarded_props, ..RunOptions::default() };
+        let options = RunOptions::with(|options| options.forwarded_props = forwarded_props);
         let mut run = Run::new(world.agent(), world.tools(), Conversation::default(), options);
         let RunState::Interrupted(interrupts) = run.say("go").await.unwrap() else { panic!("it asks") };
         assert_eq!(interrupts.len(), 1);
@@ -256,7 +256,8 @@ async fn a_thousand_runs_at_once_have_their_tools_run_and_are_done() {
     let starting = async {
         for number in 0..RUNS {
             let run = world.run_of(agent.clone());
-            runs.start(RunKey::new("here", "default", number.to_string()), run, Turn::Say("go".to_owned())).unwrap();
+            runs.start(RunKey::new("here", "default", number.to_string()), run, RunRequest::Say("go".to_owned()))
+                .unwrap();
             tokio::task::yield_now().await;
         }
     };

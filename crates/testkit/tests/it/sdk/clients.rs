@@ -44,7 +44,7 @@ async fn the_last_session_that_is_closed_takes_the_tools_along() {
     let offered = [format!("client_{}_echo", client.tools().client_id())];
     let (first, second) = tokio::join!(
         client.start_session(StartSession::default()),
-        client.start_session(StartSession { title: Some("Mine".to_owned()), ..StartSession::default() })
+        client.start_session(StartSession::with(|session| session.title = Some("Mine".to_owned())))
     );
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(second.session().title, "Mine");
@@ -63,8 +63,8 @@ async fn the_last_session_that_is_closed_takes_the_tools_along() {
 async fn a_session_is_closed_although_another_waits_for_the_server() {
     let server = TestServer::start().await;
     let proxy = Proxy::to(server.address).await;
-    let tools = Options { reconnect: (Duration::from_millis(10), Duration::from_millis(50)), ..Options::default() };
-    let client = Client::new(&proxy.url, ClientOptions { tools, ..ClientOptions::default() }).unwrap();
+    let tools = Options::with(|options| options.reconnect = (Duration::from_millis(10), Duration::from_millis(50)));
+    let client = Client::new(&proxy.url, ClientOptions::with(|options| options.tools = tools)).unwrap();
     let first = client.start_session(StartSession::default()).await.unwrap();
     proxy.close();
     client.tools().state().wait_for(|state| !state.is_open()).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_session_without_tools_offers_none() {
     let server = TestServer::start().await;
     let client = client(&server).await;
     client.tools().connect(None).await.unwrap();
-    let start = StartSession { without_tools: true, ..StartSession::default() };
+    let start = StartSession::with(|session| session.without_tools = true);
     let session = client.start_session(start).await.unwrap();
     let offered = client.api().session_tools(&session.session().id).await.unwrap();
     // Those of the server itself are in every session.
@@ -104,7 +104,7 @@ async fn a_session_without_tools_offers_none() {
 async fn a_session_that_is_refused_leaves_nothing_connected() {
     let server = TestServer::start().await;
     let client = client(&server).await;
-    let start = StartSession { agent: Some("nobody".to_owned()), ..StartSession::default() };
+    let start = StartSession::with(|session| session.agent = Some("nobody".to_owned()));
     let refused = client.start_session(start).await.unwrap_err();
     assert_eq!(refused.status(), Some(400));
     assert_eq!(tools(&client).await, [""; 0]);

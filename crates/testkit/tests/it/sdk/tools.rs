@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 const BOTH: [Transport; 2] = [Transport::Sse, Transport::WebSocket];
 
-fn client(server: &TestServer, options: Options) -> ClientTools {
-    let options = Options { reconnect: (Duration::from_millis(10), Duration::from_millis(50)), ..options };
+fn client(server: &TestServer, mut options: Options) -> ClientTools {
+    options.reconnect = (Duration::from_millis(10), Duration::from_millis(50));
     ClientTools::new(Api::new(&server.url, None).unwrap(), "laptop", options)
 }
 
@@ -75,7 +75,9 @@ async fn greeting(server: &TestServer, name: &str) -> Value {
 async fn a_typed_tool_is_offered_with_its_schema_and_called() {
     for transport in BOTH {
         let server = TestServer::start().await;
-        let tools = connected(&server, Options { transport, ..Options::default() }, greet().effect(Effect::Read)).await;
+        let tools =
+            connected(&server, Options::with(|options| options.transport = transport), greet().effect(Effect::Read))
+                .await;
         let offered = json!([{
             "id": "client_laptop_greet", "description": "Greets somebody", "effect": "read",
             "parameters": {
@@ -99,7 +101,7 @@ async fn a_typed_tool_is_offered_with_its_schema_and_called() {
 async fn tools_come_and_go_while_the_client_is_connected() {
     for transport in BOTH {
         let server = TestServer::start().await;
-        let tools = connected(&server, Options { transport, ..Options::default() }, greet()).await;
+        let tools = connected(&server, Options::with(|options| options.transport = transport), greet()).await;
         let (gated, _starts, _gate) = gated();
         tools.register(gated).await.unwrap();
         let names = async || {
@@ -121,7 +123,7 @@ async fn tools_come_and_go_while_the_client_is_connected() {
 async fn a_goodbye_leaves_the_tools_to_another_connection_of_the_same_client() {
     for transport in BOTH {
         let server = TestServer::start().await;
-        let options = || Options { transport, ..Options::default() };
+        let options = || Options::with(|options| options.transport = transport);
         let first = connected(&server, options(), greet()).await;
         let second = connected(&server, options(), greet()).await;
         first.disconnect().await;
@@ -144,7 +146,7 @@ async fn a_cancelled_call_reaches_its_handler() {
     for transport in BOTH {
         let server = TestServer::start().await;
         let (gated, mut starts, _gate) = gated();
-        let _tools = connected(&server, Options { transport, ..Options::default() }, gated).await;
+        let _tools = connected(&server, Options::with(|options| options.transport = transport), gated).await;
         let call = server.execute(json!({ "toolID": "client_laptop_gated", "requestID": "r" }));
         let invocation = starts.recv().await.unwrap();
         server
@@ -161,7 +163,7 @@ async fn a_result_that_is_too_large_is_told_as_an_error_and_the_client_stays() {
     for transport in BOTH {
         let server = TestServer::start().await;
         let large = Tool::new("large", "", |_| async { Ok("x".repeat(5 * 1024 * 1024)) });
-        let tools = connected(&server, Options { transport, ..Options::default() }, large).await;
+        let tools = connected(&server, Options::with(|options| options.transport = transport), large).await;
         tools.register(greet()).await.unwrap();
         let answer = server.execute(json!({ "toolID": "client_laptop_large" })).await.unwrap();
         assert_eq!(answer.body["status"], "error", "{answer:?}");
@@ -179,11 +181,10 @@ async fn a_token_that_ends_takes_the_connection_with_it() {
         let tools = ClientTools::new(
             Api::new(&server.url, Some(&token)).unwrap(),
             "laptop",
-            Options {
-                transport,
-                reconnect: (Duration::from_millis(10), Duration::from_millis(50)),
-                ..Options::default()
-            },
+            Options::with(|options| {
+                options.transport = transport;
+                options.reconnect = (Duration::from_millis(10), Duration::from_millis(50));
+            }),
         );
         tools.register(greet()).await.unwrap();
         tools.connect(None).await.unwrap();
@@ -200,7 +201,15 @@ async fn a_restarted_server_is_found_again_with_the_tools() {
         let server = TestServer::with(|config| config.listen = lasting_address()).await;
         let (statuses, mut seen) = mpsc::unbounded_channel();
         let observer = Arc::new(move |status| drop(statuses.send(status)));
-        let tools = connected(&server, Options { transport, observer, ..Options::default() }, greet()).await;
+        let tools = connected(
+            &server,
+            Options::with(|options| {
+                options.transport = transport;
+                options.observer = observer;
+            }),
+            greet(),
+        )
+        .await;
         assert!(matches!(seen.recv().await, Some(Status::Connected { .. })));
         let address = server.address;
         server.stop().await;
@@ -221,10 +230,11 @@ async fn a_process_that_is_started_anew_knows_what_it_has_begun() {
     for transport in BOTH {
         let server = TestServer::start().await;
         let scratch = Scratch::new();
-        let options = || Options {
-            transport,
-            journal: Journal::directory(scratch.join("journal")).unwrap(),
-            ..Options::default()
+        let options = || {
+            Options::with(|options| {
+                options.transport = transport;
+                options.journal = Journal::directory(scratch.join("journal")).unwrap();
+            })
         };
         let (first_tool, mut starts, _gate) = gated();
         let first = connected(&server, options(), first_tool).await;

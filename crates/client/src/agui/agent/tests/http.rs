@@ -78,7 +78,7 @@ async fn what_cannot_be_asked_is_refused_at_once() {
     for (url, reason) in [
         ("nowhere", "\"nowhere\" cannot be asked: relative URL without a base"),
         ("ftp://x", "\"ftp://x\" cannot be asked: it must start with http:// or https://"),
-        ("http://me:secret@x", "credentials belong into the token, not into the URL"),
+        ("http://me:secret@x", "\"x\" cannot be asked: credentials belong into the token, not into the URL"),
     ] {
         assert_eq!(HttpAgent::new(url).unwrap_err().to_string(), reason);
         assert_eq!(ThreadAgent::new(url, "room").unwrap_err().to_string(), reason);
@@ -133,7 +133,7 @@ async fn refusals_are_told_apart_in_the_words_of_the_server() {
 #[tokio::test]
 async fn an_answer_that_is_no_stream_is_not_taken_for_one() {
     let server = Server::start(|_, _| answer(&json!({"hello": "world"}))).await;
-    let reason = "it is no stream of events but \"application/json\"".to_owned();
+    let reason = "\"application/json\" is not an event stream".to_owned();
     assert_eq!(HttpAgent::new(&server.url).unwrap().run(input()).await.err(), Some(AgentError::Unexpected { reason }));
 }
 

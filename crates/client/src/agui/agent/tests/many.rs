@@ -7,7 +7,8 @@ use tokio::sync::Semaphore;
 
 use super::super::super::run::tests::support::Recorder;
 use super::super::super::{
-    Conversation, Ending, HttpAgent, Lifecycle, Run, RunKey, RunOptions, RunRegistry, RunState, ToolRegistry, Turn,
+    Conversation, Ending, HttpAgent, Lifecycle, Run, RunKey, RunOptions, RunRegistry, RunRequest, RunState,
+    ToolRegistry,
 };
 use super::server::*;
 
@@ -49,7 +50,9 @@ async fn a_thousand_runs_at_once_share_one_agent() {
         let conversation = Conversation::in_thread(number.to_string());
         let run = Run::new(agent.clone(), ToolRegistry::new(), conversation, RunOptions::default());
         recorders.push(Recorder::of(&run));
-        registry.start(RunKey::new(&server.url, "room", number.to_string()), run, Turn::Say("Hi".to_owned())).unwrap();
+        registry
+            .start(RunKey::new(&server.url, "room", number.to_string()), run, RunRequest::Say("Hi".to_owned()))
+            .unwrap();
     }
     let completing = async {
         let _ = begun.acquire_many(u32::try_from(RUNS).unwrap()).await.unwrap();

@@ -90,7 +90,7 @@ async fn cancel_while_the_continuation_is_asked_for_and_the_tool_ran_once() {
     };
     let (state, ()) = tokio::join!(scenario.say(), asked);
     assert_eq!((state, scenario.agent.inputs().len(), scenario.agent.streams()), (RunState::Cancelled, 2, 0));
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     assert_eq!((workshop.begun(), scenario.messages(2)), (vec!["c1".to_owned()], scenario.messages(1)));
 }
 

@@ -82,7 +82,7 @@ async fn dropping_while_the_continuation_is_asked_for_and_the_tool_ran_once() {
     assert_eq!(poll_times(turn.as_mut(), 8), None);
     assert_eq!(handle.state(), RunState::Running(Phase::Continuing));
     drop(turn);
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     assert_eq!((workshop.begun(), scenario.messages(2)), (vec!["c1".to_owned()], scenario.messages(1)));
 }
 
@@ -100,7 +100,7 @@ async fn a_tool_that_was_dropped_in_its_middle_has_failed_for_the_next_try() {
         }
     }
     assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Executing, None)]);
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     let gone = "the run was dropped before the tool was done".to_owned();
     assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Failed, Some(gone.clone()))]);
     assert_eq!((&scenario.messages(1)[2]["error"], workshop.begun().len()), (&Value::String(gone), 1));
@@ -122,7 +122,7 @@ async fn what_was_dropped_in_its_middle_does_not_get_into_the_next_run() {
     let mut scenario = Scenario::new(scripts, [workshop.echo("look")]);
     assert_eq!(poll_times(Box::pin(scenario.run.say("Hi")).as_mut(), 8), None);
     assert_eq!(scenario.calls(), [("c1".to_owned(), ToolCallStatus::Streaming, None)]);
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     let conversation = scenario.conversation();
     let texts = conversation.items().iter().filter_map(|item| match item {
         Item::Text(text) => Some((text.text.as_str(), text.reasoning.as_str(), text.is_cut_off)),

@@ -38,8 +38,8 @@ async fn retrying_sends_the_results_again_and_runs_no_tool_again() {
     ];
     let mut scenario = Scenario::new(scripts, [workshop.echo("look")]);
     assert_eq!(scenario.say().await, failed(refused()));
-    assert_eq!(scenario.turn(Turn::Retry).await, failed(lost()));
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, failed(lost()));
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     assert_eq!((scenario.last_text(), workshop.begun()), ("At last.".to_owned(), vec!["c1".to_owned()]));
     let expected = scenario.messages(1);
     assert_eq!(expected[2]["content"], "echo 1");
@@ -102,7 +102,7 @@ async fn a_text_that_was_cut_off_is_told_anew_when_it_is_tried_again() {
     let mut scenario = Scenario::new(scripts, []);
     assert_eq!(scenario.say().await, failed(lost()));
     assert_eq!(scenario.last_text(), "It is f");
-    assert_eq!(scenario.turn(Turn::Retry).await, RunState::Completed);
+    assert_eq!(scenario.turn(RunRequest::Retry).await, RunState::Completed);
     assert_eq!(scenario.messages(1), json!([{"role": "user", "id": "*", "content": "Hi"}]));
     let texts = scenario.conversation().items().iter().filter(|item| matches!(item, Item::Text(_))).count();
     assert_eq!((scenario.last_text(), texts), ("It is four.".to_owned(), 2));

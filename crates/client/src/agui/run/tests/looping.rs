@@ -396,13 +396,13 @@ async fn a_hundred_thousand_events_are_seen_without_a_copy() {
     let mut run = Run::new(agent, ToolRegistry::new(), Conversation::default(), RunOptions::default());
     let places = Arc::new(std::sync::Mutex::new((0_usize, HashSet::new())));
     let noted = Arc::clone(&places);
-    *run.board.tap.lock().unwrap() = Some(Box::new(move |view| {
+    run.handle.tap(move |view| {
         let mut noted = noted.lock().unwrap();
         noted.0 += 1;
         if let Some(Item::Text(text)) = view.conversation.items().first() {
             noted.1.insert(text.text.as_ptr() as usize);
         }
-    }));
+    });
     assert_eq!(run.say("This is said first.").await, Ok(RunState::Completed));
     let (views, places) = &*places.lock().unwrap();
     assert_eq!((*views, places.len()), (100_007, 1));

@@ -279,13 +279,13 @@ impl Recorder {
     pub(in crate::agui) fn of(run: &Run) -> Self {
         let recorder = Self::default();
         let seen = Arc::clone(&recorder.seen);
-        *run.board.tap.lock().unwrap() = Some(Box::new(move |view| {
+        run.handle.tap(move |view| {
             seen.lock().unwrap().push(Seen {
                 state: view.state.clone(),
                 status: view.conversation.status().clone(),
                 calls: view.conversation.tool_calls().map(|call| (call.id.clone(), call.status)).collect(),
             });
-        }));
+        });
         recorder
     }
 
@@ -354,11 +354,11 @@ impl Scenario {
 
     /// Says something and waits for the end.
     pub(in crate::agui) async fn say(&mut self) -> RunState {
-        self.turn(Turn::Say("Hi".to_owned())).await
+        self.turn(RunRequest::Say("Hi".to_owned())).await
     }
 
-    pub(in crate::agui) async fn turn(&mut self, turn: Turn) -> RunState {
-        let state = self.run.turn(turn).await.unwrap();
+    pub(in crate::agui) async fn turn(&mut self, turn: RunRequest) -> RunState {
+        let state = self.run.request(turn).await.unwrap();
         self.endings += 1;
         state
     }

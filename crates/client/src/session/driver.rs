@@ -9,13 +9,13 @@ use handback_wire::session::{Message, MessageWithParts, Permission, Prompt, Stat
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{TurnEvent, abort};
+use super::ask::Ask;
+use super::event::TurnEvent;
+use super::transcript::Transcript;
 use crate::api::Api;
 use crate::error::Error;
 use crate::events::{Events, Notice};
-use crate::patience::PATIENCE;
-use crate::session::ask::Ask;
-use crate::session::transcript::Transcript;
+use crate::retry::{PATIENCE, Patience};
 use crate::tools::{ClientTools, State};
 
 /// When nothing was heard for this long, the server is asked whether the turn is still under way.
@@ -204,14 +204,12 @@ impl Driver {
         };
         self.may_be_said = true;
         self.is_said = self.unless_lost(said)?.is_some();
-        if self.is_said {
-            self.ask_at = Instant::now() + QUIET;
-            if self.aborted.is_cancelled() {
-                // It came too early for the server to stop anything.
-                abort(&self.api, &self.session).await?;
-            }
+        if !self.is_said {
+            return Ok(());
         }
-        Ok(())
+        self.ask_at = Instant::now() + QUIET;
+        // An abort that came before this was too early for the server to stop anything.
+        if self.aborted.is_cancelled() { abort(&self.api, &self.session).await } else { Ok(()) }
     }
 
     async fn is_kept(&mut self) -> Result<bool, Error> {
@@ -330,4 +328,13 @@ async fn tools_ready(tools: Option<ClientTools>, lost_since: Option<Instant>) ->
         Ok(Err(error)) => Err(error),
         Err(_elapsed) => Err(Error::GivenUp { reason: "the tools cannot be called".to_owned(), after: PATIENCE }),
     }
+}
+
+/// Stops the turn of a session, and tries again for a while if the server cannot be reached.
+pub(super) async fn abort(api: &Api, session: &str) -> Result<(), Error> {
+    let mut patience = Patience::new();
+    while let Err(error) = api.abort(session).await {
+        patience.after(error).await?;
+    }
+    Ok(())
 }

@@ -38,7 +38,7 @@ enum Entry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct Memory {
     entries: HashMap<String, Entry>,
     running: usize,
     /// Ids of the done entries, the oldest first,
@@ -48,7 +48,7 @@ pub(super) struct Runs {
     result_bytes: usize,
 }
 
-impl Runs {
+impl Memory {
     /// Takes note of a call that arrived and says what to do with it; `stop` is the parent of its cancellation.
     pub(super) fn admit(&mut self, request_id: &str, stop: &CancellationToken) -> Admission {
         match self.entries.get(request_id) {

@@ -1,0 +1,128 @@
+//! The one place where a run is seen, and from which it is stopped.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::state::{Phase, RunError, RunState, View};
+use crate::agui::conversation::{Conversation, Status};
+
+/// A way to see and to stop a run from elsewhere. Clones are the same.
+#[derive(Clone)]
+pub struct RunHandle {
+    board: Arc<Board>,
+}
+
+struct Board {
+    views: watch::Sender<View>,
+    /// Stops what goes on. Locked only while the views are, so that state and token are those of one request.
+    current: Mutex<CancellationToken>,
+    /// Sees all that is shown, where a watcher may miss some.
+    #[cfg(test)]
+    tap: Mutex<Option<Tap>>,
+}
+
+#[cfg(test)]
+type Tap = Box<dyn Fn(&View) + Send>;
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RunHandle").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl RunHandle {
+    pub(super) fn new(conversation: Conversation) -> Self {
+        let board = Board {
+            views: watch::Sender::new(View { state: RunState::Idle, conversation }),
+            current: Mutex::default(),
+            #[cfg(test)]
+            tap: Mutex::default(),
+        };
+        Self { board: Arc::new(board) }
+    }
+
+    /// What is seen of the run, now and as it changes. Do not hold a borrowed view for long, nor while you call anything
+    /// of the run or of its registry: they wait for it.
+    pub fn watch(&self) -> watch::Receiver<View> {
+        self.board.views.subscribe()
+    }
+
+    /// Where the run stands.
+    pub fn state(&self) -> RunState {
+        self.see(|view| view.state.clone())
+    }
+
+    /// The conversation as it is now.
+    pub fn conversation(&self) -> Conversation {
+        self.see(|view| view.conversation.clone())
+    }
+
+    /// Stops what goes on; false if nothing does. When this returns, the state is [`RunState::Cancelled`] and stays so;
+    /// tools and stream end after that.
+    pub fn cancel(&self) -> bool {
+        // The state first: whatever still happens to the run finds it cancelled.
+        let token = self.update(|view| {
+            view.state = RunState::Cancelled;
+            view.conversation.stop(Status::Cancelled, "the run was cancelled");
+            self.board.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        });
+        token.as_ref().map(CancellationToken::cancel).is_some()
+    }
+
+    /// Whether both are handles of one run.
+    pub(in crate::agui) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.board, &other.board)
+    }
+
+    pub(super) fn see<T>(&self, look: impl FnOnce(&View) -> T) -> T {
+        look(&self.board.views.borrow())
+    }
+
+    /// Begins something that was asked for; the token fires when it is cancelled.
+    pub(super) fn begin(&self, change: impl FnOnce(&mut Conversation)) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.show(|view| {
+            *self.board.current.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+            change(&mut view.conversation);
+            view.conversation.status = Status::Running;
+            view.state = RunState::Running(Phase::Streaming);
+            Some(())
+        });
+        token
+    }
+
+    /// Changes what is seen of a run that goes on; `None` if it was stopped meanwhile, and nothing is changed.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut View) -> T) -> Option<T> {
+        self.show(|view| view.state.is_running().then(|| change(view)))
+    }
+
+    /// Ends a run that goes on with a failure.
+    pub(super) fn fail(&self, error: impl Into<RunError>) {
+        self.update(|view| view.fail(error.into()));
+    }
+
+    /// Calls `tap` with all that is shown from now on.
+    #[cfg(test)]
+    pub(super) fn tap(&self, tap: impl Fn(&View) + Send + 'static) {
+        *self.board.tap.lock().unwrap() = Some(Box::new(tap));
+    }
+
+    /// Changes the view, unless the change is `None`.
+    fn show<T>(&self, change: impl FnOnce(&mut View) -> Option<T>) -> Option<T> {
+        let mut result = None;
+        self.board.views.send_if_modified(|view| {
+            result = change(view);
+            #[cfg(test)]
+            if result.is_some()
+                && let Some(tap) = &*self.board.tap.lock().unwrap()
+            {
+                tap(view);
+            }
+            result.is_some()
+        });
+        result
+    }
+}

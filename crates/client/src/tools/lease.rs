@@ -1,0 +1,46 @@
+//! The sessions that a connection was opened for: it is closed when the last of them is done.
+
+use std::sync::Arc;
+
+use super::{ClientTools, State};
+use crate::error::Error;
+
+/// A session's part in a connection that was opened for sessions.
+#[derive(Debug)]
+pub(crate) struct ToolsLease {
+    tools: ClientTools,
+    user: Arc<()>,
+}
+
+impl ToolsLease {
+    /// Connects the tools for a session; `None` if they were connected before, and not for a session.
+    pub(crate) async fn begin(tools: &ClientTools) -> Result<Option<Self>, Error> {
+        let lease = Self::join(tools).await;
+        // Not while the lock is held: it may take for ever, and those who leave need the lock.
+        match tools.connect(None).await {
+            Ok(()) => Ok(lease),
+            Err(error) => {
+                Self::end(lease).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn join(tools: &ClientTools) -> Option<Self> {
+        let mut sessions = tools.inner.sessions.lock().await;
+        let is_closed = matches!(*tools.state().borrow(), State::Closed(_));
+        let user = sessions.upgrade().or_else(|| is_closed.then(Arc::default))?;
+        *sessions = Arc::downgrade(&user);
+        Some(Self { tools: tools.clone(), user })
+    }
+
+    /// Disconnects the tools if no other session needs them.
+    pub(crate) async fn end(lease: Option<Self>) {
+        let Some(Self { tools, user }) = lease else { return };
+        // Held until they are disconnected: a session that starts meanwhile connects them after that.
+        let _sessions = tools.inner.sessions.lock().await;
+        if Arc::into_inner(user).is_some() {
+            tools.disconnect().await;
+        }
+    }
+}
