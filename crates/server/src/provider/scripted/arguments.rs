@@ -12,10 +12,12 @@ use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value, json};
 
 use super::shorten;
-use super::text::{self, JOINTS, Piece};
+use super::text::{self, Piece};
 
 /// Braces of a text that may begin an object; later ones do not.
 const MOST_BRACES: usize = 8;
+/// Words that a name may follow.
+const PREPOSITIONS: &[&str] = &["in", "for", "at", "to", "from", "of", "about", "near", "with", "by", "into"];
 /// Words that turn a switch on.
 const YES: &[&str] = &["on", "yes", "true", "enable", "enabled", "activate"];
 /// Words that turn a switch off.
@@ -29,7 +31,7 @@ const MOST_HOPS: usize = 4;
 /// Values of an enumeration that are named when one is missing; dots stand for the others.
 const SHOWN_CHOICES: usize = 8;
 /// The clues by which values are found, the best first. Names go before the rest, which ends where they begin.
-const CLUES: [Clue; 6] = [Clue::Name, Clue::Kind, Clue::Quotes, Clue::Capitals, Clue::Words, Clue::Rest];
+const CLUES: [Clue; 7] = [Clue::Name, Clue::Kind, Clue::Quotes, Clue::Capitals, Clue::Place, Clue::Words, Clue::Rest];
 /// Each kind with what people call it, its type and format in a schema, and words in the names of such parameters. The
 /// first line counts whose type fits together with its format or a word, or else the last line whose type fits.
 const KINDS: [(Kind, &str, &str, &str, &str); 13] = [
@@ -132,8 +134,8 @@ impl Parameter {
         let is_list = type_of(&schema) == "array";
         let item = if is_list { resolve(&schema["items"], root) } else { schema.clone() };
         let choices = item.get("const").into_iter().chain(items(&item["enum"])).take(MOST_CHOICES);
-        let text = |choice: &Value| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
-        let choices = choices.map(|choice| (choice.clone(), text(choice), text::words(&text(choice))));
+        let written = |choice: &Value| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
+        let choices = choices.map(|choice| (choice.clone(), written(choice), text::words(&written(choice))));
         let choices: Vec<(Value, String, Vec<String>)> = choices.collect();
         let (of, format, words) = (type_of(&item), item["format"].as_str().unwrap_or_default(), text::words(name));
         let has = |known: &str| known.split(' ').any(|known| words.iter().any(|word| word == known));
@@ -166,7 +168,7 @@ impl Parameter {
             Kind::DateTime if is_day => Some(piece.into()),
             Kind::Url if piece.contains("://") => Some(piece.into()),
             Kind::Url if piece.split('/').next().is_some_and(is_dotted) => Some(format!("https://{piece}").into()),
-            Kind::Email | Kind::Name if piece.contains('@') => Some(piece.into()),
+            Kind::Email | Kind::Name if piece.find('@') > Some(0) && piece.contains('.') => Some(piece.into()),
             Kind::TimeZone if is_zone => Some(piece.into()),
             Kind::Path if is_dotted(piece) || piece.starts_with(['/', '.', '~']) => Some(piece.into()),
             _ => None,
@@ -202,13 +204,14 @@ impl Parameter {
 }
 
 /// What says that a value is for a parameter: it stands beside its name, it is of its kind, it is in quotes, it is in
-/// capitals as names are, it is made of words that may be a name, or it is what is left.
+/// capitals as names are, it follows a preposition, it is made of words that may be a name, or it is all that is left.
 #[derive(Debug, Clone, Copy)]
 enum Clue {
     Name,
     Kind,
     Quotes,
     Capitals,
+    Place,
     Words,
     Rest,
 }
@@ -294,9 +297,8 @@ impl Source<'_> {
         let mut before = self.pieces[..at].iter().rev().take(3);
         let is_named = before.find(|piece| is_name(piece) || !piece.joins()).is_some_and(is_name);
         let is_counted = self.pieces.get(at + 1).is_some_and(is_name) && text::as_number(piece.text).is_some();
-        let follows_joint = at > 0 && JOINTS.contains(&self.pieces[at - 1].word.as_str());
+        let is_placed = at > 0 && PREPOSITIONS.contains(&self.pieces[at - 1].word.as_str());
         let begins_rest = parameter.required && !self.describes[at] && !piece.joins() && !is_name(piece);
-
         let is_number = matches!(parameter.kind, Kind::Number | Kind::Integer | Kind::Anything);
         let takes_name = parameter.kind == Kind::Name || (parameter.kind == Kind::TimeZone && parameter.required);
         let takes_rest = matches!(parameter.kind, Kind::Text | Kind::Path | Kind::Anything);
@@ -317,9 +319,9 @@ impl Source<'_> {
             Clue::Name if is_counted => value(),
             Clue::Kind if parameter.required || self.is_single || !is_number => value(),
             Clue::Quotes => quote(),
-            Clue::Capitals if follows_joint || (parameter.required && at > 0) => name(),
-            Clue::Words if !takes_name || !parameter.required => None,
-            Clue::Words if follows_joint || (begins_rest && at > self.named) => self.text_until(at, ends_words),
+            Clue::Capitals if is_placed || (parameter.required && at > 0) => name(),
+            Clue::Place if is_placed && takes_name && parameter.required => self.text_until(at, ends_words),
+            Clue::Words if begins_rest && takes_name && at > self.named => self.text_until(at, ends_words),
             Clue::Rest if begins_rest && takes_rest => self.text_until(at, |at| at == self.named || ends_list_item(at)),
             _ => None,
         }

@@ -37,8 +37,8 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
     if let Some(tool) = tools.iter().find(lists_tools).filter(|_| asks_for_tools(&pieces)) {
         return Some((*tool, Ok("{}".to_owned())));
     }
-    let telling = pieces.iter().filter(|piece| !piece.word.is_empty() && !text::is_silent(&piece.word));
-    let wish: BTreeSet<&str> = telling.map(|piece| piece.word.as_str()).collect();
+    let words = pieces.iter().filter(|piece| !piece.word.is_empty());
+    let wish: BTreeSet<String> = words.flat_map(|piece| text::telling_words(piece.text)).collect();
     let others = tools.iter().filter(|tool| !lists_tools(tool)).map(|tool| (points(tool, &wish, &pieces), tool));
     let mut candidates: Vec<(u32, &ModelTool<'_>)> = others.filter(|(points, _)| *points >= ENOUGH).collect();
     // Of equals the first stays first, here and below.
@@ -47,8 +47,7 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
         let arguments = arguments::fill(tool, text, &pieces);
         (if arguments.is_ok() { points } else { points - MISSING }, tool, arguments)
     });
-    let best = filled.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.map(|(_, tool, arguments)| (*tool, arguments))
+    filled.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, tool, arguments)| (*tool, arguments))
 }
 
 /// Whether somebody says "list the tools", "which tools are there?", "show me all available tools", "list_tools".
@@ -62,12 +61,12 @@ fn asks_for_tools(pieces: &[Piece<'_>]) -> bool {
 }
 
 /// How well a tool fits the words of the user.
-fn points(tool: &ModelTool<'_>, wish: &BTreeSet<&str>, pieces: &[Piece<'_>]) -> u32 {
+fn points(tool: &ModelTool<'_>, wish: &BTreeSet<String>, pieces: &[Piece<'_>]) -> u32 {
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
     let is_in = |words: &[String], word: &str| words.iter().any(|known| text::is_same(known, word));
-    let weight = |word: &&str| match (is_in(&name, word), is_in(&description, word)) {
+    let weight = |word: &String| match (is_in(&name, word), is_in(&description, word)) {
         (false, false) => 0,
-        _ if WEAK.contains(word) => 1,
+        _ if WEAK.contains(&word.as_str()) => 1,
         (true, _) => IN_NAME,
         (false, true) => IN_DESCRIPTION,
     };

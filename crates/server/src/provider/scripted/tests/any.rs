@@ -302,16 +302,18 @@ fn hostile_texts(size: usize) -> impl Iterator<Item = String> {
 fn only_so_much_of_a_text_is_looked_at() {
     let add = [tool_with("add", "", &[("text!", r#"{"type":"string"}"#)])];
     for text in hostile_texts(128 * 1024) {
-        assert!(text::pieces(&text[..text.floor_char_boundary(MOST_TEXT)]).len() <= 512);
         // To its end, and with an answer that is no larger than what was asked.
         let answer = answer_to(&text, &add);
         let size = answer.text.len() + answer.calls.iter().map(|(.., arguments)| arguments.len()).sum::<usize>();
         assert!(size <= text.len() + 1_000, "{size}");
     }
+    // So many bytes, and so many pieces.
     let seen = format!("{}add it all", " ".repeat(MOST_TEXT - 10));
     assert_eq!(answer_to(&seen, &add), Said::call("add", r#"{"text":"all"}"#));
     assert_eq!(answer_to(&format!(" {seen}"), &add), Said::call("add", r#"{"text":"al"}"#));
-    let many = user_with([vec![said("add x"); 1], vec![said("x"); 100_000]].concat());
+    assert_eq!(answer_to(&format!("{}add it all", "x ".repeat(509)), &add), Said::call("add", r#"{"text":"all"}"#));
+    assert_eq!(answer_to(&format!("{}add it all", "x ".repeat(512)), &add), answer_to("hello", &add));
+    let many = user_with([vec![said("add x")], vec![said("x"); 100_000]].concat());
     let (_, _, arguments) = answer(&[many], &add).calls.remove(0);
     assert!(arguments.len() <= MOST_TEXT * 2, "{}", arguments.len());
 }

@@ -423,3 +423,23 @@ fn of_several_tools_the_best_is_called_and_of_equals_the_first() {
         assert_eq!(called, Some(format!("client_laptop_{expected}")), "{text}");
     }
 }
+
+#[test]
+fn forms_of_a_word_are_one_word() {
+    for (name, words) in [
+        ("file", &["files", "File", "file's", "FILES"][..]),
+        ("open", &["opens", "opening", "opened"]),
+        ("takePhoto", &["takes a photo", "taking photos"]),
+        ("add_note", &["adds notes", "adding a note", "add-note", "add_note"]),
+        ("search", &["searches", "searching"]),
+        ("query", &["queries"]),
+        ("address", &["addresses"]),
+    ] {
+        for text in words {
+            assert_eq!(answer_to(text, &[tool(name, "", "{}")]), Said::call(name, "{}"), "{text}");
+        }
+    }
+    for (name, text) in [("on", "off"), ("light", "list"), ("red", "read"), ("note", "nothing"), ("ring", "r")] {
+        assert_eq!(answer_to(text, &[tool(name, "", "{}")]).calls, [], "{text}");
+    }
+}
