@@ -135,14 +135,14 @@ pub struct Prompt {
 pub struct Audience {
     /// Whether the turn is to have a feed of its own.
     pub follows: bool,
-    /// Whether whoever follows leaves when there is nothing but questions to the user, and comes back with the answers.
+    /// Whether followers leave when only asks are open, and come back with the user's answers.
     pub yields_asks: bool,
     /// Whether a frontend shows the session, from now on.
     pub has_frontend: bool,
     /// Tools of the page that prompts; a call of one ends the turn.
     pub page_tools: Vec<Arc<ToolSpec>>,
-    /// What came of calls that earlier turns have left to the page. All that are open are over then, when the turn begins;
-    /// `None`: they stay open.
+    /// When the turn begins, calls that earlier turns have left to the page are ended with these results, or as failed where
+    /// there is none. `None`: they stay open.
     pub answers: Option<Vec<(CallId, ToolResult)>>,
     /// Instructions in place of those of the message and the agent.
     pub system: Option<String>,

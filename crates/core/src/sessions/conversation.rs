@@ -392,7 +392,6 @@ impl Talk<'_> {
             sessions.keep_late(session, &user.id, request.results.clone()).await?;
             return Err(NotPlanned::GoneOn);
         }
-        let is_shown = |call: &CallId| request.shown.as_ref().is_none_or(|shown| shown.contains(call));
         if let Some(feed) = sessions.feed_of(&session.id, &user.id) {
             // It is under way: the step that the page shows is part of it, or comes before it.
             let from = began(&feed, &last).map_or(0, |number| number + 1);
@@ -412,9 +411,12 @@ impl Talk<'_> {
         let place = answers.iter().position(|answer| answer.id == last).map_or(0, |place| place + 1);
         let mut later = answers.split_off(place);
         // What ended while the page was away.
-        let missed = answers.pop().filter(|_| request.shown.is_some());
-        let is_missed = |call: &CallId| is_shown(call) && !request.ended.contains(call);
-        let playback = missed.iter().fold(self.playback(), |playback, known| playback.after_ends(known, is_missed));
+        let playback = match (&request.shown, answers.last()) {
+            (Some(shown), Some(known)) => {
+                self.playback().after_ends(known, |call| shown.contains(call) && !request.ended.contains(call))
+            }
+            _ => self.playback(),
+        };
         let gone_on = match later.last() {
             None => sessions.go_on(session, &user, &last, self.audience(), request.results.clone()).await,
             // It went on before, and failed.
@@ -490,7 +492,7 @@ impl Talk<'_> {
         })
     }
 
-    /// At which number whoever was told of these asks goes on: after the last of them, and with the first answer.
+    /// The number from which a reader that has seen these asks goes on: the first answer after the last of them.
     fn asked(&self, feed: &Feed) -> Option<usize> {
         let is_ours = |id: &PermissionId| self.request.answers.iter().any(|(ask, _)| ask == id);
         let (told, milestones) = (feed.len(), feed.milestones());
@@ -501,7 +503,8 @@ impl Talk<'_> {
         Some(answered.map_or(told, |(number, _)| *number))
     }
 
-    /// What is to be answered: all of it can be, or nothing is. Where that is not asked for, what is open counts.
+    /// The answers to give. Where every ask must be answered, one that cannot be refuses all of them; elsewhere answers to
+    /// asks that are not open are dropped.
     async fn answers(&self, feed: Option<&Feed>) -> Result<Vec<(PermissionId, Answer)>, NotPlanned> {
         let mut answers = Vec::with_capacity(self.request.answers.len());
         let mut known = HashSet::default();
