@@ -35,7 +35,6 @@ pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, 
 pub use self::earlier::Earlier;
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
-use self::live::Prompter;
 pub(crate) use self::live::Queued;
 use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
@@ -44,11 +43,11 @@ pub use self::runs::{NotStarted, Recorder, Runs};
 use crate::calls::{Actor, Hub, NotAnswered};
 use crate::clock::Clock;
 use crate::events::{Feed, SessionEvent};
-use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
+use crate::id::{ClientId, MessageId, PermissionId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{
     Answer, Ask, Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Reply, Session, SessionFilter,
-    SessionPlace, SessionStore, StoreError, StoreFuture, ToolResult, ToolSpec, TurnError,
+    SessionPlace, SessionStore, StoreError, StoreFuture, ToolSpec, TurnError, TurnNeeds,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 
@@ -110,55 +109,16 @@ pub struct NewSession {
 /// Something said in a session.
 #[derive(Debug)]
 pub struct Prompt {
-    /// The client that says it.
-    pub client: Option<ClientId>,
     /// The message's id; made when `None`.
     pub message: Option<MessageId>,
-    /// The agent; the session's when `None`.
-    pub agent: Option<SmolStr>,
-    /// The model; the session's, the agent's or the default when `None`.
-    pub model: Option<ModelRef>,
-    /// Instructions in place of the agent's.
-    pub system: Option<String>,
-    /// Tools switched on or off.
-    pub tools: BTreeMap<String, bool>,
     /// What is said.
     pub parts: Vec<PartBody>,
+    /// The agent; the session's when `None`.
+    pub agent: Option<SmolStr>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
-    /// Who will follow the turn.
-    pub audience: Audience,
-}
-
-/// Who follows a turn, and what it brings along.
-#[derive(Debug, Clone, Default)]
-pub struct Audience {
-    /// Whether the turn is to have a feed of its own.
-    pub follows: bool,
-    /// Whether followers leave when only asks are open, and come back with the user's answers.
-    pub yields_asks: bool,
-    /// Whether a frontend shows the session, from now on.
-    pub has_frontend: bool,
-    /// Tools of the page that prompts; a call of one ends the turn.
-    pub page_tools: Vec<Arc<ToolSpec>>,
-    /// When the turn begins, calls that earlier turns have left to the page are ended with these results, or as failed where
-    /// there is none. `None`: they stay open.
-    pub answers: Option<Vec<(CallId, ToolResult)>>,
-    /// Instructions in place of those of the message and the agent.
-    pub system: Option<String>,
-    /// The model in place of the message's.
-    pub model: Option<ModelRef>,
-    /// The connection of the session's client that it has: calls of the turn are offered there first. A new prompt keeps
-    /// it; a turn that goes on has the one that its prompt kept, unless this is another.
-    pub connection: Option<ConnectionName>,
-    /// The client whose tools a turn that goes on has in a session of nobody. A new prompt says it itself.
-    pub client: Option<ClientId>,
-}
-
-impl Audience {
-    fn prompter(&self) -> Option<Prompter> {
-        self.client.clone().map(|client| Prompter { client, adopts: false })
-    }
+    /// What its turn needs. The model is the session's, the agent's or the default when it names none.
+    pub needs: TurnNeeds,
 }
 
 /// A prompt that was taken.
@@ -261,6 +221,10 @@ impl Sessions {
         self.0.live.of(id)
     }
 
+    fn must_be_serving(&self) -> Result<(), SessionError> {
+        self.hub().is_serving().then_some(()).ok_or(SessionError::ShuttingDown)
+    }
+
     fn tell(&self, session: &Arc<Session>, event: SessionEvent) {
         self.hub().tell(session, || event);
     }
@@ -294,9 +258,7 @@ impl Sessions {
 
     /// A session as it would be made; nobody knows of it yet.
     pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
+        self.must_be_serving()?;
         self.must_know(new.agent.as_deref(), new.model.as_ref())?;
         let now = self.clock().time();
         Ok(Session {

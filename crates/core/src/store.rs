@@ -9,6 +9,7 @@ mod message;
 mod quota;
 mod run;
 mod tool;
+mod user_message;
 pub mod weight;
 
 use std::future::Future;
@@ -27,12 +28,13 @@ pub use self::listing::{Most, Page, SessionPlace};
 pub use self::memory::MemoryStore;
 pub use self::message::{
     AssistantMessage, DEFAULT_AGENT, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason,
-    ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,
+    ToolPart, ToolResult, ToolState, TurnError, Usage,
 };
 pub(crate) use self::quota::Beginning;
 pub use self::quota::{QuotaExceeded, StorageUsed};
 pub use self::run::{RunUsage, ThreadRun};
 pub use self::tool::{Effect, Executor, Tool, ToolSpec};
+pub use self::user_message::{PageTool, TurnNeeds, UserMessage};
 
 /// The store could not do it, or must not. But for quotas, the cause is for the log.
 #[derive(Debug, thiserror::Error)]

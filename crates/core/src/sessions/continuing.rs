@@ -6,56 +6,41 @@ use tokio::sync::oneshot;
 
 use super::history::History;
 use super::live::{Enqueued, NewTurn, RunningTurn};
-use super::{Audience, Prompted, SessionError, Sessions};
+use super::{Prompted, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::sessions::turn;
 use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
 impl Sessions {
-    /// Goes on with a turn that ended with calls of its page: `results` says what came of them. Calls that are over
-    /// stay as they are; a page that says nothing of one of its calls has not run it. `last` is the answer that the
-    /// page goes on from: if there is a later one, somebody else has gone on already.
+    /// Goes on with a turn that ended with calls of its page. `user` is the message that it answers, with the needs that
+    /// the turn has now. `results` says what came of the calls: one that it leaves out was not run, and those that are over
+    /// stay as they are. `last` is the answer that the page goes on from: if there is a later one, somebody else has gone on
+    /// already.
     pub(crate) async fn go_on(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
         last: &MessageId,
-        audience: Audience,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        let (tell_kept, kept) = oneshot::channel();
-        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after: None, kept };
-        let Enqueued { answer, feed } = self.enqueue(new)?;
-        let keeping = self.clone().keep_results(session.clone(), user.id.clone(), Some(last.clone()), results);
-        let told = feed.clone();
-        let keeping = async move {
-            let settled = keeping.await?;
-            let is_kept = settled.is_some();
-            if let Some(feed) = told {
-                settled.into_iter().flatten().for_each(|event| feed.tell(event));
-            }
-            // Nobody waits for it if the session was deleted meanwhile.
-            _ = tell_kept.send(is_kept);
-            Ok::<_, StoreError>(is_kept)
-        };
-        match self.hub().finish(keeping).await? {
-            true => Ok(Prompted { user: user.clone(), answer, feed }),
+        self.must_be_serving()?;
+        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
+        let (session, user, last) = (session.clone(), user.clone(), last.clone());
+        let beginning = self.clone().begin_with(session, user.clone(), last, results, feed.clone(), stored);
+        match self.hub().finish(beginning).await? {
+            true => Ok(Prompted { user, answer, feed }),
             false => Err(SessionError::DuplicateMessage(user.id.clone())),
         }
     }
 
-    /// The same with a turn that is under way, when it ends with calls of its page that `results` says something of. Gives
-    /// what that will tell; `None` if the turn is not under way any more.
+    /// The same with a turn that is under way, once it ends with calls of its page that `results` has. Gives the feed of
+    /// what comes then; `None` if the turn is not under way any more.
     pub(super) fn go_on_after(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
         last: &MessageId,
-        audience: Audience,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Option<Feed>, SessionError> {
         let mut sessions = self.live(&session.id);
@@ -64,53 +49,66 @@ impl Sessions {
             return Ok(Some(feed));
         }
         let over = live.turn.over.clone();
-        let (tell_kept, kept) = oneshot::channel();
-        let after = Some(last.clone());
-        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after, kept };
-        let Enqueued { feed, .. } = self.enqueue_in(&mut sessions, new)?;
+        let new = NewTurn { session, user, adopts: false, after: Some(last.clone()) };
+        let Enqueued { feed, stored, .. } = self.enqueue_in(&mut sessions, new)?;
         drop(sessions);
-        let told = feed.clone();
-        let (sessions, session, user, last) = (self.clone(), session.clone(), user.id.clone(), Some(last.clone()));
-        let keeping = async move {
+        let (sessions, session, user, last) = (self.clone(), session.clone(), user.clone(), last.clone());
+        let its_feed = feed.clone();
+        let beginning = async move {
             over.cancelled().await;
-            let keeping = async {
-                let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&results);
-                let left = sessions.hold(&session.id).await?.history(History::yielded);
-                match left.iter().flat_map(|message| &message.parts).any(is_open) {
-                    true => sessions.keep_results(session, user, last, results).await,
-                    false => Ok(None),
-                }
-            };
-            let settled = keeping.await.unwrap_or_else(|error| {
-                tracing::error!(%error, "what came of calls could not be kept");
-                None
-            });
-            let is_kept = settled.is_some();
-            if let Some(feed) = told {
-                settled.into_iter().flatten().for_each(|event| feed.tell(event));
+            let left = sessions.hold(&session.id).await?.history(History::yielded);
+            let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&results);
+            match left.iter().flat_map(|message| &message.parts).any(is_open) {
+                true => sessions.begin_with(session, user, last, results, its_feed, stored).await,
+                false => Ok(false),
             }
-            // Nobody waits for it if the session was deleted meanwhile.
-            _ = tell_kept.send(is_kept);
         };
-        self.hub().0.tasks.spawn_on(keeping, &self.hub().0.runtime);
+        let beginning = async {
+            if let Err(error) = beginning.await {
+                tracing::error!(%error, "the results of calls could not be stored");
+            }
+        };
+        self.hub().0.tasks.spawn_on(beginning, &self.hub().0.runtime);
         Ok(feed)
     }
 
+    /// Stores the results of a turn's calls and lets the turn go on, unless somebody else has gone on already; says whether
+    /// it does.
+    async fn begin_with(
+        self,
+        session: Arc<Session>,
+        user: Arc<Message>,
+        last: MessageId,
+        results: Vec<(CallId, ToolResult)>,
+        feed: Option<Feed>,
+        stored: oneshot::Sender<bool>,
+    ) -> Result<bool, StoreError> {
+        let settled = self.settle(&session, Some(&user), answers_up_to(&user.id, Some(&last)), &results).await?;
+        let goes_on = settled.is_some();
+        if let Some(feed) = feed {
+            settled.into_iter().flatten().for_each(|event| feed.tell(event));
+        }
+        // Nobody waits for it if the session was deleted meanwhile.
+        _ = stored.send(goes_on);
+        Ok(goes_on)
+    }
+
     /// Takes up a turn again that failed. What it did counts; the model is not shown what it was saying when it failed.
-    pub(crate) fn try_again(
+    pub(crate) async fn try_again(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
-        audience: Audience,
     ) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
-        let (tell_kept, kept) = oneshot::channel();
-        let new = NewTurn { session, user, prompter: audience.prompter(), audience, after: None, kept };
-        let Enqueued { answer, feed } = self.enqueue(new)?;
-        // Nobody waits for it if the session was deleted meanwhile.
-        _ = tell_kept.send(true);
+        self.must_be_serving()?;
+        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
+        let saving = self.save_message(user);
+        let beginning = async {
+            let saved = saving.await;
+            // Nobody waits for it if the session was deleted meanwhile.
+            _ = stored.send(saved.is_ok());
+            saved
+        };
+        self.hub().finish(beginning).await?;
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 
@@ -168,29 +166,9 @@ impl Sessions {
         user: &MessageId,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<(), SessionError> {
-        let keeping = self.clone().keep_results(session.clone(), user.clone(), None, results);
+        let (sessions, session, user) = (self.clone(), session.clone(), user.clone());
+        let keeping = async move { sessions.settle(&session, None, answers_up_to(&user, None), &results).await };
         Ok(self.hub().finish(keeping).await.map(|_| ())?)
-    }
-
-    /// Keeps what a page says of its calls in a turn, and tells of it; `None` if there is an answer after the last that it
-    /// knows. Gives the ends of the calls that it says nothing of.
-    async fn keep_results(
-        self,
-        session: Arc<Session>,
-        user: MessageId,
-        last: Option<MessageId>,
-        results: Vec<(CallId, ToolResult)>,
-    ) -> Result<Option<Vec<TurnEvent>>, StoreError> {
-        // Answers come after what they answer.
-        let answers = |history: &History| -> Option<Vec<Arc<Message>>> {
-            let since = history.all().rev().take_while(|message| message.id != user);
-            let newest_first = since.filter(|message| message.answers() == Some(&user)).cloned();
-            let mut answers: Vec<_> = newest_first.collect();
-            answers.reverse();
-            let is_last = last.is_none() || answers.last().map(|answer| &answer.id) == last.as_ref();
-            is_last.then_some(answers)
-        };
-        self.settle(&session, answers, &results).await
     }
 
     /// Ends the calls that earlier turns have left to the page; gives those that it says nothing of.
@@ -199,22 +177,24 @@ impl Sessions {
         session: &Arc<Session>,
         results: &[(CallId, ToolResult)],
     ) -> Result<Vec<TurnEvent>, StoreError> {
-        let settled = self.settle(session, |history| Some(history.yielded()), results).await?;
+        let settled = self.settle(session, None, |history| Some(history.yielded()), results).await?;
         Ok(settled.unwrap_or_default())
     }
 
-    /// Ends the calls of some messages that are the page's to run, with what it says of them or as failed; keeps that,
-    /// and tells of it. Gives the ends of those that it says nothing of; `None` if there are no such messages.
+    /// Ends the calls of some messages that are the page's to run, with its results or as failed; stores that together with
+    /// the user's message, and tells of it. Gives the ends of the calls without results; `None` if there are no such
+    /// messages, and then nothing is stored.
     async fn settle(
         &self,
         session: &Arc<Session>,
+        user: Option<&Arc<Message>>,
         messages: impl FnOnce(&History) -> Option<Vec<Arc<Message>>>,
         results: &[(CallId, ToolResult)],
     ) -> Result<Option<Vec<TurnEvent>>, StoreError> {
         let now = self.clock().time();
         let answer = |history: &History| {
             let Some(messages) = messages(history) else { return (Vec::new(), None) };
-            let (mut changed, mut told) = (Vec::new(), Vec::new());
+            let (mut changed, mut told): (Vec<_>, _) = (user.cloned().into_iter().collect(), Vec::new());
             for mut message in messages.into_iter().map(Arc::unwrap_or_clone) {
                 let before = told.len();
                 for part in &mut message.parts {
@@ -258,5 +238,20 @@ impl Sessions {
     /// Whether there is a message of that id in a session.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
         Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
+    }
+}
+
+/// Finds the answers to a message; `None` if there is one after the last that is known.
+fn answers_up_to<'a>(
+    user: &'a MessageId,
+    last: Option<&'a MessageId>,
+) -> impl FnOnce(&History) -> Option<Vec<Arc<Message>>> + 'a {
+    move |history| {
+        // Answers come after what they answer.
+        let since = history.all().rev().take_while(|message| message.id != *user);
+        let mut answers: Vec<_> = since.filter(|message| message.answers() == Some(user)).cloned().collect();
+        answers.reverse();
+        let is_last = last.is_none() || answers.last().map(|answer| &answer.id) == last;
+        is_last.then_some(answers)
     }
 }

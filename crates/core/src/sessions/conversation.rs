@@ -10,12 +10,12 @@ use ahash::HashSet;
 use smol_str::SmolStr;
 
 use super::playback::Playback;
-use super::{Audience, Prompt, Prompted, SessionError, Sessions};
+use super::{Prompt, Prompted, SessionError, Sessions};
 use crate::calls::{Actor, NotAnswered};
 use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, MessageId, PermissionId};
 use crate::schema::InputError;
-use crate::store::{Answer, Message, Part, PartBody, Reply, Role, Session, ToolResult};
+use crate::store::{Answer, Message, Part, PartBody, Reply, Session, ToolResult, TurnNeeds};
 
 /// What a page sends.
 pub struct PageRequest {
@@ -38,7 +38,7 @@ pub struct PageRequest {
     /// The agent that is to answer.
     pub agent: Option<SmolStr>,
     /// What its turns need.
-    pub audience: Audience,
+    pub needs: TurnNeeds,
     /// How its protocol wants things.
     pub manners: Manners,
 }
@@ -187,23 +187,18 @@ impl PageRequest {
 
     fn prompt(&self, said: Said, wants_reply: bool) -> Prompt {
         Prompt {
-            client: self.audience.client.clone(),
             message: said.message,
-            agent: self.agent.clone(),
-            model: self.audience.model.clone(),
-            system: None,
-            tools: Default::default(),
             parts: said.parts,
+            agent: self.agent.clone(),
             wants_reply,
-            audience: self.audience.clone(),
+            needs: self.needs.clone(),
         }
     }
 }
 
 /// What the user said last, if its turn failed or was stopped.
 fn failed_turn(stored: &[Arc<Message>]) -> Option<Arc<Message>> {
-    let wants_reply = |message: &&Arc<Message>| matches!(&message.role, Role::User(said) if said.wants_reply);
-    let user = stored.iter().rfind(wants_reply)?;
+    let user = stored.iter().rfind(|message| message.wants_reply())?;
     let last = stored.iter().rfind(|message| message.answers() == Some(&user.id))?;
     last.error().is_some().then(|| user.clone())
 }
@@ -225,9 +220,7 @@ type Done = Option<Playback>;
 impl Sessions {
     /// Does what a page asks for, and tells what comes of it.
     pub async fn converse(&self, session: &Arc<Session>, request: &PageRequest) -> Result<Playback, NotPlanned> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown.into());
-        }
+        self.must_be_serving()?;
         if request.manners.answers_all_asks {
             self.must_answer_all(session, request)?;
         }
@@ -240,7 +233,7 @@ impl Sessions {
                 Plan::Replace => talk.replace().await?,
                 Plan::Repeat(user) => talk.repeat(&user).await?,
                 Plan::Continue(turn) => talk.go_on(turn, stored).await?,
-                Plan::Retry(user) => talk.retry(&user)?,
+                Plan::Retry(user) => talk.retry(&user).await?,
             };
             if let Some(playback) = done {
                 return Ok(playback);
@@ -281,14 +274,15 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    fn audience(&self) -> Audience {
-        self.request.audience.clone()
+    /// A user's message whose turn is taken up again for the request.
+    fn taken_up(&self, user: &Message) -> Arc<Message> {
+        Arc::new(user.taken_up(&self.request.needs))
     }
 
     /// Tells something as the request wants it.
     fn playing(&self, playback: Playback) -> Result<Done, NotPlanned> {
         let Manners { stops_turns, .. } = self.request.manners;
-        let yields_asks = self.request.audience.yields_asks;
+        let yields_asks = self.request.needs.yields_asks;
         Ok(Some(playback.yielding_asks(yields_asks).stopping_turns(stops_turns)))
     }
 
@@ -359,7 +353,7 @@ impl Talk<'_> {
         if answers.last().is_some_and(|last| last.broke_off()) {
             answers = sessions.recall(session, answers).await?;
             if answers.iter().flat_map(|answer| &answer.parts).any(|part| part.is_completed_call()) {
-                return match sessions.try_again(session, &user, self.audience()) {
+                return match sessions.try_again(session, &self.taken_up(&user)).await {
                     Ok(Prompted { feed: Some(feed), .. }) => {
                         self.playing(sessions.whole_turn(session, &answers, &feed))
                     }
@@ -387,7 +381,7 @@ impl Talk<'_> {
     async fn go_on(&self, turn: KnownTurn, stored: Vec<Arc<Message>>) -> Result<Done, NotPlanned> {
         let (sessions, session, request) = (self.sessions, self.session, self.request);
         let KnownTurn { user, last } = turn;
-        let newest = stored.iter().rfind(|message| matches!(&message.role, Role::User(said) if said.wants_reply));
+        let newest = stored.iter().rfind(|message| message.wants_reply());
         if newest.is_none_or(|newest| newest.id != user.id) {
             sessions.keep_late(session, &user.id, request.results.clone()).await?;
             return Err(NotPlanned::GoneOn);
@@ -397,7 +391,7 @@ impl Talk<'_> {
             let from = began(&feed, &last).map_or(0, |number| number + 1);
             let mut playback = self.playback().then(&feed, from);
             if from > 0 && !request.results.is_empty() {
-                match sessions.go_on_after(session, &user, &last, self.audience(), request.results.clone())? {
+                match sessions.go_on_after(session, &self.taken_up(&user), &last, request.results.clone())? {
                     Some(next) => playback = playback.then(&next, 0),
                     None => return Ok(None),
                 }
@@ -418,10 +412,10 @@ impl Talk<'_> {
             _ => self.playback(),
         };
         let gone_on = match later.last() {
-            None => sessions.go_on(session, &user, &last, self.audience(), request.results.clone()).await,
+            None => sessions.go_on(session, &self.taken_up(&user), &last, request.results.clone()).await,
             // It went on before, and failed.
             Some(latest) if request.manners.retries && latest.error().is_some() => {
-                sessions.try_again(session, &user, self.audience())
+                sessions.try_again(session, &self.taken_up(&user)).await
             }
             Some(_) => {
                 if request.manners.retries {
@@ -438,8 +432,8 @@ impl Talk<'_> {
         }
     }
 
-    fn retry(&self, user: &Arc<Message>) -> Result<Done, NotPlanned> {
-        self.begun(self.sessions.try_again(self.session, user, self.audience())?)
+    async fn retry(&self, user: &Message) -> Result<Done, NotPlanned> {
+        self.begun(self.sessions.try_again(self.session, &self.taken_up(user)).await?)
     }
 
     /// Answers the asks that a turn waits for, and tells how it goes on.
@@ -485,7 +479,7 @@ impl Talk<'_> {
             return Ok(playback);
         };
         let results = self.request.results.clone();
-        let next = self.sessions.go_on_after(self.session, user, &last.id, self.audience(), results)?;
+        let next = self.sessions.go_on_after(self.session, &self.taken_up(user), &last.id, results)?;
         Ok(match next {
             Some(next) => playback.then(&next, 0),
             None => playback,

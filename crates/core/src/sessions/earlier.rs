@@ -77,14 +77,7 @@ impl Sessions {
                 }),
                 None => {
                     asked = Some(id.clone());
-                    Role::User(UserMessage {
-                        agent: agent.into(),
-                        model: model.clone(),
-                        system: None,
-                        tools: Default::default(),
-                        wants_reply: true,
-                        connection: None,
-                    })
+                    Role::User(UserMessage::new(agent, model.clone()))
                 }
             };
             let parts = parts.into_iter().map(|body| Arc::new(Part { id: clock.part_id(), body })).collect();

@@ -7,11 +7,11 @@ use ahash::HashMap;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Audience, SessionError, Sessions};
+use super::{SessionError, Sessions};
 use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::sessions::turn;
-use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError};
+use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
 
 /// How a session is called until somebody says something in it.
 pub(super) const UNTITLED: &str = "New session";
@@ -31,8 +31,8 @@ pub(super) struct Live {
     pub(super) feed: Option<Feed>,
     /// Whether whoever follows it leaves when there is nothing but asks.
     yields_asks: bool,
-    /// Whether what the turn begins with is kept: before that nobody should come to it late.
-    is_kept: bool,
+    /// Whether what the turn begins with is stored. Before that nobody can join it.
+    is_stored: bool,
     queue: VecDeque<Queued>,
 }
 
@@ -91,7 +91,7 @@ impl Live {
 
     /// The turn that is under way, if it can be followed.
     pub(super) fn running(&self) -> Option<RunningTurn> {
-        let feed = self.feed.clone().filter(|_| self.is_kept)?;
+        let feed = self.feed.clone().filter(|_| self.is_stored)?;
         Some(RunningTurn { user: self.running.clone(), feed, yields_asks: self.yields_asks })
     }
 
@@ -101,12 +101,14 @@ impl Live {
     }
 }
 
-/// A prompt that has found its place.
+/// A turn that has found its place.
 pub(super) struct Enqueued {
     /// Where the answer comes out, if one is wanted.
     pub(super) answer: Option<oneshot::Receiver<Arc<Message>>>,
-    /// What its turn tells, if somebody follows it.
+    /// What the turn tells, if it is followed.
     pub(super) feed: Option<Feed>,
+    /// The turn begins when it is told here that what it begins with is stored. It is dropped when that was not stored.
+    pub(super) stored: oneshot::Sender<bool>,
 }
 
 /// How a turn is stopped, and how others learn that it is over.
@@ -117,25 +119,15 @@ pub(super) struct Handles {
     pub(super) over: CancellationToken,
 }
 
-/// The client that a prompt names.
-#[derive(Debug, Clone)]
-pub(super) struct Prompter {
-    pub(super) client: ClientId,
-    /// Whether the session becomes its own, if it is nobody's.
-    pub(super) adopts: bool,
-}
-
 /// A turn that is to be run.
 pub(super) struct NewTurn<'a> {
     pub(super) session: &'a Arc<Session>,
     /// The user's message that it answers.
     pub(super) user: &'a Arc<Message>,
-    pub(super) prompter: Option<Prompter>,
-    pub(super) audience: Audience,
+    /// Whether the session becomes that of the client that prompts, if it is nobody's.
+    pub(super) adopts: bool,
     /// The answer of the turn under way that it goes on from: it comes before all that wait.
     pub(super) after: Option<MessageId>,
-    /// Tells whether what it begins with could be kept. Before that it does not begin.
-    pub(super) kept: oneshot::Receiver<bool>,
 }
 
 /// A turn that has not begun.
@@ -143,22 +135,29 @@ pub(crate) struct Queued {
     /// The session as it was when the prompt came.
     pub(crate) session: Arc<Session>,
     pub(crate) user: Arc<Message>,
-    prompter: Option<Prompter>,
-    pub(crate) audience: Audience,
+    /// Whether the session becomes that of the client that prompts, if it is nobody's.
+    adopts: bool,
     pub(crate) feed: Option<Feed>,
     /// Closes the feed after the turn.
     _close_feed: Option<CloseFeed>,
     /// The answer of the turn before it that it goes on from.
     after: Option<MessageId>,
-    /// Whether what it begins with could be kept. Before that it does not begin.
-    kept: oneshot::Receiver<bool>,
+    /// Whether what it begins with is stored. Before that it does not begin.
+    stored: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
 
 impl Queued {
-    /// The client whose tools a turn of it has: the session's, or else the one that the prompt names.
-    pub(crate) fn client<'a>(&'a self, session: &'a Session) -> Option<&'a ClientId> {
-        session.client.as_ref().or(self.prompter.as_ref().map(|prompter| &prompter.client))
+    fn needs(&self) -> Option<&TurnNeeds> {
+        match &self.user.role {
+            Role::User(said) => Some(&said.needs),
+            Role::Assistant(_) => None,
+        }
+    }
+
+    /// The client that prompts.
+    fn prompter(&self) -> Option<&ClientId> {
+        self.needs()?.client.as_ref()
     }
 }
 
@@ -174,32 +173,33 @@ impl Sessions {
         live: &mut HashMap<SessionId, Live>,
         new: NewTurn<'_>,
     ) -> Result<Enqueued, SessionError> {
-        let NewTurn { session, user, prompter, audience, after, kept } = new;
+        let NewTurn { session, user, adopts, after } = new;
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
-        if let (Some(owner), Some(prompter)) = (owner, &prompter)
-            && *owner != prompter.client
+        let (tell_stored, stored) = oneshot::channel();
+        let Role::User(said) = &user.role else { return Err(SessionError::DuplicateMessage(user.id.clone())) };
+        let needs = &said.needs;
+        if let (Some(owner), Some(prompter)) = (owner, &needs.client)
+            && owner != prompter
         {
             return Err(SessionError::Forbidden);
         }
-        if !matches!(&user.role, Role::User(said) if said.wants_reply) {
-            return Ok(Enqueued { answer: None, feed: None });
+        if !said.wants_reply {
+            return Ok(Enqueued { answer: None, feed: None, stored: tell_stored });
         }
         let (done, answer) = oneshot::channel();
-        let adopting = prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
-        let owner = owner.or(adopting).cloned();
-        let feed = audience.follows.then(Feed::default);
-        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone() };
-        let yields_asks = audience.yields_asks;
+        let owner = owner.or(needs.client.as_ref().filter(|_| adopts)).cloned();
+        let feed = needs.is_followed.then(Feed::default);
+        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), stored: tell_stored };
+        let yields_asks = needs.yields_asks;
         let queued = Queued {
             session: session.clone(),
             user: user.clone(),
-            prompter,
-            audience,
+            adopts,
             _close_feed: feed.as_ref().map(Feed::closer),
             feed: feed.clone(),
             after,
-            kept,
+            stored,
             done,
         };
         match known {
@@ -221,7 +221,7 @@ impl Sessions {
                 let (turn, running, queue) = (self.new_handles(), user.id.clone(), VecDeque::new());
                 let driving = drive(self.clone(), session.id.clone(), queued, turn.clone());
                 let new =
-                    Live { client: owner, session: None, running, turn, feed, yields_asks, is_kept: false, queue };
+                    Live { client: owner, session: None, running, turn, feed, yields_asks, is_stored: false, queue };
                 live.insert(session.id.clone(), new);
                 self.hub().0.tasks.spawn_on(driving, &self.hub().0.runtime);
             }
@@ -278,17 +278,12 @@ impl Sessions {
             let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
             live.session = Some(stored);
         }
-        let adopting = queued.prompter.as_ref().filter(|prompter| prompter.adopts).map(|prompter| &prompter.client);
         // Somebody may have said something before this since it was decided.
-        let adopting = match adopting {
-            Some(client) if self.is_first(id, &queued.user.id).await.map_err(|error| turn::failed(&error))? => {
-                Some(client)
-            }
-            _ => None,
-        };
+        let adopts = queued.adopts && self.is_first(id, &queued.user.id).await.map_err(|error| turn::failed(&error))?;
+        let adopting = queued.prompter().filter(|_| adopts);
         let changed = self.change(id, |session| {
             let client = session.client.as_ref().or(adopting).cloned();
-            let has_frontend = session.has_frontend || queued.audience.has_frontend;
+            let has_frontend = session.has_frontend || queued.needs().is_some_and(|needs| needs.has_frontend);
             let title = title_of(&queued.user).filter(|_| session.title == UNTITLED);
             let is_new = client != session.client || has_frontend != session.has_frontend || title.is_some();
             (session.client, session.has_frontend) = (client, has_frontend);
@@ -298,8 +293,8 @@ impl Sessions {
             is_new
         });
         if let Some((session, _)) = &changed
-            && let (Some(owner), Some(prompter)) = (&session.client, &queued.prompter)
-            && *owner != prompter.client
+            && let (Some(owner), Some(prompter)) = (&session.client, queued.prompter())
+            && owner != prompter
         {
             // It was nobody's when the prompt came.
             return Err(TurnError::Other(SessionError::Forbidden.to_string()));
@@ -336,7 +331,7 @@ impl Sessions {
         live.running = queued.user.id.clone();
         live.turn = self.new_handles();
         live.feed.clone_from(&queued.feed);
-        (live.yields_asks, live.is_kept) = (queued.audience.yields_asks, false);
+        (live.yields_asks, live.is_stored) = (queued.needs().is_some_and(|needs| needs.yields_asks), false);
         Some((queued, live.turn.clone()))
     }
 }
@@ -347,11 +342,11 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
     let mut alive = Alive { sessions: &sessions, id: &id, running: None };
     while let Some((mut queued, turn)) = next {
         alive.running = Some((queued.user.id.clone(), turn.over.drop_guard()));
-        let is_kept = (&mut queued.kept).await.unwrap_or(false);
+        let is_stored = (&mut queued.stored).await.unwrap_or(false);
         if let Some(live) = sessions.live(&id).get_mut(&id) {
-            live.is_kept = is_kept;
+            live.is_stored = is_stored;
         }
-        let answer = if is_kept { turn::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
+        let answer = if is_stored { turn::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {
             if let Some(feed) = &queued.feed {

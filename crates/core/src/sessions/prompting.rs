@@ -7,8 +7,8 @@ use smol_str::SmolStr;
 use tokio::sync::oneshot;
 
 use super::claims::Claim;
-use super::live::{Enqueued, Live, NewTurn, Prompter};
-use super::{Audience, Prompt, Prompted, SessionError, Sessions};
+use super::live::{Enqueued, Live, NewTurn};
+use super::{Prompt, Prompted, SessionError, Sessions};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
 use crate::store::{DEFAULT_AGENT, Message, Part, Role, Session, StoreError, UserMessage};
@@ -16,21 +16,17 @@ use crate::store::{DEFAULT_AGENT, Message, Part, Role, Session, StoreError, User
 impl Sessions {
     /// Says something in a session. When this returns, it is kept and its turn will come.
     pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
+        self.must_be_serving()?;
         // Held until the message is kept.
         let claim = match &prompt.message {
             Some(message) => Some(self.claim(&session.id, message).await?),
             None => None,
         };
         self.must_have_storage_for(session).await?;
-        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
+        let adopts = self.may_be_adopted(session).await?;
         let user = Arc::new(self.user_message(session, prompt)?);
-        let (tell_kept, kept) = oneshot::channel();
-        let new = NewTurn { session, user: &user, prompter: client, audience, after: None, kept };
-        let Enqueued { answer, feed } = self.enqueue(new)?;
-        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), tell_kept, claim));
+        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user: &user, adopts, after: None })?;
+        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), stored, claim));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
@@ -39,12 +35,10 @@ impl Sessions {
         Ok(Prompted { user, answer, feed })
     }
 
-    /// The client that a prompt names, and whether the session becomes its own. A session of no client that has messages
-    /// stays nobody's: they are not the client's to see.
-    async fn prompter(&self, session: &Session, prompt: &Prompt) -> Result<Option<Prompter>, StoreError> {
-        let Some(client) = prompt.client.clone() else { return Ok(None) };
-        let adopts = session.client.is_none() && self.is_empty(&session.id).await?;
-        Ok(Some(Prompter { client, adopts }))
+    /// Whether a session becomes that of the first client that prompts. A session of no client that has messages stays
+    /// nobody's, since they are not the client's to see.
+    async fn may_be_adopted(&self, session: &Session) -> Result<bool, StoreError> {
+        Ok(session.client.is_none() && self.is_empty(&session.id).await?)
     }
 
     /// Whether nothing was said in a session.
@@ -57,7 +51,7 @@ impl Sessions {
         self,
         session: Arc<Session>,
         user: Arc<Message>,
-        tell_kept: oneshot::Sender<bool>,
+        stored: oneshot::Sender<bool>,
         claim: Option<Claim>,
     ) -> Result<(), StoreError> {
         let kept = self.save_message(&user).await;
@@ -66,7 +60,7 @@ impl Sessions {
         }
         drop(claim);
         // Nobody waits for it where no answer is wanted.
-        _ = tell_kept.send(kept.is_ok());
+        _ = stored.send(kept.is_ok());
         kept
     }
 
@@ -79,12 +73,12 @@ impl Sessions {
         Ok(claim)
     }
 
-    fn user_message(&self, session: &Session, prompt: Prompt) -> Result<Message, SessionError> {
+    fn user_message(&self, session: &Session, mut prompt: Prompt) -> Result<Message, SessionError> {
         let name = prompt.agent.or_else(|| session.agent.clone());
         let agent = self.agent(name.as_deref())?;
-        let model = prompt.model.as_ref().or(session.model.as_ref()).or(agent.model.as_ref());
-        let model = model.unwrap_or(&self.setup().default_model);
-        self.must_know(None, Some(model))?;
+        let model = prompt.needs.model.take().or_else(|| session.model.clone()).or_else(|| agent.model.clone());
+        let model = model.unwrap_or_else(|| self.setup().default_model.clone());
+        self.must_know(None, Some(&model))?;
         let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
         Ok(Message {
             id: prompt.message.unwrap_or_else(|| self.clock().message_id()),
@@ -92,11 +86,9 @@ impl Sessions {
             created: self.clock().time(),
             role: Role::User(UserMessage {
                 agent: name.unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
-                model: model.clone(),
-                system: prompt.system,
-                tools: prompt.tools,
+                model,
                 wants_reply: prompt.wants_reply,
-                connection: prompt.audience.connection,
+                needs: prompt.needs,
             }),
             parts: prompt.parts.into_iter().map(part).collect(),
         })
@@ -119,27 +111,23 @@ impl Sessions {
         prompt: Prompt,
         is_repeated: bool,
     ) -> Result<Prompted, SessionError> {
-        if !self.hub().is_serving() {
-            return Err(SessionError::ShuttingDown);
-        }
+        self.must_be_serving()?;
         self.must_have_storage_for(session).await?;
-        let (client, audience) = (self.prompter(session, &prompt).await?, prompt.audience.clone());
+        let adopts = self.may_be_adopted(session).await?;
         let user = Arc::new(self.user_message(session, prompt)?);
-        self.hub().finish(self.clone().say_anew(session.clone(), user, client, audience, is_repeated)).await
+        self.hub().finish(self.clone().say_anew(session.clone(), user, adopts, is_repeated)).await
     }
 
     async fn say_anew(
         self,
         session: Arc<Session>,
         user: Arc<Message>,
-        client: Option<Prompter>,
-        audience: Audience,
+        adopts: bool,
         is_repeated: bool,
     ) -> Result<Prompted, SessionError> {
         // Of several at once, each begins when the one before it is kept.
         let claim = self.0.claims.claim(&session.id, &user.id).await;
-        let (tell_kept, kept) = oneshot::channel();
-        let (deleting, Enqueued { answer, feed }) = loop {
+        let (deleting, Enqueued { answer, feed, stored }) = loop {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
             }
@@ -150,14 +138,14 @@ impl Sessions {
             let mut live = self.live(&session.id);
             if !live.contains_key(&session.id) {
                 // Its turn does not begin before it is kept, and who may not have one forgets nothing.
-                let new = NewTurn { session: &session, user: &user, prompter: client, audience, after: None, kept };
+                let new = NewTurn { session: &session, user: &user, adopts, after: None };
                 let enqueued = self.enqueue_in(&mut live, new)?;
                 // The store keeps the order: what others say from now on comes after this.
                 break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
             }
         };
         deleting.await?;
-        self.keep(session, user.clone(), tell_kept, Some(claim)).await?;
+        self.keep(session, user.clone(), stored, Some(claim)).await?;
         Ok(Prompted { user, answer, feed })
     }
 }

@@ -25,14 +25,16 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::told;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
+use crate::calls::Hub;
 use crate::events::SessionEvent;
 use crate::id::SessionId;
 use crate::sessions::agent::Agent;
 use crate::sessions::history::Conversation;
 use crate::sessions::model::ModelRequest;
-use crate::sessions::{Audience, Queued, Sessions};
+use crate::sessions::{Queued, Sessions};
 use crate::store::{
-    AssistantMessage, Message, ModelRef, Role, Session, StoreError, StoreFuture, TurnError, Usage, UserMessage,
+    AssistantMessage, Effect, Message, PageTool, Role, Session, StoreError, StoreFuture, ToolSpec, TurnError,
+    TurnNeeds, Usage, UserMessage,
 };
 use crate::tools::{ModelTool, guarded};
 
@@ -92,15 +94,26 @@ struct Saving {
     kept: StoreFuture<()>,
 }
 
+/// What all steps of a turn share.
+struct TurnContext<'a> {
+    said: &'a UserMessage,
+    agent: &'a Agent,
+    /// The instructions of the model.
+    system: Option<String>,
+    page_tools: Vec<Arc<ToolSpec>>,
+}
+
 impl Turn<'_> {
     async fn run(&mut self) -> Result<(), TurnError> {
         let Role::User(said) = &self.queued.user.role else { return Ok(()) };
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
+        let page_tools = page_tools(self.sessions.hub(), &said.needs).await?;
+        let context = TurnContext { said, agent, system: system(said, agent), page_tools };
         let before = said_before(self.sessions, self.session, self.queued);
         let mut conversation = before.await.map_err(|error| failed(&error))?;
         let mut repeats = Repeats::default();
         for _ in 0..self.sessions.hub().limits().steps {
-            let message = self.step(said, agent, &conversation, &mut repeats).await?;
+            let message = self.step(&context, &conversation, &mut repeats).await?;
             let wants_more = message.parts.iter().any(|part| part.is_call());
             let yields = message.parts.iter().any(|part| part.is_yielded());
             conversation.turn.push(message);
@@ -115,16 +128,16 @@ impl Turn<'_> {
 
     async fn step(
         &mut self,
-        said: &UserMessage,
-        agent: &Agent,
+        context: &TurnContext<'_>,
         conversation: &Conversation,
         repeats: &mut Repeats,
     ) -> Result<Arc<Message>, TurnError> {
-        let Audience { page_tools, system, model, connection, .. } = &self.queued.audience;
-        let wanted = model.as_ref().unwrap_or(&said.model);
-        let begun = self.begin(assistant(self.sessions, &self.queued.user, wanted));
+        let TurnContext { said, agent, system, page_tools } = context;
+        let (wanted, needs) = (said.next_model(), &said.needs);
+        let begun = self.begin(answer(self.sessions, &self.queued.user));
         let draft = self.draft.insert(begun);
-        let offered = self.sessions.offered(self.session, self.queued.client(self.session), &said.tools, page_tools);
+        let client = self.session.client.as_ref().or(needs.client.as_ref());
+        let offered = self.sessions.offered(self.session, client, &needs.switches, page_tools);
         draft.know(&offered);
         let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
         let Some(model) = self.sessions.setup().models.find(wanted) else {
@@ -133,7 +146,7 @@ impl Turn<'_> {
         let request = ModelRequest {
             model: &wanted.model,
             session: &self.session.id,
-            system: system.as_deref().or(said.system.as_deref()).or(agent.system.as_deref()),
+            system: system.as_deref(),
             earlier: conversation.earlier(),
             messages: &conversation.turn,
             tools: &tools,
@@ -171,7 +184,7 @@ impl Turn<'_> {
         if !calls.is_empty() {
             let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
             let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
-            let connection = connection.as_ref().or(said.connection.as_ref());
+            let connection = needs.connection.as_ref();
             let context = CallContext { sessions, session, agent, offered: &offered, feed, connection };
             context.make(draft, calls, refused).await;
         }
@@ -212,6 +225,9 @@ impl Turn<'_> {
 
     async fn end(mut self, mut ended: Result<(), TurnError>) -> Arc<Message> {
         let id = &self.session.id;
+        if let Some(user) = self.queued.user.after_turn() {
+            self.saving.push_back(Saving { message: None, kept: self.sessions.save_message(&Arc::new(user)) });
+        }
         let mut changed = None;
         if ended.is_ok() {
             // The session is kept together with its last message.
@@ -240,10 +256,29 @@ impl Turn<'_> {
     }
 }
 
+/// The instructions of a turn's model.
+fn system(said: &UserMessage, agent: &Agent) -> Option<String> {
+    let own = said.needs.system.as_ref().or(agent.system.as_ref());
+    let all: Vec<&str> = own.into_iter().chain(&said.needs.instructions).map(String::as_str).collect();
+    (!all.is_empty()).then(|| all.join("\n\n"))
+}
+
+/// The tools of a turn's page, with their schemas compiled.
+async fn page_tools(hub: &Hub, needs: &TurnNeeds) -> Result<Vec<Arc<ToolSpec>>, TurnError> {
+    let mut tools = Vec::with_capacity(needs.page_tools.len());
+    for PageTool { name, description, parameters } in &needs.page_tools {
+        let schema = hub.schemas().compile(parameters.as_deref(), hub.limits()).await;
+        let schema = schema.map_err(|error| TurnError::Other(format!("the page's tool \"{name}\": {error}")))?;
+        let (name, description, effect) = (name.clone(), description.clone(), Effect::Write);
+        tools.push(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }));
+    }
+    Ok(tools)
+}
+
 /// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
 async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
-    if let Some(answers) = &queued.audience.answers {
-        let settled = sessions.settle_yielded(session, answers).await?;
+    if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role {
+        let settled = sessions.settle_yielded(session, results).await?;
         if let Some(feed) = &queued.feed {
             settled.into_iter().for_each(|event| feed.tell(event));
         }
@@ -266,20 +301,11 @@ pub(crate) async fn interrupted(
     saving.await
 }
 
-/// A new message that answers a user's, with the model that it names.
+/// A new message that answers a user's, with the agent and the model that it names.
 fn answer(sessions: &Sessions, user: &Message) -> Message {
-    let model = match &user.role {
-        Role::User(said) => &said.model,
-        Role::Assistant(said) => &said.model,
-    };
-    assistant(sessions, user, model)
-}
-
-/// A new message of a model that answers a user's.
-fn assistant(sessions: &Sessions, user: &Message, model: &ModelRef) -> Message {
-    let agent = match &user.role {
-        Role::User(said) => said.agent.clone(),
-        Role::Assistant(said) => said.agent.clone(),
+    let (agent, model) = match &user.role {
+        Role::User(said) => (said.agent.clone(), said.next_model().clone()),
+        Role::Assistant(said) => (said.agent.clone(), said.model.clone()),
     };
     Message {
         id: sessions.clock().message_id(),
@@ -288,7 +314,7 @@ fn assistant(sessions: &Sessions, user: &Message, model: &ModelRef) -> Message {
         role: Role::Assistant(AssistantMessage {
             parent: user.id.clone(),
             agent,
-            model: model.clone(),
+            model,
             completed: None,
             finish: None,
             usage: Usage::default(),

@@ -1,6 +1,6 @@
 //! A session, its messages, and the parts that they are made of. Pure data; its serde form is what stores keep.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use crate::clock::Time;
-use crate::id::{CallId, ClientId, ConnectionName, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
+use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
 use crate::store::call::Attachment;
+use crate::store::user_message::{TurnNeeds, UserMessage};
 
 /// The agent that answers when none is named.
 pub const DEFAULT_AGENT: &str = "default";
@@ -99,6 +100,27 @@ pub struct Message {
 }
 
 impl Message {
+    /// Whether it is a user's message that wants an answer.
+    pub fn wants_reply(&self) -> bool {
+        matches!(&self.role, Role::User(said) if said.wants_reply)
+    }
+
+    /// The same message of a user, when its turn is taken up again with these needs.
+    pub(crate) fn taken_up(&self, needs: &TurnNeeds) -> Self {
+        let mut message = self.clone();
+        if let Role::User(said) = &mut message.role {
+            said.needs = needs.clone().or(&said.needs);
+        }
+        message
+    }
+
+    /// The same message of a user, as it is stored once its turn is over, if that is less.
+    pub(crate) fn after_turn(&self) -> Option<Self> {
+        let Role::User(said) = &self.role else { return None };
+        let needs = said.needs.after_turn()?;
+        Some(Self { role: Role::User(UserMessage { needs, ..said.clone() }), ..self.clone() })
+    }
+
     /// The user's message that it answers, if it is an answer.
     pub fn answers(&self) -> Option<&MessageId> {
         match &self.role {
@@ -145,24 +167,6 @@ pub enum Role {
     User(UserMessage),
     /// The model.
     Assistant(AssistantMessage),
-}
-
-/// What a user's message says besides its parts.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct UserMessage {
-    /// The agent that is to answer.
-    pub agent: SmolStr,
-    /// The model that is to answer.
-    pub model: ModelRef,
-    /// Instructions in place of the agent's.
-    pub system: Option<String>,
-    /// Tools that are switched on or off for this turn, by name, full id or pattern.
-    pub tools: BTreeMap<String, bool>,
-    /// Whether an answer is wanted.
-    pub wants_reply: bool,
-    /// The connection of the session's client that it came from: calls of the turn are offered there first.
-    #[serde(default)]
-    pub connection: Option<ConnectionName>,
 }
 
 /// What an assistant's message says besides its parts.

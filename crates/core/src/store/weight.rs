@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::store::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
 use crate::store::message::{Kept, Message, Part, PartBody, Role, Session, ToolResult, ToolState};
 use crate::store::run::ThreadRun;
+use crate::store::user_message::{PageTool, TurnNeeds};
 
 /// Of a call under way.
 pub fn of_head(head: &CallHead) -> usize {
@@ -39,7 +40,10 @@ pub fn of_session(session: &Session) -> usize {
 pub fn of_message(message: &Message) -> usize {
     let said = match &message.role {
         Role::User(said) => {
-            said.system.as_ref().map_or(0, String::len) + said.tools.keys().map(|name| 64 + name.len()).sum::<usize>()
+            let TurnNeeds { system, instructions, switches, page_tools, results, .. } = &said.needs;
+            let texts = system.iter().chain(instructions).chain(switches.keys()).map(|text| 64 + text.len());
+            let results = results.iter().map(|(_, result)| 64 + of_result(result));
+            texts.chain(page_tools.iter().map(of_page_tool)).chain(results).sum()
         }
         Role::Assistant(said) => said.error.as_ref().map_or(0, |error| error.message().len()) + of_kept(&said.kept),
     };
@@ -65,27 +69,30 @@ pub fn of_part(part: &Part) -> usize {
         PartBody::File(file) => 128 + of_file(file),
         PartBody::Tool(tool) => {
             let names = tool.provider_call.len() + tool.alias.len();
-            512 + names + tool.arguments().len() + of_result(&tool.state) + of_kept(&tool.kept)
+            let result = match &tool.state {
+                ToolState::Done { result, .. } => of_result(result),
+                ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Yielded { .. } => 0,
+            };
+            512 + names + tool.arguments().len() + result + of_kept(&tool.kept)
         }
         PartBody::StepStart | PartBody::StepFinish { .. } => 128,
     }
 }
 
-fn of_result(state: &ToolState) -> usize {
-    match state {
-        ToolState::Done { result: ToolResult::Completed { title, output, metadata, attachments }, .. } => {
+fn of_page_tool(tool: &PageTool) -> usize {
+    256 + tool.description.len() + tool.parameters.as_ref().map_or(0, |parameters| parameters.get().len())
+}
+
+fn of_result(result: &ToolResult) -> usize {
+    match result {
+        ToolResult::Completed { title, output, metadata, attachments } => {
             title.len()
                 + output.len()
                 + metadata.as_ref().map_or(0, |metadata| metadata.get().len())
                 + attachments.iter().map(of_file).sum::<usize>()
         }
-        ToolState::Done { result: ToolResult::Given { output, error }, .. } => {
-            output.get().len() + error.as_ref().map_or(0, String::len)
-        }
-        ToolState::Done { result: ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. }, .. } => {
-            error.len()
-        }
-        ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Yielded { .. } => 0,
+        ToolResult::Given { output, error } => output.get().len() + error.as_ref().map_or(0, String::len),
+        ToolResult::Failed(error) | ToolResult::Denied { reason: error, .. } => error.len(),
     }
 }
 

@@ -13,10 +13,8 @@ use futures_util::{Stream, stream};
 use handback_core::Hub;
 use handback_core::events::TurnEvent;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId, ToolName};
-use handback_core::sessions::{
-    Audience, Earlier, Manners, NewSession, NotPlanned, PageRequest, Playback, Said, SessionError,
-};
-use handback_core::store::{Answer, Effect, Message, ModelRef, PartBody, Session, ToolResult, ToolSpec};
+use handback_core::sessions::{Earlier, Manners, NewSession, NotPlanned, PageRequest, Playback, Said, SessionError};
+use handback_core::store::{Answer, Message, ModelRef, PageTool, PartBody, Session, ToolResult, TurnNeeds};
 use handback_core::tools::Offered;
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;
@@ -41,7 +39,7 @@ pub(super) struct PageInput {
     pub(super) connection: Option<ConnectionName>,
     pub(super) agent: Option<String>,
     pub(super) model: Option<ModelRef>,
-    pub(super) page_tools: Vec<Arc<ToolSpec>>,
+    pub(super) page_tools: Vec<PageTool>,
     /// What the model is to know besides the agent's instructions.
     pub(super) instructions: Vec<String>,
     /// The conversation before what is new.
@@ -188,7 +186,7 @@ async fn begin(app: &App, principal: &Principal, mut input: PageInput, face: Fac
     let (id, history) = (input.session.clone(), std::mem::replace(&mut input.history, History::none()));
     let earlier = earlier(app, &shown, input.model.as_ref(), history).await?;
     // Refused before anything is changed: no session is made, stopped or forgotten for it.
-    let request = request(app, principal, input, face, &shown);
+    let request = request(principal, input, face);
     let stored = sessions.messages(&id).await?;
     let stored = if stored.is_empty() { &earlier } else { &stored };
     request.plan(stored, sessions.is_busy(&id)).map_err(Failed::NotPlanned)?;
@@ -244,25 +242,24 @@ async fn earlier(
     Ok(sessions.earlier(session, model, said).into_iter().map(Arc::new).collect())
 }
 
-fn request(app: &App, principal: &Principal, input: PageInput, face: Face, session: &Session) -> PageRequest {
-    let own = || app.sessions().agent(input.agent.as_deref().or(session.agent.as_deref())).ok()?.system.clone();
-    let system = (!input.instructions.is_empty())
-        .then(|| own().into_iter().chain(input.instructions.iter().cloned()).collect::<Vec<_>>().join("\n\n"));
+fn request(principal: &Principal, input: PageInput, face: Face) -> PageRequest {
+    let settles_calls = face.manners.settles_calls;
     PageRequest {
         actor: principal.actor(),
         said: input.said,
         replaces: input.replaces,
-        // Where all asks are answered first, calls that the page has left out are over with the next prompt.
-        audience: Audience {
-            follows: true,
+        needs: TurnNeeds {
+            client: input.client,
+            connection: input.connection,
+            model: input.model,
+            instructions: input.instructions,
+            page_tools: input.page_tools,
+            is_followed: true,
             yields_asks: face.yields_asks,
             has_frontend: face.has_frontend,
-            page_tools: input.page_tools,
-            answers: face.manners.settles_calls.then(|| input.results.clone()),
-            system,
-            model: input.model,
-            connection: input.connection,
-            client: input.client,
+            settles_calls,
+            results: if settles_calls { input.results.clone() } else { Vec::new() },
+            ..TurnNeeds::default()
         },
         results: input.results,
         has_new_results: input.has_new_results,
@@ -313,34 +310,28 @@ pub(super) fn says_something(parts: &[PartBody]) -> bool {
     })
 }
 
-/// A tool as a page brings it along.
-pub(super) struct PageTool {
-    pub(super) name: String,
-    pub(super) description: String,
-    /// Its JSON Schema.
-    pub(super) parameters: Option<Box<RawValue>>,
-}
-
-/// Reads the tools of a page.
-pub(super) async fn page_tools(hub: &Hub, tools: Vec<PageTool>) -> Result<Vec<Arc<ToolSpec>>, Problem> {
+/// Reads the tools of a page: the name, the description and the JSON Schema of each.
+pub(super) async fn page_tools(
+    hub: &Hub,
+    tools: impl ExactSizeIterator<Item = (String, String, Option<Box<RawValue>>)>,
+) -> Result<Vec<PageTool>, Problem> {
     let most = hub.limits().tools_per_client;
     if tools.len() > most {
         return Err(Problem::new(ErrorCode::TooLarge, format!("{} tools; at most {most} are allowed", tools.len())));
     }
-    let mut specs = Vec::with_capacity(tools.len());
-    for tool in tools {
-        let name = ToolName::parse(&tool.name)?;
-        let schema = hub.schemas().compile(tool.parameters.as_deref(), hub.limits()).await.map_err(|error| {
+    let mut page_tools = Vec::with_capacity(tools.len());
+    for (name, description, parameters) in tools {
+        let name = ToolName::parse(&name)?;
+        hub.schemas().compile(parameters.as_deref(), hub.limits()).await.map_err(|error| {
             Problem::invalid(format!("the `parameters` of tool \"{name}\" cannot be used: {error}"))
         })?;
-        let (description, effect) = (tool.description, Effect::Write);
-        specs.push(Arc::new(ToolSpec { name, description, schema, timeout: None, effect, version: None }));
+        page_tools.push(PageTool { name, description, parameters });
     }
-    Ok(specs)
+    Ok(page_tools)
 }
 
 /// Refuses a page whose tools have the names of others: nobody could tell them apart.
-fn must_not_shadow(page: &[Arc<ToolSpec>], others: &[Offered]) -> Result<(), Problem> {
+fn must_not_shadow(page: &[PageTool], others: &[Offered]) -> Result<(), Problem> {
     for (place, tool) in page.iter().enumerate() {
         let name = tool.name.as_str();
         let is_taken = others.iter().any(|other| other.id() == name || other.alias == name);

@@ -156,14 +156,7 @@ fn message(role: Role, bodies: Vec<PartBody>) -> Arc<Message> {
 
 fn user(bodies: Vec<PartBody>) -> Arc<Message> {
     let model = ModelRef::new("openai", MODEL).unwrap();
-    let about = UserMessage {
-        agent: "default".into(),
-        model,
-        system: None,
-        tools: Default::default(),
-        wants_reply: true,
-        connection: None,
-    };
+    let about = UserMessage::new("default", model);
     message(Role::User(about), bodies)
 }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::id::MessageId;
-use handback_core::store::{AssistantMessage, Message, Most, Part, Role, StopReason, Store, Usage, UserMessage};
+use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
+use handback_core::store::{
+    AssistantMessage, Message, Most, PageTool, Part, Role, StopReason, Store, ToolResult, TurnNeeds, Usage, UserMessage,
+};
+use serde_json::value::to_raw_value;
 
 use super::samples::{
     TEXTS, assistant, frontend_parts, model, parts, parts_of_providers, seen_message, seen_messages, session,
@@ -46,6 +49,26 @@ fn completed(message: Message, completed: Option<Time>) -> Message {
     Message { role: Role::Assistant(AssistantMessage { completed, ..assistant }), ..message }
 }
 
+/// Everything that a turn can need.
+fn needs(text: &str) -> TurnNeeds {
+    let parameters = Some(to_raw_value(&serde_json::json!({ "title": text })).unwrap());
+    let output = to_raw_value(&[text]).unwrap();
+    TurnNeeds {
+        client: Some(ClientId::parse("tab").unwrap()),
+        connection: Some(ConnectionName::parse("window-1").unwrap()),
+        model: Some(model()),
+        system: Some(text.into()),
+        instructions: vec![text.into(), String::new()],
+        switches: BTreeMap::from([(text.to_owned(), true), ("client_*".to_owned(), false)]),
+        page_tools: vec![PageTool { name: ToolName::parse("pick").unwrap(), description: text.into(), parameters }],
+        is_followed: true,
+        yields_asks: true,
+        has_frontend: true,
+        settles_calls: true,
+        results: vec![(CallId::parse("call_1").unwrap(), ToolResult::Given { output, error: Some(text.into()) })],
+    }
+}
+
 /// Every field of both roles, and every kind of part.
 pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
@@ -54,10 +77,8 @@ pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
         let role = Role::User(UserMessage {
             agent: text.into(),
             model: model(),
-            system: Some(text.into()),
-            tools: BTreeMap::from([(text.to_owned(), true), ("client_*".to_owned(), false)]),
             wants_reply: number % 2 == 0,
-            connection: None,
+            needs: needs(text),
         });
         let created = Time(u64::MAX - number as u64);
         expected.push(keep(&store, Message { role, created, ..user("ses_1", &format!("it's \"{number}\" 🦀")) }).await);

@@ -1,6 +1,6 @@
 //! What the tests keep, and how they compare it: whole values, and raw JSON to the byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -165,14 +165,7 @@ pub fn model() -> ModelRef {
 
 /// A user's message that wants a reply, with one part.
 pub fn user(session: &str, id: &str) -> Message {
-    let role = Role::User(UserMessage {
-        agent: "default".into(),
-        model: model(),
-        system: None,
-        tools: BTreeMap::new(),
-        wants_reply: true,
-        connection: None,
-    });
+    let role = Role::User(UserMessage::new("default", model()));
     message(session, id, role)
 }
 

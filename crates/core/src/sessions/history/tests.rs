@@ -17,14 +17,7 @@ fn message(name: &str, role: Role, text: &str) -> Arc<Message> {
 }
 
 pub(in crate::sessions) fn user(name: &str, text: &str) -> Arc<Message> {
-    let role = Role::User(UserMessage {
-        agent: "default".into(),
-        model: ModelRef::parse("a/b").unwrap(),
-        system: None,
-        tools: Default::default(),
-        wants_reply: true,
-        connection: None,
-    });
+    let role = Role::User(UserMessage::new("default", ModelRef::parse("a/b").unwrap()));
     message(name, role, text)
 }
 

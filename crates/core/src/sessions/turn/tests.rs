@@ -28,7 +28,7 @@ use crate::limits::Limits;
 use crate::schema::Schema;
 use crate::sessions::agent::Agents;
 use crate::sessions::model::{Model, ModelEvent, ModelStream, Models};
-use crate::sessions::{Audience, NewSession, Prompt, Prompted, SessionError, Setup};
+use crate::sessions::{NewSession, Prompt, Prompted, SessionError, Setup};
 use crate::store::{
     Answer, CallStore, Effect, MemoryStore, ModelRef, Outcome, Part, PartBody, Reply, SessionStore, Span, StopReason,
     Success, ToolResult, ToolSpec, ToolState,
@@ -214,17 +214,11 @@ impl World {
 fn prompt(text: &str) -> Prompt {
     let now = crate::clock::Time(0);
     let body = PartBody::Text { text: text.to_owned(), span: Span { start: now, end: Some(now) } };
-    Prompt {
-        client: None,
-        message: None,
-        agent: None,
-        model: None,
-        system: None,
-        tools: BTreeMap::new(),
-        parts: vec![body],
-        wants_reply: true,
-        audience: Audience::default(),
-    }
+    Prompt { message: None, parts: vec![body], agent: None, wants_reply: true, needs: TurnNeeds::default() }
+}
+
+fn with_model(name: &str) -> TurnNeeds {
+    TurnNeeds { model: Some(ModelRef::parse(name).unwrap()), ..TurnNeeds::default() }
 }
 
 async fn offered(connection: &mut Connection) -> (RequestId, String, String) {
@@ -282,14 +276,7 @@ fn assistant_shell(id: MessageId) -> Message {
         id,
         session: SessionId::parse("").unwrap(),
         created: crate::clock::Time(0),
-        role: Role::User(UserMessage {
-            agent: "".into(),
-            model: ModelRef::parse("a/b").unwrap(),
-            system: None,
-            tools: BTreeMap::new(),
-            wants_reply: false,
-            connection: None,
-        }),
+        role: Role::User(UserMessage { wants_reply: false, ..UserMessage::new("", ModelRef::parse("a/b").unwrap()) }),
         parts: Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::encode::RunHead;
-use crate::api::conversation::{self, History, PageInput, PageTool, read};
+use crate::api::conversation::{self, History, PageInput, read};
 use crate::api::must_fit;
 use crate::app::App;
 use crate::body::{self, Payload};
@@ -58,11 +58,8 @@ struct Forwarded {
 pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
     let taking = app.clone();
     let (mut input, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
-    let tool = |tool: handback_wire::agui::Tool| {
-        let handback_wire::agui::Tool { name, description, parameters, .. } = tool;
-        PageTool { name, description, parameters }
-    };
-    input.page.page_tools = conversation::page_tools(app.hub(), tools.into_iter().map(tool).collect()).await?;
+    let tools = tools.into_iter().map(|tool| (tool.name, tool.description, tool.parameters));
+    input.page.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(input)
 }
 

@@ -10,7 +10,7 @@ use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::api::conversation::{self, History, PageInput, PageTool, read};
+use crate::api::conversation::{self, History, PageInput, read};
 use crate::api::must_fit;
 use crate::app::App;
 use crate::body::{Payload, parse};
@@ -29,11 +29,8 @@ pub(super) struct Chat {
 pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> {
     let taking = app.clone();
     let (mut chat, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
-    let tool = |wire::PageTool { name, description, parameters }| {
-        let description = description.unwrap_or_default();
-        PageTool { name, description, parameters }
-    };
-    chat.page.page_tools = conversation::page_tools(app.hub(), tools.into_iter().map(tool).collect()).await?;
+    let tools = tools.into_iter().map(|tool| (tool.name, tool.description.unwrap_or_default(), tool.parameters));
+    chat.page.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(chat)
 }
 

@@ -5,8 +5,8 @@ use handback_core::Hub;
 use handback_core::clock::Time;
 use handback_core::id::{ClientId, ConnectionName, MessageId, SessionId};
 use handback_core::schema::{depth, one_line};
-use handback_core::sessions::{Audience, NewSession, Prompt};
-use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span};
+use handback_core::sessions::{NewSession, Prompt};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, TurnNeeds};
 use handback_wire::session as wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -90,15 +90,18 @@ pub(super) fn prompt(hub: &Hub, request: wire::Prompt, headers: &HeaderMap) -> R
         return Err(Problem::invalid(format!("`tools` has {} entries; at most {SWITCHES} are allowed", tools.len())));
     }
     Ok(Prompt {
-        client: client([request.client_id, header(headers)?, None])?,
         message,
-        agent: named("agent", request.agent)?.map(Into::into),
-        model: request.model.map(model).transpose()?,
-        system: request.system,
-        tools,
         parts,
+        agent: named("agent", request.agent)?.map(Into::into),
         wants_reply: request.no_reply != Some(true),
-        audience: Audience { connection: connection(request.connection.as_deref(), headers), ..Audience::default() },
+        needs: TurnNeeds {
+            client: client([request.client_id, header(headers)?, None])?,
+            connection: connection(request.connection.as_deref(), headers),
+            model: request.model.map(model).transpose()?,
+            system: request.system,
+            switches: tools,
+            ..TurnNeeds::default()
+        },
     })
 }
 

@@ -62,8 +62,8 @@ fn info(message: &Message) -> wire::Message {
             role: "user".to_owned(),
             agent: said.agent.to_string(),
             model: Some(named(&said.model)),
-            system: said.system.clone(),
-            tools: (!said.tools.is_empty()).then(|| said.tools.clone()),
+            system: said.needs.system.clone(),
+            tools: (!said.needs.switches.is_empty()).then(|| said.needs.switches.clone()),
             ..common
         },
         Role::Assistant(said) => wire::Message {

@@ -72,10 +72,10 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
 #[utoipa::path(post, path = "/session", tag = "sessions", request_body = Option<wire::CreateSession>,
     responses(
         (status = 200, body = wire::Session),
-        (status = 400, description = "Bad body, unknown agent or model", body = wire::TurnError),
-        (status = 403, description = "A client token makes sessions of its own client only", body = wire::TurnError),
-        (status = 404, description = "There is no session `parentID`", body = wire::TurnError),
-        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
+        (status = 400, description = "Bad body, unknown agent or model"),
+        (status = 403, description = "A client token makes sessions of its own client only"),
+        (status = 404, description = "There is no session `parentID`"),
+        (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn create(
     State(app): State<App>,
@@ -103,10 +103,7 @@ async fn create(
 ///
 /// A session that is used while somebody pages through them moves to the first page.
 #[utoipa::path(get, path = "/session", tag = "sessions", params(PageQuery),
-    responses(
-        (status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
-        (status = 400, description = "Bad query", body = wire::TurnError),
-    ))]
+    responses((status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last")))))]
 async fn list(
     State(app): State<App>,
     principal: Principal,
@@ -184,8 +181,7 @@ async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Res
 
 /// Show a session
 #[utoipa::path(get, path = "/session/{sessionID}", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = wire::Session), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = wire::Session)))]
 async fn show(
     State(app): State<App>,
     principal: Principal,
@@ -196,8 +192,7 @@ async fn show(
 
 /// List the sessions that came from one
 #[utoipa::path(get, path = "/session/{sessionID}/children", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = Vec<wire::Session>), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = Vec<wire::Session>)))]
 async fn children(
     State(app): State<App>,
     principal: Principal,
@@ -211,8 +206,7 @@ async fn children(
 
 /// Tasks of a session: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/todo", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = Vec<Object>), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = Vec<Object>)))]
 async fn todo(
     State(app): State<App>,
     principal: Principal,
@@ -224,8 +218,7 @@ async fn todo(
 
 /// Files that a session has changed: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/diff", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = Vec<Object>), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = Vec<Object>)))]
 async fn diff(state: State<App>, principal: Principal, id: PathValue) -> Result<Answer<[(); 0]>, Problem> {
     todo(state, principal, id).await
 }
@@ -234,8 +227,7 @@ async fn diff(state: State<App>, principal: Principal, id: PathValue) -> Result<
 ///
 /// With its messages and calls; what is under way is stopped.
 #[utoipa::path(delete, path = "/session/{sessionID}", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = bool, content_type = "application/json"), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = bool, content_type = "application/json")))]
 async fn delete(
     State(app): State<App>,
     principal: Principal,
@@ -252,14 +244,12 @@ async fn delete(
 ///
 /// A turn that ends early is answered 200 as well, with `info.error`. Closing the connection does not stop the turn.
 #[utoipa::path(post, path = "/session/{sessionID}/message", tag = "sessions", request_body = wire::Prompt,
-    params(("sessionID" = String, Path, description = "The session")),
     responses(
         (status = 200, description = "The last message of the turn", body = wire::MessageWithParts),
-        (status = 400, description = "Bad body, unknown agent or model", body = wire::TurnError),
-        (status = 403, description = "Another client's session", body = wire::TurnError),
-        (status = 404, description = "No such session", body = wire::TurnError),
-        (status = 409, description = "Too many prompts wait, or the messageID is in use", body = wire::TurnError),
-        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
+        (status = 400, description = "Bad body, unknown agent or model"),
+        (status = 403, description = "Another client's session"),
+        (status = 409, description = "Too many prompts wait, or the messageID is in use"),
+        (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn prompt(
     State(app): State<App>,
@@ -294,14 +284,12 @@ async fn unanswered(app: &App, session: &Session) -> Problem {
 
 /// Say something; the answer comes as events
 #[utoipa::path(post, path = "/session/{sessionID}/prompt_async", tag = "sessions", request_body = wire::Prompt,
-    params(("sessionID" = String, Path, description = "The session")),
     responses(
         (status = 204, description = "Its turn will come"),
-        (status = 400, description = "Bad body, unknown agent or model", body = wire::TurnError),
-        (status = 403, description = "Another client's session", body = wire::TurnError),
-        (status = 404, description = "No such session", body = wire::TurnError),
-        (status = 409, description = "Too many prompts wait, or the messageID is in use", body = wire::TurnError),
-        (status = 507, description = "A quota is used up; delete sessions", body = wire::TurnError),
+        (status = 400, description = "Bad body, unknown agent or model"),
+        (status = 403, description = "Another client's session"),
+        (status = 409, description = "Too many prompts wait, or the messageID is in use"),
+        (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn prompt_async(
     State(app): State<App>,
@@ -323,7 +311,7 @@ async fn begin(
 ) -> Result<(Arc<Session>, Prompted), Problem> {
     let session = find(app, principal, id).await?;
     let prompt = decode::prompt(app.hub(), request, headers)?;
-    if let Some(client) = &prompt.client {
+    if let Some(client) = &prompt.needs.client {
         principal.must_be_client(client)?;
     }
     principal.must_be_allowed(&app.sessions().setup().agents, prompt.agent.as_deref(), Some(&session))?;
@@ -335,12 +323,8 @@ async fn begin(
 ///
 /// All of them; with `limit`, the newest, in order, and with `cursor` the newest before those of the page that gave it.
 #[utoipa::path(get, path = "/session/{sessionID}/message", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session"), PageQuery),
-    responses(
-        (status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = String, description = "The `cursor` of the page with older ones; absent on the last"))),
-        (status = 400, description = "Bad query", body = wire::TurnError),
-        (status = 404, description = "No such session", body = wire::TurnError),
-    ))]
+    params(PageQuery),
+    responses((status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = String, description = "The `cursor` of the page with older ones; absent on the last")))))]
 async fn messages(
     State(app): State<App>,
     principal: Principal,
@@ -371,8 +355,7 @@ async fn messages(
 ///
 /// Its open calls are cancelled, and their clients told.
 #[utoipa::path(post, path = "/session/{sessionID}/abort", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = bool, content_type = "application/json"), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = bool, content_type = "application/json")))]
 async fn abort(
     State(app): State<App>,
     principal: Principal,
@@ -385,8 +368,7 @@ async fn abort(
 
 /// List what the model is offered in a session, and where each tool runs
 #[utoipa::path(get, path = "/session/{sessionID}/tools", tag = "sessions",
-    params(("sessionID" = String, Path, description = "The session")),
-    responses((status = 200, body = Vec<wire::OfferedTool>), (status = 404, description = "No such session", body = wire::TurnError)))]
+    responses((status = 200, body = Vec<wire::OfferedTool>)))]
 async fn tools(
     State(app): State<App>,
     principal: Principal,
@@ -401,11 +383,10 @@ async fn tools(
 /// Answer an ask
 #[utoipa::path(post, path = "/session/{sessionID}/permissions/{permissionID}", tag = "sessions",
     request_body = wire::PermissionResponse,
-    params(("sessionID" = String, Path, description = "The session"), ("permissionID" = String, Path, description = "The ask")),
     responses(
         (status = 200, body = bool, content_type = "application/json"),
-        (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open", body = wire::TurnError),
-        (status = 404, description = "No such ask, or it was answered", body = wire::TurnError),
+        (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open"),
+        (status = 404, description = "No such ask, or it was answered"),
     ))]
 async fn respond(
     State(app): State<App>,
@@ -425,11 +406,10 @@ async fn respond(
 
 /// Answer an ask, wherever it came from
 #[utoipa::path(post, path = "/permission/{permissionID}/reply", tag = "sessions", request_body = wire::PermissionReply,
-    params(("permissionID" = String, Path, description = "The ask")),
     responses(
         (status = 200, body = bool, content_type = "application/json"),
-        (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open", body = wire::TurnError),
-        (status = 404, description = "No such ask, or it was answered", body = wire::TurnError),
+        (status = 400, description = "Bad body, or an input that the tool does not take; the ask stays open"),
+        (status = 404, description = "No such ask, or it was answered"),
     ))]
 async fn reply(
     State(app): State<App>,

@@ -8,14 +8,7 @@ use super::*;
 
 fn user(bodies: Vec<PartBody>) -> Arc<Message> {
     let clock = Clock::counting();
-    let about = UserMessage {
-        agent: "default".into(),
-        model: ModelRef::new("p", "m").unwrap(),
-        system: None,
-        tools: Default::default(),
-        wants_reply: true,
-        connection: None,
-    };
+    let about = UserMessage::new("default", ModelRef::new("p", "m").unwrap());
     Arc::new(Message {
         id: clock.message_id(),
         session: SessionId::parse("ses_1").unwrap(),

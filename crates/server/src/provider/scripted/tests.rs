@@ -5,7 +5,6 @@ mod any;
 mod lines;
 mod prompts;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
@@ -86,14 +85,7 @@ fn model() -> ModelRef {
 }
 
 fn user_with(bodies: Vec<PartBody>) -> Arc<Message> {
-    let user = UserMessage {
-        agent: "default".into(),
-        model: model(),
-        system: None,
-        tools: BTreeMap::new(),
-        wants_reply: true,
-        connection: None,
-    };
+    let user = UserMessage::new("default", model());
     message(Role::User(user), bodies)
 }
 

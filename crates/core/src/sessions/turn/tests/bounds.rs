@@ -63,7 +63,10 @@ async fn the_same_call_over_and_over_is_stopped() {
 async fn tools_can_be_switched_off_for_a_turn() {
     let world = World::new(vec![]);
     let session = world.session().await;
-    let off = Prompt { tools: BTreeMap::from([("b".to_owned(), false)]), ..prompt("x") };
+    let off = Prompt {
+        needs: TurnNeeds { switches: BTreeMap::from([("b".to_owned(), false)]), ..TurnNeeds::default() },
+        ..prompt("x")
+    };
     world.sessions.prompt(&session, off).await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(world.shown()[0]["tools"], json!(["client_tab_a"]));
 }

@@ -395,7 +395,7 @@ async fn a_model_that_panics_ends_its_turn_alone() {
     let world = World::with(vec![text("still here")], with);
     let session = world.session().await;
     let mut listener = world.hub().subscribe(Topic::Everything);
-    let bad = Prompt { model: Some(ModelRef::parse("panics/x").unwrap()), ..prompt("go") };
+    let bad = Prompt { needs: with_model("panics/x"), ..prompt("go") };
     let answer = world.sessions.prompt(&session, bad).await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(brief(&answer), ["start", "error The turn failed inside the server; see its log"]);
     until_idle(&mut listener).await;
@@ -406,8 +406,8 @@ async fn a_model_that_panics_ends_its_turn_alone() {
 fn all_that_a_message_holds_is_weighed() {
     let mut message = assistant_shell(MessageId::parse("x").unwrap());
     let Role::User(said) = &mut message.role else { panic!("it is a user's") };
-    said.system = Some("x".repeat(1 << 20));
-    said.tools.insert("y".repeat(1 << 20), true);
+    said.needs.system = Some("x".repeat(1 << 20));
+    said.needs.switches.insert("y".repeat(1 << 20), true);
     let file =
         crate::store::Attachment { mime: "z".repeat(1 << 20), filename: Some("z".repeat(1 << 20)), url: "u".into() };
     message.parts.push(Arc::new(Part { id: crate::id::PartId::parse("p").unwrap(), body: PartBody::File(file) }));

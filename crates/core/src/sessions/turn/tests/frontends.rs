@@ -4,7 +4,7 @@ use super::*;
 use crate::calls::NotTaken;
 use crate::events::Follower;
 use crate::id::CallId;
-use crate::store::{Ack, AckStatus, Most, SessionFilter};
+use crate::store::{Ack, AckStatus, Most, PageTool, SessionFilter};
 
 fn tool(name: &str) -> Arc<ToolSpec> {
     let schema = to_raw_value(&json!({ "type": "object", "properties": { "n": { "type": "integer" } } })).unwrap();
@@ -27,13 +27,20 @@ async fn chat(world: &World) -> Arc<Session> {
     world.sessions.get_or_create(id, NewSession { has_frontend: true, ..NewSession::default() }).await.unwrap()
 }
 
-fn audience(page_tools: &[&str]) -> Audience {
-    let page_tools = page_tools.iter().map(|name| tool(name)).collect();
-    Audience { follows: true, has_frontend: true, page_tools, ..Audience::default() }
+fn needs(page_tools: &[&str]) -> TurnNeeds {
+    let page_tools = page_tools.iter().map(|name| {
+        let parameters = Some(tool(name).schema.source().to_owned());
+        PageTool { name: ToolName::parse(name).unwrap(), description: String::new(), parameters }
+    });
+    TurnNeeds { is_followed: true, has_frontend: true, page_tools: page_tools.collect(), ..TurnNeeds::default() }
+}
+
+fn taken_up(user: &Message, page_tools: &[&str]) -> Arc<Message> {
+    Arc::new(user.taken_up(&needs(page_tools)))
 }
 
 async fn say(world: &World, session: &Arc<Session>, page_tools: &[&str]) -> Prompted {
-    world.sessions.prompt(session, Prompt { audience: audience(page_tools), ..prompt("go") }).await.unwrap()
+    world.sessions.prompt(session, Prompt { needs: needs(page_tools), ..prompt("go") }).await.unwrap()
 }
 
 /// The next call that a page may act on, with its input.
@@ -165,7 +172,8 @@ async fn a_turn_ends_with_a_pages_calls_and_goes_on_with_their_results() {
         // Its end is known already, and stays.
         (held, given(json!("forged"))),
     ];
-    let go_on = world.sessions.go_on(&session, &prompted.user, &last.id, audience(&["ask_user"]), results);
+    let user = taken_up(&prompted.user, &["ask_user"]);
+    let go_on = world.sessions.go_on(&session, &user, &last.id, results);
     go_on.await.unwrap().answer.unwrap().await.unwrap();
     assert_eq!(
         world.shown()[1]["results"],
@@ -183,9 +191,10 @@ async fn two_who_go_on_at_once_are_one() {
     let (call, _) = handed_out(&mut prompted.feed.unwrap().follow(0)).await;
     let last = prompted.answer.unwrap().await.unwrap();
     let result = ToolResult::Given { output: to_raw_value(&1).unwrap(), error: None };
+    let user = taken_up(&prompted.user, &["ask_user"]);
     let go_on = || {
         let results = vec![(call.clone(), result.clone())];
-        world.sessions.go_on(&session, &prompted.user, &last.id, audience(&["ask_user"]), results)
+        world.sessions.go_on(&session, &user, &last.id, results)
     };
     let (one, other) = tokio::join!(go_on(), go_on());
     assert!(matches!(other, Err(SessionError::DuplicateMessage(_))), "{other:?}");
@@ -201,11 +210,17 @@ async fn frontends_tools_are_offered_where_there_is_one_or_when_asked_for() {
     let world = world(vec![text("1"), text("2"), text("3"), text("4")], Permission::Allow);
     let plain = world.session().await;
     world.answer(&plain, "x").await;
-    let on = Prompt { tools: BTreeMap::from([("open-url".to_owned(), true)]), ..prompt("x") };
+    let on = Prompt {
+        needs: TurnNeeds { switches: BTreeMap::from([("open-url".to_owned(), true)]), ..TurnNeeds::default() },
+        ..prompt("x")
+    };
     world.sessions.prompt(&plain, on).await.unwrap().answer.unwrap().await.unwrap();
     let session = chat(&world).await;
     say(&world, &session, &["mine"]).await.answer.unwrap().await.unwrap();
-    let off = Prompt { tools: BTreeMap::from([("open-url".to_owned(), false)]), ..prompt("x") };
+    let off = Prompt {
+        needs: TurnNeeds { switches: BTreeMap::from([("open-url".to_owned(), false)]), ..TurnNeeds::default() },
+        ..prompt("x")
+    };
     world.sessions.prompt(&session, off).await.unwrap().answer.unwrap().await.unwrap();
     let offered: Vec<Value> = world.shown().iter().map(|shown| shown["tools"].clone()).collect();
     assert_eq!(
@@ -314,10 +329,10 @@ async fn a_turn_that_failed_is_taken_up_where_it_was() {
     let last = prompted.answer.unwrap().await.unwrap();
     let PartBody::Tool(tool) = &last.parts[1].body else { panic!("a call") };
     let result = ToolResult::Failed("no".to_owned());
-    let (call, user) = (tool.call.clone(), prompted.user);
-    let gone_on = world.sessions.go_on(&session, &user, &last.id, audience(&[]), vec![(call, result)]).await.unwrap();
+    let (call, user) = (tool.call.clone(), taken_up(&prompted.user, &[]));
+    let gone_on = world.sessions.go_on(&session, &user, &last.id, vec![(call, result)]).await.unwrap();
     gone_on.answer.unwrap().await.unwrap();
-    let again = world.sessions.try_again(&session, &user, audience(&[])).unwrap();
+    let again = world.sessions.try_again(&session, &user).await.unwrap();
     again.answer.unwrap().await.unwrap();
     assert_eq!(
         stored(&world, &session).await,
@@ -345,7 +360,7 @@ async fn what_a_failed_turn_has_done_is_not_forgotten() {
     let session = chat(&world).await;
     let prompted = say(&world, &session, &["page"]).await;
     prompted.answer.unwrap().await.unwrap();
-    let again = world.sessions.try_again(&session, &prompted.user, audience(&[])).unwrap();
+    let again = world.sessions.try_again(&session, &taken_up(&prompted.user, &[])).await.unwrap();
     again.answer.unwrap().await.unwrap();
     assert_eq!(
         stored(&world, &session).await,
@@ -398,4 +413,31 @@ async fn of_several_who_repeat_a_message_at_once_one_is_answered_and_nobody_is_s
     world.complete(&request, "once").await;
     let answer = answers.remove(0).await.unwrap();
     assert!(answer.parts.iter().any(|part| matches!(&part.body, PartBody::Text { text, .. } if text == "second")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_needs_is_stored_with_its_prompt_until_it_is_over() {
+    let world = world(vec![calls(&[("page", "{}")]), text("done")], Permission::Allow);
+    let session = chat(&world).await;
+    let stored_needs = async || match &world.sessions.messages(&session.id).await.unwrap()[0].role {
+        Role::User(said) => said.needs.clone(),
+        Role::Assistant(_) => panic!("a user's message"),
+    };
+    let page = TurnNeeds { instructions: vec!["Be kind.".to_owned()], ..needs(&["page"]) };
+    let prompted = world.sessions.prompt(&session, Prompt { needs: page, ..prompt("go") }).await.unwrap();
+    let kept = stored_needs().await;
+    assert_eq!((kept.page_tools[0].name.as_str(), &kept.instructions[..]), ("page", &["Be kind.".to_owned()][..]));
+    let last = prompted.answer.unwrap().await.unwrap();
+    assert_eq!(world.shown()[0]["system"], "Be kind.");
+    // The page brings them again when it goes on.
+    let left = stored_needs().await;
+    assert!(left.page_tools.is_empty() && left.instructions.is_empty() && left.is_followed, "{left:?}");
+    let PartBody::Tool(tool) = &last.parts[1].body else { panic!("a call") };
+    let results = vec![(tool.call.clone(), ToolResult::Failed("no".to_owned()))];
+    let user = taken_up(&prompted.user, &["other"]);
+    let gone_on = world.sessions.go_on(&session, &user, &last.id, results).await.unwrap();
+    assert_eq!(stored_needs().await.page_tools[0].name.as_str(), "other");
+    gone_on.answer.unwrap().await.unwrap();
+    assert!(stored_needs().await.page_tools.is_empty());
+    assert!(world.shown()[1]["tools"].as_array().unwrap().contains(&json!("other")), "{:?}", world.shown()[1]);
 }

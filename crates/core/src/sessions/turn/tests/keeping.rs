@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// The needs of a prompt that a client sends.
+fn by(client: &str) -> TurnNeeds {
+    TurnNeeds { client: Some(ClientId::parse(client).unwrap()), ..TurnNeeds::default() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_session_stops_and_does_not_come_back() {
     let world = World::new(vec![calls(&[("client_tab_a", "{}")])]);
@@ -24,7 +29,7 @@ async fn a_session_is_its_clients_and_an_unclaimed_one_is_the_first_prompters() 
     let world = World::new(vec![]);
     let bound = world.session().await;
     let free = world.sessions.create(NewSession::default()).await.unwrap();
-    let as_client = |name: &str| Prompt { client: Some(ClientId::parse(name).unwrap()), ..prompt("hi") };
+    let as_client = |name: &str| Prompt { needs: by(name), ..prompt("hi") };
     let stranger = world.sessions.prompt(&bound, as_client("stranger")).await;
     assert!(matches!(stranger, Err(SessionError::Forbidden)), "{stranger:?}");
     assert!(world.sessions.messages(&bound.id).await.unwrap().is_empty());
@@ -39,7 +44,7 @@ async fn a_session_is_its_clients_and_an_unclaimed_one_is_the_first_prompters() 
 async fn a_session_with_messages_is_not_taken_by_the_client_of_a_later_prompt() {
     let world = World::new(vec![]);
     let session = world.sessions.create(NewSession::default()).await.unwrap();
-    let as_client = |name: &str| Prompt { client: Some(ClientId::parse(name).unwrap()), ..prompt("hi") };
+    let as_client = |name: &str| Prompt { needs: by(name), ..prompt("hi") };
     world.say(&session, "between us").await.unwrap().answer.unwrap().await.unwrap();
     // Its tools are there for this turn.
     world.sessions.prompt(&session, as_client("tab")).await.unwrap().answer.unwrap().await.unwrap();
@@ -100,12 +105,8 @@ async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
         session: session.id.clone(),
         created: crate::clock::Time(0),
         role: Role::User(UserMessage {
-            agent: "default".into(),
-            model: ModelRef::parse("fake/one").unwrap(),
-            system: None,
-            tools: BTreeMap::new(),
             wants_reply,
-            connection: None,
+            ..UserMessage::new("default", ModelRef::parse("fake/one").unwrap())
         }),
         parts: Vec::new(),
     };
@@ -129,7 +130,7 @@ async fn what_is_asked_for_must_be_there_and_nothing_is_kept_of_what_is_refused(
     let session = world.session().await;
     let unknown = [
         Prompt { agent: Some("nobody".into()), ..prompt("x") },
-        Prompt { model: Some(ModelRef::parse("nowhere/x").unwrap()), ..prompt("x") },
+        Prompt { needs: with_model("nowhere/x"), ..prompt("x") },
     ];
     for prompt in unknown {
         assert!(world.sessions.prompt(&session, prompt).await.is_err());

@@ -7,7 +7,7 @@ use handback_core::sessions::Said;
 use handback_core::store::{Answer, PartBody, Reply, Span, ToolResult};
 use serde::Deserialize;
 
-use crate::api::conversation::{PageInput, PageTool, page_tools};
+use crate::api::conversation::{PageInput, page_tools};
 use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
@@ -36,9 +36,8 @@ impl Default for Talk {
 
 pub(super) async fn input(app: &App, payload: &Payload) -> Result<PageInput, Problem> {
     let talk: Talk = payload.read(app, parse).await?;
-    let tool = |name| PageTool { name, description: String::new(), parameters: None };
     let mut page = PageInput::new(SessionId::parse(&talk.chat)?);
-    page.page_tools = page_tools(app.hub(), talk.tools.into_iter().map(tool).collect()).await?;
+    page.page_tools = page_tools(app.hub(), talk.tools.into_iter().map(|name| (name, String::new(), None))).await?;
     if let Some(text) = talk.say {
         let now = app.hub().clock().time();
         let parts = vec![PartBody::Text { text, span: Span { start: now, end: Some(now) } }];
