@@ -12,19 +12,12 @@
 //! | `input` | what a run is started with: tools, context, answers to interrupts |
 //! | `message` | the messages of a conversation and what they are made of |
 //! | `outcome` | how a run ends: interrupts, usage |
-//! | `capabilities` | what an agent says that it can do |
 
-mod capabilities;
 mod event;
 mod input;
 mod message;
 mod outcome;
 
-pub use capabilities::{
-    AgentCapabilities, ExecutionCapabilities, HumanInTheLoopCapabilities, IdentityCapabilities, MultiAgentCapabilities,
-    MultimodalCapabilities, MultimodalInputCapabilities, MultimodalOutputCapabilities, OutputCapabilities,
-    ReasoningCapabilities, StateCapabilities, SubagentInfo, ToolsCapabilities, TransportCapabilities,
-};
 pub use event::{Body, Common, EncryptedEntity, Event, ReasoningRole, TextRole, ToolRole};
 pub use input::{Context, Resume, ResumeStatus, RunAgentInput, Tool};
 pub use message::{CallType, Content, FunctionCall, Labels, Message, Part, Source, ToolCall};

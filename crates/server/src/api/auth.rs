@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::extract::State;
 use handback_core::id::{ClientId, SessionId};
 use handback_wire::auth::{ClientToken, ClientTokenRequest};
-use handback_wire::error::ErrorBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -25,8 +24,8 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/auth/client-token", tag = "auth", request_body = ClientTokenRequest,
     responses(
         (status = 200, body = ClientToken),
-        (status = 400, description = "Bad id or ttl", body = ErrorBody),
-        (status = 503, description = "No auth.tokenSecret is configured", body = ErrorBody),
+        (status = 400, description = "Bad id or ttl"),
+        (status = 503, description = "No auth.tokenSecret is configured"),
     ))]
 async fn client_token(
     State(app): State<App>,

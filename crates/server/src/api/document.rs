@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Components, Content, ContentBuilder, OpenApi as Description, PathItem, Ref, RefOr, Response, ResponseBuilder,
-    Schema,
+    Components, Content, ContentBuilder, Object, OpenApi as Description, PathItem, Ref, RefOr, Required, Response,
+    ResponseBuilder, Schema,
 };
 
 use super::agui::PROTOBUF;
@@ -37,14 +37,35 @@ const IDS: [(&str, &str); 9] = [
     ("toolCallId", OPAQUE),
 ];
 
+/// What parts of paths name. There is a 404 where it has to be known already.
+const NAMED: [(&str, &str, Known); 9] = [
+    ("agent", "agent", Known::Already),
+    ("clientID", "client", Known::OrNot),
+    ("id", "chat", Known::OrNot),
+    ("permissionID", "ask", Known::Already),
+    ("requestID", "call", Known::Already),
+    ("room", "room", Known::Already),
+    ("run", "run", Known::Already),
+    ("sessionID", "session", Known::Already),
+    ("thread", "thread", Known::Already),
+];
+
+/// Whether what a path names has to be known.
+#[derive(Clone, Copy, PartialEq)]
+enum Known {
+    Already,
+    OrNot,
+}
+
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Handback",
         description = "Tools that run on the client: register them, connect, run calls, send results back."
     ),
-    // What streams are made of; their operations can only say that they are text.
+    // Errors, and what streams are made of; their operations can only say that they are text.
     components(schemas(
+        handback_wire::error::ErrorBody,
         handback_wire::event::Event,
         handback_wire::client_tools::ToolRequest,
         handback_wire::threads::Detail
@@ -168,6 +189,17 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
     // Generated clients name their functions so; the routes of two APIs may have the same name.
     let tag = operation.tags.iter().flatten().next().map_or("", String::as_str).replace([' ', '-'], "_");
     operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
+    let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let named: Vec<_> = in_path.filter_map(|name| NAMED.iter().find(|(known, ..)| *known == name)).collect();
+    let parameters = named.iter().map(|(name, thing, _)| {
+        let text = Object::with_type(Type::String);
+        let parameter = ParameterBuilder::new().name(*name).parameter_in(ParameterIn::Path).required(Required::True);
+        parameter.description(Some(format!("The {thing}"))).schema(Some(text)).build().into()
+    });
+    let others = operation.parameters.take().into_iter().flatten();
+    operation.parameters = Some(parameters.chain(others).collect()).filter(|all: &Vec<_>| !all.is_empty());
+    let missing = named.last().filter(|(_, _, known)| *known == Known::Already);
+    let no_such = missing.map(|(_, thing, _)| format!("No such {thing}")).unwrap_or_default();
     let mut takes_something = false;
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
@@ -190,6 +222,7 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
         (400, "Something in the request is not as it should be", takes_something || has_body),
         (401, "No key or token, or one that is not good", !is_open),
         (403, "Not with this token, or not from this page or host", true),
+        (404, &no_such, missing.is_some()),
         (413, "The request is larger than the server takes", has_body),
         (503, "The server is starting, stopping or overloaded; `Retry-After` says when to come back", !is_open),
     ];

@@ -14,9 +14,7 @@ use handback_core::events::{Emitted, Event, SessionEvent, Topic, TurnEvent};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
 use handback_core::sessions::{SessionError, Sessions};
 use handback_core::store::{CallHead, PartBody, Session, ToolPart};
-use handback_wire::error::ErrorBody;
 use handback_wire::event as wire;
-use handback_wire::session::TurnError;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -57,8 +55,7 @@ struct EventQuery {
 #[utoipa::path(get, path = "/event", tag = "events", params(EventQuery),
     responses(
         (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
-        (status = 400, description = "Bad query", body = ErrorBody),
-        (status = 403, description = "The session or the client is another's", body = ErrorBody),
+        (status = 403, description = "The session or the client is another's"),
     ))]
 async fn events(
     State(app): State<App>,
@@ -89,12 +86,10 @@ fn must_not_be_of_another(principal: &Principal, session: &Session) -> Result<()
 /// What happens in a session, as server-sent events
 ///
 /// The same as `GET /event?sessionID=…` of a session that is there.
-#[utoipa::path(get, path = "/session/{sessionID}/event", tag = "events", 
-    params(("sessionID" = String, Path, description = "The session")),
+#[utoipa::path(get, path = "/session/{sessionID}/event", tag = "events",
     responses(
         (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
-        (status = 403, description = "Another client's session", body = TurnError),
-        (status = 404, description = "No such session", body = TurnError),
+        (status = 403, description = "Another client's session"),
     ))]
 async fn session_events(
     State(app): State<App>,

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::error::ErrorCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -36,7 +36,7 @@ async fn healthz() -> &'static str {
 
 /// May new calls be sent here?
 #[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down, or cannot write to its store", body = ErrorBody)))]
+    responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down, or cannot write to its store")))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     if !app.hub().is_serving() {
         return Err(Problem::new(ErrorCode::Unavailable, "the server is shutting down"));

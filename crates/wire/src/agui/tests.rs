@@ -238,19 +238,6 @@ fn an_input_round_trips_and_both_generations_are_read() {
 }
 
 #[test]
-fn capabilities_round_trip() {
-    round_trips::<AgentCapabilities>(&json!({}));
-    round_trips::<AgentCapabilities>(&json!({
-        "identity": {"name": "n", "type": "handback", "documentationUrl": "https://x"},
-        "transport": {"streaming": true, "httpBinary": false},
-        "tools": {"supported": true, "items": [{"name": "n", "description": "d"}], "clientProvided": true},
-        "multiAgent": {"subagents": [{"name": "n"}]},
-        "multimodal": {"input": {"image": true}, "output": {"audio": false}},
-        "humanInTheLoop": {"approveWithEdits": true}, "custom": {"k": null},
-    }));
-}
-
-#[test]
 fn versions_from_1_0_on_are_known() {
     for version in ["1.0", "1", "1.7.2", "2.0", "10.0"] {
         assert!(speaks_1_0(Some(version)), "{version}");

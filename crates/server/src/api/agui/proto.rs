@@ -1,31 +1,35 @@
-//! A run's events as protobuf: each is a 4-byte length, big endian, and an `Event` of the protocol's schema. Front ends
-//! before 1.0 know fewer arms of it; events that have none are left out.
+//! A run's events as protobuf: each is a 4-byte length, big endian, and an `Event` of the protocol's schema. The tables say
+//! which member of an event's JSON is which field of the schema. Front ends before 1.0 know fewer events; those that the
+//! tables do not have are left out.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use handback_wire::agui::{Body, Content, Outcome, Part, TextRole, TokenUsage};
-use prost::{Message, Oneof};
-use prost_types::value::Kind;
-use prost_types::{ListValue, Struct, Value};
+use handback_wire::agui::Body;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value as Json;
 
 /// The media type; the answer has exactly this one.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
-/// The last arm of the schema before 1.0.
+/// The last event of the schema before 1.0.
 const LAST_BEFORE_1_0: u32 = 21;
 
 /// The frames of events.
-pub(super) fn frames(events: Vec<Body>, speaks_1_0: bool) -> Bytes {
+pub(super) fn frames(events: &[Body], speaks_1_0: bool) -> Bytes {
     let mut frames = BytesMut::new();
-    for arm in events.into_iter().filter_map(arm) {
-        let event = Event { arm: Some(arm) }.encode_to_vec();
-        // An event begins with the number of its arm.
-        let number = prost::encoding::decode_key(&mut event.as_slice()).map_or(0, |(number, _)| number);
-        if speaks_1_0 || number <= LAST_BEFORE_1_0 {
-            // Far below 4 GiB: nothing that large is taken in.
-            frames.put_u32(u32::try_from(event.len()).unwrap_or(u32::MAX));
-            frames.put_slice(&event);
-        }
+    for event in events.iter().filter_map(|event| serde_json::to_value(event).ok()) {
+        let known = EVENTS.iter().find(|(name, ..)| event["type"] == *name);
+        let Some((_, number, fields)) = known.filter(|(_, number, _)| speaks_1_0 || *number <= LAST_BEFORE_1_0) else {
+            continue;
+        };
+        let mut written = Vec::new();
+        // Every event begins with its type; the schema numbers types from 0.
+        bytes(&mut written, 1, &varint(1, u64::from(*number) - 1));
+        written.extend(message(&event, fields).unwrap_or_default());
+        let mut frame = Vec::with_capacity(written.len() + 8);
+        bytes(&mut frame, *number, &written);
+        // Far below 4 GiB: nothing that large is taken in.
+        frames.put_u32(u32::try_from(frame.len()).unwrap_or(u32::MAX));
+        frames.put_slice(&frame);
     }
     frames.freeze()
 }
@@ -44,414 +48,172 @@ pub(super) fn is_wanted(accept: &str) -> bool {
     proto > 0.0 && proto >= weight("text/event-stream").unwrap_or(0.0)
 }
 
-#[derive(Message)]
-struct Event {
-    #[prost(oneof = "Arm", tags = "1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 22, 25, 26, 27, 28, 30")]
-    arm: Option<Arm>,
+/// Fields of a message: where each is in the JSON, its number, and what it is.
+type Fields = &'static [(&'static str, u32, Field)];
+
+/// What a field is.
+enum Field {
+    /// A text, a number, or a list of such.
+    Plain,
+    /// Any JSON, as a `google.protobuf.Value`.
+    Any,
+    /// A list of messages.
+    Each(Fields),
+    /// A message, or a list of messages, of the kind that its `type` names.
+    Kind(&'static [(&'static str, u32, Fields)]),
 }
 
-/// Those of the events that runs have here.
-#[derive(Oneof)]
-enum Arm {
-    #[prost(message, tag = "1")]
-    TextMessageStart(TextMessageStart),
-    #[prost(message, tag = "2")]
-    TextMessageContent(Delta),
-    #[prost(message, tag = "3")]
-    TextMessageEnd(Named),
-    #[prost(message, tag = "4")]
-    ToolCallStart(ToolCallStart),
-    #[prost(message, tag = "5")]
-    ToolCallArgs(Delta),
-    #[prost(message, tag = "6")]
-    ToolCallEnd(Named),
-    #[prost(message, tag = "7")]
-    StateSnapshot(StateSnapshot),
-    #[prost(message, tag = "12")]
-    RunStarted(RunStarted),
-    #[prost(message, tag = "13")]
-    RunFinished(RunFinished),
-    #[prost(message, tag = "14")]
-    RunError(RunError),
-    #[prost(message, tag = "22")]
-    ToolCallResult(ToolCallResult),
-    #[prost(message, tag = "25")]
-    ReasoningStart(Thought),
-    #[prost(message, tag = "26")]
-    ReasoningMessageStart(Thought),
-    #[prost(message, tag = "27")]
-    ReasoningMessageContent(Thought),
-    #[prost(message, tag = "28")]
-    ReasoningMessageEnd(Thought),
-    #[prost(message, tag = "30")]
-    ReasoningEnd(Thought),
-}
+use Field::{Any, Each, Kind, Plain};
 
-/// What every event has: its type, as the schema numbers them.
-#[derive(Message)]
-struct Base {
-    #[prost(int32, tag = "1")]
-    kind: i32,
-}
+/// The events that runs have here.
+const EVENTS: &[(&str, u32, Fields)] = &[
+    ("TEXT_MESSAGE_START", 1, &[("/messageId", 2, Plain), ("/role", 3, Plain), ("/name", 4, Plain)]),
+    ("TEXT_MESSAGE_CONTENT", 2, &[("/messageId", 2, Plain), ("/delta", 3, Plain)]),
+    ("TEXT_MESSAGE_END", 3, &[("/messageId", 2, Plain)]),
+    ("TOOL_CALL_START", 4, &[("/toolCallId", 2, Plain), ("/toolCallName", 3, Plain), ("/parentMessageId", 4, Plain)]),
+    ("TOOL_CALL_ARGS", 5, &[("/toolCallId", 2, Plain), ("/delta", 3, Plain)]),
+    ("TOOL_CALL_END", 6, &[("/toolCallId", 2, Plain)]),
+    ("STATE_SNAPSHOT", 7, &[("/snapshot", 2, Any)]),
+    ("RUN_STARTED", 12, STARTED),
+    ("RUN_FINISHED", 13, FINISHED),
+    ("RUN_ERROR", 14, &[("/code", 2, Plain), ("/message", 3, Plain), ("/usage", 4, Each(USAGE))]),
+    ("TOOL_CALL_RESULT", 22, RESULT),
+    ("REASONING_START", 25, &[("/messageId", 3, Plain)]),
+    ("REASONING_MESSAGE_START", 26, &[("/messageId", 3, Plain), ("/role", 4, Plain)]),
+    ("REASONING_MESSAGE_CONTENT", 27, &[("/messageId", 3, Plain), ("/delta", 4, Plain)]),
+    ("REASONING_MESSAGE_END", 28, &[("/messageId", 3, Plain)]),
+    ("REASONING_END", 30, &[("/messageId", 3, Plain)]),
+];
+const STARTED: Fields =
+    &[("/threadId", 2, Plain), ("/runId", 3, Plain), ("/parentRunId", 4, Plain), ("/protocolVersion", 6, Plain)];
+const FINISHED: Fields = &[
+    ("/threadId", 2, Plain),
+    ("/runId", 3, Plain),
+    ("/result", 4, Any),
+    ("/outcome/type", 5, Plain),
+    ("/outcome/interrupts", 6, Each(INTERRUPT)),
+    ("/usage", 7, Each(USAGE)),
+    ("/outcome/pendingToolCallIds", 8, Plain),
+];
+const INTERRUPT: Fields = &[
+    ("/id", 1, Plain),
+    ("/reason", 2, Plain),
+    ("/message", 3, Plain),
+    ("/toolCallId", 4, Plain),
+    ("/responseSchema", 5, Any),
+    ("/expiresAt", 6, Plain),
+    ("/metadata", 7, Any),
+];
+const USAGE: Fields = &[
+    ("/provider", 1, Plain),
+    ("/model", 2, Plain),
+    ("/inputTokens", 3, Plain),
+    ("/outputTokens", 4, Plain),
+    ("/totalTokens", 5, Plain),
+    ("/reasoningTokens", 6, Plain),
+    ("/cachedInputTokens", 7, Plain),
+    ("/cacheWriteInputTokens", 8, Plain),
+];
+// The content is a text or a list of parts, each in its own field.
+const RESULT: Fields = &[
+    ("/messageId", 3, Plain),
+    ("/toolCallId", 4, Plain),
+    ("/content", 5, Plain),
+    ("/role", 6, Plain),
+    ("/content", 7, Kind(PARTS)),
+];
+const PARTS: &[(&str, u32, Fields)] = &[
+    ("text", 1, &[("/text", 1, Plain), ("/metadata", 3, Any)]),
+    ("image", 2, FILE),
+    ("audio", 3, FILE),
+    ("video", 4, FILE),
+    ("document", 5, FILE),
+];
+const FILE: Fields = &[("/source", 1, Kind(SOURCES)), ("/metadata", 2, Any)];
+const SOURCES: &[(&str, u32, Fields)] = &[("data", 1, DATA), ("url", 2, DATA)];
+const DATA: Fields = &[("/value", 1, Plain), ("/mimeType", 2, Plain)];
 
-/// An event about something, which it names.
-#[derive(Message)]
-struct Named {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    id: String,
-}
-
-/// More of a text.
-#[derive(Message)]
-struct Delta {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    id: String,
-    #[prost(string, tag = "3")]
-    delta: String,
-}
-
-#[derive(Message)]
-struct TextMessageStart {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    id: String,
-    #[prost(string, optional, tag = "3")]
-    role: Option<String>,
-    #[prost(string, optional, tag = "4")]
-    name: Option<String>,
-}
-
-#[derive(Message)]
-struct ToolCallStart {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    id: String,
-    #[prost(string, tag = "3")]
-    name: String,
-    #[prost(string, optional, tag = "4")]
-    parent_message: Option<String>,
-}
-
-#[derive(Message)]
-struct ToolCallResult {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "3")]
-    message: String,
-    #[prost(string, tag = "4")]
-    call: String,
-    #[prost(string, optional, tag = "5")]
-    content: Option<String>,
-    #[prost(string, optional, tag = "6")]
-    role: Option<String>,
-    #[prost(message, repeated, tag = "7")]
-    parts: Vec<ContentPart>,
-}
-
-/// A part of a content; one of these.
-#[derive(Message)]
-struct ContentPart {
-    #[prost(message, optional, tag = "1")]
-    text: Option<TextPart>,
-    #[prost(message, optional, tag = "2")]
-    image: Option<FilePart>,
-    #[prost(message, optional, tag = "3")]
-    audio: Option<FilePart>,
-    #[prost(message, optional, tag = "4")]
-    video: Option<FilePart>,
-    #[prost(message, optional, tag = "5")]
-    document: Option<FilePart>,
-}
-
-#[derive(Message)]
-struct TextPart {
-    #[prost(string, tag = "1")]
-    text: String,
-    #[prost(message, optional, tag = "3")]
-    metadata: Option<Value>,
-}
-
-#[derive(Message)]
-struct FilePart {
-    #[prost(message, optional, tag = "1")]
-    source: Option<Source>,
-    #[prost(message, optional, tag = "2")]
-    metadata: Option<Value>,
-}
-
-/// Where a file is; one of these.
-#[derive(Message)]
-struct Source {
-    #[prost(message, optional, tag = "1")]
-    data: Option<Data>,
-    #[prost(message, optional, tag = "2")]
-    url: Option<Data>,
-}
-
-/// Bytes in base64, or where they are.
-#[derive(Message)]
-struct Data {
-    #[prost(string, tag = "1")]
-    value: String,
-    #[prost(string, optional, tag = "2")]
-    mime_type: Option<String>,
-}
-
-#[derive(Message)]
-struct StateSnapshot {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(message, tag = "2")]
-    snapshot: Option<Value>,
-}
-
-#[derive(Message)]
-struct RunStarted {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    thread: String,
-    #[prost(string, tag = "3")]
-    run: String,
-    #[prost(string, optional, tag = "4")]
-    parent_run: Option<String>,
-    #[prost(string, optional, tag = "6")]
-    protocol_version: Option<String>,
-}
-
-#[derive(Message)]
-struct RunFinished {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "2")]
-    thread: String,
-    #[prost(string, tag = "3")]
-    run: String,
-    #[prost(message, tag = "4")]
-    result: Option<Value>,
-    #[prost(string, tag = "5")]
-    outcome: String,
-    #[prost(message, repeated, tag = "6")]
-    interrupts: Vec<Interrupt>,
-    #[prost(message, repeated, tag = "7")]
-    usage: Vec<Usage>,
-    #[prost(string, repeated, tag = "8")]
-    pending_calls: Vec<String>,
-}
-
-#[derive(Message)]
-struct RunError {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, optional, tag = "2")]
-    code: Option<String>,
-    #[prost(string, tag = "3")]
-    message: String,
-    #[prost(message, repeated, tag = "4")]
-    usage: Vec<Usage>,
-}
-
-/// What a model thinks: that it begins, a piece of it, that it ends.
-#[derive(Message)]
-struct Thought {
-    #[prost(message, tag = "1")]
-    base: Option<Base>,
-    #[prost(string, tag = "3")]
-    id: String,
-    /// The role where it begins, the piece where it goes on.
-    #[prost(string, optional, tag = "4")]
-    text: Option<String>,
-}
-
-#[derive(Message)]
-struct Interrupt {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    reason: String,
-    #[prost(string, optional, tag = "3")]
-    message: Option<String>,
-    #[prost(string, optional, tag = "4")]
-    call: Option<String>,
-    #[prost(message, optional, tag = "5")]
-    response_schema: Option<Value>,
-    #[prost(string, optional, tag = "6")]
-    expires_at: Option<String>,
-    #[prost(message, optional, tag = "7")]
-    metadata: Option<Value>,
-}
-
-#[derive(Message)]
-struct Usage {
-    #[prost(string, optional, tag = "1")]
-    provider: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    model: Option<String>,
-    #[prost(uint64, optional, tag = "3")]
-    input: Option<u64>,
-    #[prost(uint64, optional, tag = "4")]
-    output: Option<u64>,
-    #[prost(uint64, optional, tag = "5")]
-    total: Option<u64>,
-    #[prost(uint64, optional, tag = "6")]
-    reasoning: Option<u64>,
-    #[prost(uint64, optional, tag = "7")]
-    cached_input: Option<u64>,
-    #[prost(uint64, optional, tag = "8")]
-    cache_write_input: Option<u64>,
-}
-
-/// The arm of an event; `None` if it is none of those that runs have here.
-fn arm(event: Body) -> Option<Arm> {
-    let base = |kind: i32| Some(Base { kind });
-    let thought = |kind: i32, id: String, text: Option<String>| Thought { base: base(kind), id, text };
-    Some(match event {
-        Body::TextMessageStart { message_id: id, role, name } => {
-            Arm::TextMessageStart(TextMessageStart { base: base(0), id, role: role.map(role_name), name })
-        }
-        Body::TextMessageContent { message_id: id, delta } => {
-            Arm::TextMessageContent(Delta { base: base(1), id, delta })
-        }
-        Body::TextMessageEnd { message_id: id } => Arm::TextMessageEnd(Named { base: base(2), id }),
-        Body::ToolCallStart { tool_call_id: id, tool_call_name: name, parent_message_id: parent_message } => {
-            Arm::ToolCallStart(ToolCallStart { base: base(3), id, name, parent_message })
-        }
-        Body::ToolCallArgs { tool_call_id: id, delta } => Arm::ToolCallArgs(Delta { base: base(4), id, delta }),
-        Body::ToolCallEnd { tool_call_id: id } => Arm::ToolCallEnd(Named { base: base(5), id }),
-        Body::StateSnapshot { snapshot } => {
-            Arm::StateSnapshot(StateSnapshot { base: base(6), snapshot: Some(value(snapshot)) })
-        }
-        Body::RunStarted { thread_id: thread, run_id: run, parent_run_id: parent_run, protocol_version, .. } => {
-            Arm::RunStarted(RunStarted { base: base(11), thread, run, parent_run, protocol_version })
-        }
-        Body::RunFinished { thread_id: thread, run_id: run, result, outcome, usage } => {
-            let result = result.map(value);
-            let (outcome, interrupts, pending_calls) = ending(outcome);
-            let usage = usages(usage);
-            let base = base(12);
-            Arm::RunFinished(RunFinished { base, thread, run, result, outcome, interrupts, usage, pending_calls })
-        }
-        Body::RunError { message, code, usage } => {
-            Arm::RunError(RunError { base: base(13), code, message, usage: usages(usage) })
-        }
-        Body::ToolCallResult { message_id: message, tool_call_id: call, content, role } => {
-            let (content, parts) = match content {
-                Content::Text(text) => (Some(text), Vec::new()),
-                Content::Parts(parts) => (None, parts.into_iter().filter_map(part).collect()),
-            };
-            let role = role.map(|_| "tool".to_owned());
-            Arm::ToolCallResult(ToolCallResult { base: base(21), message, call, content, role, parts })
-        }
-        Body::ReasoningStart { message_id } => Arm::ReasoningStart(thought(24, message_id, None)),
-        Body::ReasoningMessageStart { message_id, .. } => {
-            Arm::ReasoningMessageStart(thought(25, message_id, Some("reasoning".to_owned())))
-        }
-        Body::ReasoningMessageContent { message_id, delta } => {
-            Arm::ReasoningMessageContent(thought(26, message_id, Some(delta)))
-        }
-        Body::ReasoningMessageEnd { message_id } => Arm::ReasoningMessageEnd(thought(27, message_id, None)),
-        Body::ReasoningEnd { message_id } => Arm::ReasoningEnd(thought(29, message_id, None)),
-        _ => return None,
-    })
-}
-
-fn role_name(role: TextRole) -> String {
-    let name = match role {
-        TextRole::Developer => "developer",
-        TextRole::System => "system",
-        TextRole::Assistant => "assistant",
-        TextRole::User => "user",
-    };
-    name.to_owned()
-}
-
-/// How a run ended: a word for it, the interrupts, and the calls that are the front end's to run.
-fn ending(outcome: Option<Outcome>) -> (String, Vec<Interrupt>, Vec<String>) {
-    let (word, interrupts, pending) = match outcome {
-        None | Some(Outcome::Other(_)) => ("", Vec::new(), Vec::new()),
-        Some(Outcome::Success { pending_tool_call_ids }) => {
-            ("success", Vec::new(), pending_tool_call_ids.unwrap_or_default())
-        }
-        Some(Outcome::Interrupt { interrupts }) => {
-            ("interrupt", interrupts.into_iter().map(interrupt).collect(), Vec::new())
-        }
-        Some(Outcome::Cancelled) => ("cancelled", Vec::new(), Vec::new()),
-    };
-    (word.to_owned(), interrupts, pending)
-}
-
-fn interrupt(interrupt: handback_wire::agui::Interrupt) -> Interrupt {
-    Interrupt {
-        id: interrupt.id,
-        reason: interrupt.reason,
-        message: interrupt.message,
-        call: interrupt.tool_call_id,
-        response_schema: interrupt.response_schema.map(|schema| value(schema.into())),
-        expires_at: interrupt.expires_at,
-        metadata: interrupt.metadata.map(|metadata| value(metadata.into())),
-    }
-}
-
-fn usages(usage: Option<Vec<TokenUsage>>) -> Vec<Usage> {
-    let usage = usage.unwrap_or_default().into_iter().map(|used| Usage {
-        provider: used.provider,
-        model: used.model,
-        input: used.input_tokens,
-        output: used.output_tokens,
-        total: used.total_tokens,
-        reasoning: used.reasoning_tokens,
-        cached_input: used.cached_input_tokens,
-        cache_write_input: used.cache_write_input_tokens,
-    });
-    usage.collect()
-}
-
-fn part(part: Part) -> Option<ContentPart> {
-    use handback_wire::agui::Source as Wire;
-    let file = |source: Wire, metadata: Option<Json>| {
-        let source = match source {
-            Wire::Data { value, mime_type } => {
-                Source { data: Some(Data { value, mime_type: Some(mime_type) }), url: None }
-            }
-            Wire::Url { value, mime_type } => Source { data: None, url: Some(Data { value, mime_type }) },
-            Wire::File { .. } => return None,
+/// Writes a message; `None` if it has something of a kind that the schema does not know.
+fn message(json: &Json, fields: Fields) -> Option<Vec<u8>> {
+    let mut written = Vec::new();
+    for (pointer, number, field) in fields {
+        let Some(member) = json.pointer(pointer) else { continue };
+        let all = match (member, field) {
+            (Json::Array(items), Plain | Each(_) | Kind(_)) => items,
+            _ => std::slice::from_ref(member),
         };
-        Some(FilePart { source: Some(source), metadata: metadata.map(value) })
-    };
-    let none = ContentPart::default();
-    Some(match part {
-        Part::Text { text, metadata, .. } => {
-            ContentPart { text: Some(TextPart { text, metadata: metadata.map(value) }), ..none }
+        for item in all {
+            match field {
+                Plain => match item {
+                    Json::String(text) => bytes(&mut written, *number, text.as_bytes()),
+                    Json::Number(count) => written.extend(varint(*number, count.as_u64().unwrap_or_default())),
+                    _ => {}
+                },
+                Any => bytes(&mut written, *number, &value(item)),
+                Each(fields) => bytes(&mut written, *number, &message(item, fields)?),
+                Kind(kinds) => match kind(item, kinds) {
+                    Some(message) => bytes(&mut written, *number, &message),
+                    // A list may have parts of other kinds, which are left out.
+                    None if member.is_object() => return None,
+                    None => {}
+                },
+            }
         }
-        Part::Image { source, metadata, .. } => ContentPart { image: Some(file(source, metadata)?), ..none },
-        Part::Audio { source, metadata, .. } => ContentPart { audio: Some(file(source, metadata)?), ..none },
-        Part::Video { source, metadata, .. } => ContentPart { video: Some(file(source, metadata)?), ..none },
-        Part::Document { source, metadata, .. } => ContentPart { document: Some(file(source, metadata)?), ..none },
-        Part::Binary { .. } | Part::Other(_) => return None,
-    })
+    }
+    Some(written)
 }
 
-/// Any JSON; protobuf knows numbers with a floating point only.
-fn value(json: Json) -> Value {
-    let kind = match json {
-        Json::Null => Kind::NullValue(0),
-        Json::Bool(value) => Kind::BoolValue(value),
-        Json::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
-        Json::String(text) => Kind::StringValue(text),
-        Json::Array(values) => Kind::ListValue(ListValue { values: values.into_iter().map(value).collect() }),
-        Json::Object(members) => Kind::StructValue(object(members)),
-    };
-    Value { kind: Some(kind) }
+/// Writes a message that is one of several kinds.
+fn kind(json: &Json, kinds: &[(&str, u32, Fields)]) -> Option<Vec<u8>> {
+    let (_, number, fields) = kinds.iter().find(|(name, ..)| json["type"] == *name)?;
+    let mut written = Vec::new();
+    bytes(&mut written, *number, &message(json, fields)?);
+    Some(written)
 }
 
-fn object(members: serde_json::Map<String, Json>) -> Struct {
-    Struct { fields: members.into_iter().map(|(name, json)| (name, value(json))).collect() }
+/// Writes any JSON as a `google.protobuf.Value`, which knows numbers with a floating point only.
+fn value(json: &Json) -> Vec<u8> {
+    let mut written = Vec::new();
+    match json {
+        Json::Null => written = varint(1, 0),
+        Json::Number(number) => {
+            encode_key(2, WireType::SixtyFourBit, &mut written);
+            written.put_f64_le(number.as_f64().unwrap_or_default());
+        }
+        Json::String(text) => bytes(&mut written, 3, text.as_bytes()),
+        Json::Bool(is_true) => written = varint(4, u64::from(*is_true)),
+        Json::Object(members) => {
+            let mut fields = Vec::new();
+            for (name, json) in members {
+                let mut entry = Vec::new();
+                bytes(&mut entry, 1, name.as_bytes());
+                bytes(&mut entry, 2, &value(json));
+                bytes(&mut fields, 1, &entry);
+            }
+            bytes(&mut written, 5, &fields);
+        }
+        Json::Array(items) => {
+            let mut list = Vec::new();
+            items.iter().for_each(|item| bytes(&mut list, 1, &value(item)));
+            bytes(&mut written, 6, &list);
+        }
+    }
+    written
+}
+
+/// Writes a field of bytes, a text or a message.
+fn bytes(written: &mut Vec<u8>, number: u32, content: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, written);
+    encode_varint(content.len() as u64, written);
+    written.put_slice(content);
+}
+
+/// A field with a number.
+fn varint(number: u32, value: u64) -> Vec<u8> {
+    let mut written = Vec::new();
+    encode_key(number, WireType::Varint, &mut written);
+    encode_varint(value, &mut written);
+    written
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use handback_core::events::TurnEvent;
 use handback_core::sessions::{Manners, NotPlanned, Playback};
 use handback_core::store::TurnError;
-use handback_wire::agui::{AgentCapabilities, Body, Event, RunAgentInput};
+use handback_wire::agui::{Body, Event, RunAgentInput};
 use handback_wire::error::ErrorCode;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -43,9 +44,9 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/agui", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
     responses(
         (status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto"))),
-        (status = 400, description = "Bad input, or nothing in it to answer; a tool of the front end has the name of another", body = handback_wire::error::ErrorBody),
-        (status = 403, description = "Another client's thread", body = handback_wire::error::ErrorBody),
-        (status = 409, description = "Too many prompts wait, or the conversation has gone on", body = handback_wire::error::ErrorBody),
+        (status = 400, description = "Bad input, or nothing in it to answer; a tool of the front end has the name of another"),
+        (status = 403, description = "Another client's thread"),
+        (status = 409, description = "Too many prompts wait, or the conversation has gone on"),
     ))]
 async fn run(
     State(app): State<App>,
@@ -58,11 +59,7 @@ async fn run(
 
 /// Run an agent
 #[utoipa::path(post, path = "/agui/{agent}", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
-    params(("agent" = String, Path, description = "The agent")),
-    responses(
-        (status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto"))),
-        (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody),
-    ))]
+    responses((status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto")))))]
 async fn run_agent(
     State(app): State<App>,
     principal: Principal,
@@ -190,25 +187,24 @@ impl Format {
     }
 }
 
+/// What the description of the API says of capabilities.
+const CAPABILITIES: &str = "An `AgentCapabilities` of the protocol";
+
 /// What a front end can expect of the default agent
-#[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, body = AgentCapabilities)))]
-async fn default_capabilities(
-    State(app): State<App>,
-    principal: Principal,
-) -> Result<Answer<AgentCapabilities>, Problem> {
+#[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, description = CAPABILITIES, body = Object)))]
+async fn default_capabilities(State(app): State<App>, principal: Principal) -> Result<Answer<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, None, None)?;
     Ok(Answer(capabilities::of(&app, None)))
 }
 
 /// What a front end can expect of an agent
 #[utoipa::path(get, path = "/agui/{agent}", tag = "ag-ui",
-    params(("agent" = String, Path, description = "The agent")),
-    responses((status = 200, body = AgentCapabilities), (status = 404, description = "No such agent", body = handback_wire::error::ErrorBody)))]
+    responses((status = 200, description = CAPABILITIES, body = Object)))]
 async fn agent_capabilities(
     State(app): State<App>,
     principal: Principal,
     PathValue(agent): PathValue,
-) -> Result<Answer<AgentCapabilities>, Problem> {
+) -> Result<Answer<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, Some(&agent), None)?;
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
     Ok(Answer(capabilities::of(&app, Some(&agent))))
@@ -233,7 +229,7 @@ impl conversation::Encoder for Writer {
         let events = self.encoder.take();
         match self.format {
             Format::Text => frames(events),
-            Format::Proto { speaks_1_0 } => proto::frames(events, speaks_1_0),
+            Format::Proto { speaks_1_0 } => proto::frames(&events, speaks_1_0),
         }
     }
 }

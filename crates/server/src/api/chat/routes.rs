@@ -35,9 +35,9 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/api/chat", tag = "chats", request_body = wire::ChatRequest,
     responses(
         (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
-        (status = 400, description = "Bad body, unknown agent or model, a tool of the page has the name of another", body = handback_wire::error::ErrorBody),
-        (status = 403, description = "Another client's chat", body = handback_wire::error::ErrorBody),
-        (status = 409, description = "Too many prompts wait, the message is being answered elsewhere, or the conversation has gone on", body = handback_wire::error::ErrorBody),
+        (status = 400, description = "Bad body, unknown agent or model, a tool of the page has the name of another"),
+        (status = 403, description = "Another client's chat"),
+        (status = 409, description = "Too many prompts wait, the message is being answered elsewhere, or the conversation has gone on"),
     ))]
 async fn chat(
     State(app): State<App>,
@@ -82,8 +82,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<S
 
 /// Show a chat with its messages, as a page has them
 #[utoipa::path(get, path = "/api/chat/{id}", tag = "chats",
-    params(("id" = String, Path, description = "The chat")),
-    responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat", body = handback_wire::error::ErrorBody)))]
+    responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat")))]
 async fn show(
     State(app): State<App>,
     principal: Principal,
@@ -105,11 +104,10 @@ async fn show(
 
 /// Come back to the turn that is under way, from its beginning
 #[utoipa::path(get, path = "/api/chat/{id}/stream", tag = "chats",
-    params(("id" = String, Path, description = "The chat")),
     responses(
         (status = 200, description = "The UI message stream", body = String, content_type = "text/event-stream"),
         (status = 204, description = "No turn of a page is under way"),
-        (status = 403, description = "Another client's chat", body = handback_wire::error::ErrorBody),
+        (status = 403, description = "Another client's chat"),
     ))]
 async fn resume(State(app): State<App>, principal: Principal, PathValue(id): PathValue) -> Result<Response, Problem> {
     let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
@@ -121,8 +119,7 @@ async fn resume(State(app): State<App>, principal: Principal, PathValue(id): Pat
 
 /// Stop the turn that is under way
 #[utoipa::path(post, path = "/api/chat/{id}/abort", tag = "chats",
-    params(("id" = String, Path, description = "The chat")),
-    responses((status = 200, description = "It is over"), (status = 404, description = "No such chat", body = handback_wire::error::ErrorBody)))]
+    responses((status = 200, description = "It is over"), (status = 404, description = "No such chat")))]
 async fn abort(
     State(app): State<App>,
     principal: Principal,

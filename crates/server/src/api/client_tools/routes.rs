@@ -15,7 +15,7 @@ use handback_core::calls::{Connection, Opening};
 use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use handback_core::store::CallFilter;
 use handback_wire::client_tools as wire;
-use handback_wire::error::{ErrorBody, ErrorCode};
+use handback_wire::error::ErrorCode;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
@@ -58,10 +58,10 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/client-tools/register", tag = "client-tools", request_body = wire::RegisterRequest,
     responses(
         (status = 200, body = wire::Registered),
-        (status = 400, description = "Bad body, bad id, or a schema that cannot be used; it names the tool", body = ErrorBody),
-        (status = 403, description = "A session that is not the client's", body = ErrorBody),
-        (status = 409, description = "Another client has a tool of that id; or the token is limited to a session, and its client has another tool of that id elsewhere", body = ErrorBody),
-        (status = 413, description = "The body, a schema or the number of tools is too large", body = ErrorBody),
+        (status = 400, description = "Bad body, bad id, or a schema that cannot be used; it names the tool"),
+        (status = 403, description = "A session that is not the client's"),
+        (status = 409, description = "Another client has a tool of that id; or the token is limited to a session, and its client has another tool of that id elsewhere"),
+        (status = 413, description = "The body, a schema or the number of tools is too large"),
     ))]
 async fn register(
     State(app): State<App>,
@@ -81,7 +81,7 @@ async fn register(
 ///
 /// By name or full id; all of the client's when `toolIDs` is absent. Calls under way go on.
 #[utoipa::path(delete, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
-    responses((status = 200, body = wire::Unregistered), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+    responses((status = 200, body = wire::Unregistered)))]
 async fn unregister(
     State(app): State<App>,
     principal: Principal,
@@ -96,7 +96,7 @@ async fn unregister(
 
 /// Unregister a client's tools, for those who cannot send a body with DELETE
 #[utoipa::path(post, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
-    responses((status = 200, body = wire::Unregistered), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+    responses((status = 200, body = wire::Unregistered)))]
 async fn unregister_by_post(
     app: State<App>,
     principal: Principal,
@@ -112,13 +112,13 @@ async fn unregister_by_post(
     responses(
         (status = 200, description = "What the client answered", body = wire::ToolResult),
         (status = 202, description = "With `wait: false`: the call is on its way", body = wire::Accepted),
-        (status = 400, description = "Bad body, or the input does not fit the tool's schema", body = ErrorBody),
-        (status = 404, description = "There is no such tool", body = ErrorBody),
-        (status = 409, description = "The requestID is in use (CONFLICT), or the call was cancelled (CANCELLED)", body = ErrorBody),
-        (status = 429, description = "Too many calls for this client; see Retry-After", body = ErrorBody),
-        (status = 502, description = "The client went away", body = ErrorBody),
-        (status = 503, description = "Overloaded or shutting down", body = ErrorBody),
-        (status = 504, description = "The client did not answer in time", body = ErrorBody),
+        (status = 400, description = "Bad body, or the input does not fit the tool's schema"),
+        (status = 404, description = "There is no such tool"),
+        (status = 409, description = "The requestID is in use (CONFLICT), or the call was cancelled (CANCELLED)"),
+        (status = 429, description = "Too many calls for this client; see Retry-After"),
+        (status = 502, description = "The client went away"),
+        (status = 503, description = "Overloaded or shutting down"),
+        (status = 504, description = "The client did not answer in time"),
     ))]
 async fn execute(
     State(app): State<App>,
@@ -145,11 +145,11 @@ async fn execute(
 #[utoipa::path(post, path = "/client-tools/result", tag = "client-tools", request_body = wire::ResultRequest,
     responses(
         (status = 200, body = wire::Done),
-        (status = 400, description = "No requestID, a status that is neither, an output that is no string", body = ErrorBody),
-        (status = 403, description = "Another client's call", body = ErrorBody),
-        (status = 404, description = "Unknown request ID", body = ErrorBody),
-        (status = 409, description = "Another result was taken", body = ErrorBody),
-        (status = 410, description = "The call had expired, was cancelled or ended as disconnected", body = ErrorBody),
+        (status = 400, description = "No requestID, a status that is neither, an output that is no string"),
+        (status = 403, description = "Another client's call"),
+        (status = 404, description = "Unknown request ID"),
+        (status = 409, description = "Another result was taken"),
+        (status = 410, description = "The call had expired, was cancelled or ended as disconnected"),
     ))]
 async fn result(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
     let hub = app.hub().clone();
@@ -165,8 +165,8 @@ async fn result(State(app): State<App>, principal: Principal, payload: Payload) 
 #[utoipa::path(post, path = "/client-tools/cancel", tag = "client-tools", request_body = wire::CancelRequest,
     responses(
         (status = 200, body = wire::Done),
-        (status = 404, description = "Unknown request ID", body = ErrorBody),
-        (status = 410, description = "The call is over", body = ErrorBody),
+        (status = 404, description = "Unknown request ID"),
+        (status = 410, description = "The call is over"),
     ))]
 async fn cancel(
     State(app): State<App>,
@@ -192,8 +192,7 @@ async fn list_tools(State(app): State<App>, principal: Principal) -> Answer<BTre
 
 /// List a client's tools in order of registration
 #[utoipa::path(get, path = "/client-tools/tools/{clientID}", tag = "client-tools",
-    params(("clientID" = String, Path, description = "The client")),
-    responses((status = 200, body = Vec<wire::Tool>), (status = 400, description = "Bad id", body = ErrorBody)))]
+    responses((status = 200, body = Vec<wire::Tool>)))]
 async fn list_tools_of(
     State(app): State<App>,
     principal: Principal,
@@ -232,10 +231,7 @@ struct CallsQuery {
 
 /// List calls: those under way, then those that are over, the newest of each first
 #[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery, PageQuery),
-    responses(
-        (status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last"))),
-        (status = 400, description = "Bad query", body = ErrorBody),
-    ))]
+    responses((status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last")))))]
 async fn list_calls(
     State(app): State<App>,
     principal: Principal,
@@ -266,8 +262,8 @@ struct WaitQuery {
 
 /// Show a call, with its outcome once it is done
 #[utoipa::path(get, path = "/client-tools/calls/{requestID}", tag = "client-tools",
-    params(("requestID" = String, Path, description = "The call"), WaitQuery),
-    responses((status = 200, body = wire::Call), (status = 404, description = "Unknown request ID", body = ErrorBody)))]
+    params(WaitQuery),
+    responses((status = 200, body = wire::Call), (status = 404, description = "Unknown request ID")))]
 async fn show_call(
     State(app): State<App>,
     principal: Principal,
@@ -334,7 +330,7 @@ fn connect(
 /// No grace is kept for it. If it was the client's last, its tools are unregistered and its calls end, before this
 /// answers; if the token is limited to a session, those of that session. A connection that is not there is gone already, so the same again is fine.
 #[utoipa::path(post, path = "/client-tools/disconnect", tag = "client-tools", request_body = wire::DisconnectRequest,
-    responses((status = 200, body = wire::Done), (status = 400, description = "Bad body or id", body = ErrorBody)))]
+    responses((status = 200, body = wire::Done)))]
 async fn disconnect(
     State(app): State<App>,
     principal: Principal,
@@ -359,11 +355,8 @@ impl sse::Source for Calls {
 ///
 /// `event: tool-request`, `event: tool-cancel`, and `event: ping` as a keep-alive.
 #[utoipa::path(get, path = "/client-tools/pending/{clientID}", tag = "client-tools",
-    params(("clientID" = String, Path, description = "The client"), ConnectionQuery),
-    responses(
-        (status = 200, description = "Server-sent events: `tool-request` with a `ToolRequest`, `tool-cancel` with the id of a call", body = String, content_type = "text/event-stream"),
-        (status = 400, description = "Bad id or query", body = ErrorBody),
-    ))]
+    params(ConnectionQuery),
+    responses((status = 200, description = "Server-sent events: `tool-request` with a `ToolRequest`, `tool-cancel` with the id of a call", body = String, content_type = "text/event-stream")))]
 async fn pending(
     State(app): State<App>,
     method: Method,
@@ -385,11 +378,10 @@ async fn pending(
 
 /// The stream of calls to a client and of its answers, as a WebSocket
 #[utoipa::path(get, path = "/client-tools/ws/{clientID}", tag = "client-tools",
-    params(("clientID" = String, Path, description = "The client"), ConnectionQuery),
+    params(ConnectionQuery),
     responses(
         (status = 101, description = "Text frames, one JSON object each"),
-        (status = 400, description = "Bad id or query", body = ErrorBody),
-        (status = 426, description = "Not an upgrade to WebSocket", body = ErrorBody),
+        (status = 426, description = "Not an upgrade to WebSocket"),
     ))]
 async fn web_socket(
     State(app): State<App>,

@@ -60,8 +60,7 @@ async fn rooms(State(app): State<App>, principal: Principal) -> Answer<wire::Roo
 
 /// List the threads of a room, those used last first
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui", tag = "threads",
-    params(("room" = String, Path, description = "The room")),
-    responses((status = 200, body = wire::Threads), (status = 404, description = "No such room")))]
+    responses((status = 200, body = wire::Threads)))]
 async fn list(
     State(app): State<App>,
     principal: Principal,
@@ -75,8 +74,7 @@ async fn list(
 
 /// Make a thread, with a first run
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui", tag = "threads", request_body = Option<wire::NewThread>,
-    params(("room" = String, Path, description = "The room")),
-    responses((status = 200, body = wire::Thread), (status = 404, description = "No such room")))]
+    responses((status = 200, body = wire::Thread)))]
 async fn create(
     State(app): State<App>,
     principal: Principal,
@@ -117,8 +115,7 @@ async fn create(
 
 /// Show a thread with its runs
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
-    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
-    responses((status = 200, body = wire::Thread), (status = 404, description = "No such thread"), (status = 400, description = "A thread of another room")))]
+    responses((status = 200, body = wire::Thread), (status = 400, description = "A thread of another room")))]
 async fn show(
     State(app): State<App>,
     principal: Principal,
@@ -134,8 +131,7 @@ async fn show(
 
 /// Make a run, which is executed later
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads", request_body = Option<wire::NewRun>,
-    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
-    responses((status = 200, body = wire::Run), (status = 404, description = "No such thread"), (status = 400, description = "No such parent")))]
+    responses((status = 200, body = wire::Run), (status = 400, description = "No such parent")))]
 async fn create_run(
     State(app): State<App>,
     principal: Principal,
@@ -158,8 +154,7 @@ async fn create_run(
 
 /// Forget a thread with its runs
 #[utoipa::path(delete, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
-    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread")),
-    responses((status = 204, description = "It is gone"), (status = 404, description = "No such thread")))]
+    responses((status = 204, description = "It is gone")))]
 async fn delete(
     State(app): State<App>,
     principal: Principal,
@@ -172,8 +167,7 @@ async fn delete(
 
 /// Show a run with what it was started with and what it has told
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads",
-    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread"), ("run" = String, Path, description = "The run")),
-    responses((status = 200, body = wire::Run), (status = 404, description = "No such run")))]
+    responses((status = 200, body = wire::Run)))]
 async fn show_run(
     State(app): State<App>,
     principal: Principal,
@@ -200,12 +194,11 @@ async fn show_run(
 /// A run is executed once, and goes on when its reader leaves. Whoever comes back says with `Last-Event-ID` what came
 /// last, and gets what came after it; `{run}:` alone gets all of it, and executes a run that was never started.
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads", request_body = RunAgentInput<serde_json::Value>,
-    params(("room" = String, Path, description = "The room"), ("thread" = String, Path, description = "The thread"), ("run" = String, Path, description = "The run"),
+    params(
         ("Last-Event-ID" = Option<String>, Header, description = "`{run}:{n}`, the last event that was seen; `{run}:` if none was")),
     responses(
         (status = 200, description = "The events of the run", body = String, content_type = "text/event-stream"),
         (status = 400, description = "Bad input, other ids than those of the path, or the run was started already"),
-        (status = 404, description = "No such run"),
     ))]
 async fn execute(
     State(app): State<App>,
