@@ -1,8 +1,10 @@
 //! Minting client tokens.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// `POST /auth/client-token`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -11,13 +13,12 @@ pub struct ClientTokenRequest {
     #[serde(rename = "clientID")]
     pub client_id: String,
     /// The one session that the token is good for; all of the client's when absent.
-    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// Agents that the token may name besides those that are open to all clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
     /// How long the token is good for, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_592_000))]
     pub ttl: Option<u64>,
 }

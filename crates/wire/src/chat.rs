@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// Parts of one message.
 pub const MOST_PARTS: usize = 4_096;
@@ -98,6 +99,7 @@ pub struct UiMessage {
 }
 
 /// A part of a message; which fields there are depends on its type and state.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -106,47 +108,38 @@ pub struct UiPart {
     #[serde(rename = "type")]
     pub kind: String,
     /// The text.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Of a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
     /// `output-available`, `output-error`, `output-denied`; of a text: `streaming`, `done`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
     /// The tool, of a `dynamic-tool`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// The input.
-    #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::object::any")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub input: Option<Box<RawValue>>,
     /// The output.
-    #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::object::any")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_text: Option<String>,
     /// Whether somebody else than the page runs the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_executed: Option<bool>,
     /// What was asked, and what the user said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<UiApproval>,
     /// The media type of a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// The name of a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// Where a file is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
 /// A question to the user, and the answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -154,10 +147,8 @@ pub struct UiApproval {
     /// The question.
     pub id: String,
     /// The answer, once there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
     /// Why not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -172,6 +163,7 @@ pub struct Chat {
 }
 
 /// A chunk of the stream.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -220,7 +212,6 @@ pub enum Chunk<'a> {
         tool_name: &'a str,
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
         input: &'a RawValue,
-        #[serde(skip_serializing_if = "Option::is_none")]
         provider_executed: Option<bool>,
     },
     /// The call is not made.
@@ -239,7 +230,6 @@ pub enum Chunk<'a> {
     ToolApprovalResponse {
         approval_id: &'a str,
         approved: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     /// What came of the call.

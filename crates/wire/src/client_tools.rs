@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// What running a tool does to the world, and so whether it may be run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -20,6 +21,7 @@ pub enum Effect {
 }
 
 /// A tool, as a client registers it (`id` is the tool's own name) and as it is listed (`id` is `client_{clientID}_{name}`).
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tool {
@@ -29,21 +31,18 @@ pub struct Tool {
     #[serde(default, deserialize_with = "or_default")]
     pub description: String,
     /// JSON Schema of the input; absent: any object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub parameters: Option<Box<RawValue>>,
     /// How long a call may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
     /// What running it does; absent: `write`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// A version to show and pass on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
 /// `POST /client-tools/register`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterRequest {
@@ -51,7 +50,7 @@ pub struct RegisterRequest {
     #[serde(rename = "clientID")]
     pub client_id: String,
     /// Offer the tools in this session only.
-    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// The tools; all of them are registered, or none.
     pub tools: Vec<Tool>,
@@ -66,6 +65,7 @@ pub struct Registered {
 }
 
 /// `DELETE` or `POST /client-tools/unregister`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnregisterRequest {
@@ -73,10 +73,10 @@ pub struct UnregisterRequest {
     #[serde(rename = "clientID")]
     pub client_id: String,
     /// Take the tools out of this session only.
-    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// Names or full ids; absent: all of the client's tools.
-    #[serde(rename = "toolIDs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "toolIDs")]
     pub tool_ids: Option<Vec<String>>,
 }
 
@@ -102,6 +102,7 @@ pub struct DisconnectRequest {
 }
 
 /// `POST /client-tools/execute`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExecuteRequest {
@@ -109,26 +110,23 @@ pub struct ExecuteRequest {
     #[serde(rename = "toolID")]
     pub tool_id: String,
     /// A name for the call; made by the server when absent.
-    #[serde(rename = "requestID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "requestID")]
     pub request_id: Option<String>,
     /// The session that the call belongs to.
-    #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// The message that the call belongs to.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     pub message_id: Option<String>,
     /// The caller's own id of the call.
-    #[serde(rename = "callID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "callID")]
     pub call_id: Option<String>,
     /// The tool's input, an object that fits its schema; absent: `{}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// How long the call may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
     /// False: answer 202 at once and let the caller fetch the outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
 }
 
@@ -156,6 +154,7 @@ pub enum ToolResult {
 }
 
 /// The fields of a successful result.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Success {
@@ -166,11 +165,9 @@ pub struct Success {
     #[serde(default, deserialize_with = "or_default")]
     pub output: String,
     /// Whatever else the client wants to pass on, an object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
     /// Files that belong to the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<Attachment>>,
 }
 
@@ -187,13 +184,13 @@ impl From<&str> for Success {
 }
 
 /// A file that belongs to an output.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attachment {
     /// Its media type.
     pub mime: String,
     /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// Where it is; may be a data URL.
     pub url: String,
@@ -211,17 +208,18 @@ pub struct ResultRequest {
 }
 
 /// The answer to a result or a cancel.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Done {
     /// Always true.
     pub success: bool,
     /// True when the same result had been taken before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<bool>,
 }
 
 /// `POST /client-tools/cancel`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelRequest {
@@ -229,11 +227,11 @@ pub struct CancelRequest {
     #[serde(rename = "requestID")]
     pub request_id: String,
     /// Why; the client and the caller are told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// A call, as a client gets it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolRequest {
@@ -267,7 +265,7 @@ pub struct ToolRequest {
     #[serde(default = "first")]
     pub attempt: u32,
     /// Said of a call that a frontend runs.
-    #[serde(rename = "executionMode", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "executionMode")]
     pub execution_mode: Option<ExecutionMode>,
 }
 
@@ -369,6 +367,7 @@ pub struct Phases {
 }
 
 /// A call, as `GET /client-tools/calls` lists it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Call {
@@ -390,7 +389,7 @@ pub struct Call {
     #[serde(rename = "clientID")]
     pub client_id: String,
     /// Said of a call that a frontend runs.
-    #[serde(rename = "executionMode", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "executionMode")]
     pub execution_mode: Option<ExecutionMode>,
     /// What running the tool does.
     pub effect: Effect,
@@ -401,16 +400,13 @@ pub struct Call {
     /// When it was made, RFC 3339.
     pub created: String,
     /// When it expires, RFC 3339; not said while it waits to be allowed, for its time begins then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
     /// How long it spent in each phase so far.
     pub times: Phases,
     /// The input; only where one call is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// How it ended, once it is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
 

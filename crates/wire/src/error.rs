@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// What kind of failure it was; one code, one HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,6 +68,7 @@ impl ErrorCode {
 }
 
 /// The body of every failure of the client-tools API.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
@@ -75,7 +77,6 @@ pub struct ErrorBody {
     /// What went wrong, for programs.
     pub code: ErrorCode,
     /// More about it, where there is more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub details: Option<Box<RawValue>>,
 }

@@ -1,11 +1,13 @@
 //! What `GET /event` streams: `{"type": …, "properties": …}`.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::client_tools::ToolRequest;
 use crate::session::{Message, Part, Permission, Reply, Session, Status, TurnError};
 
 /// One event.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "properties")]
@@ -101,7 +103,6 @@ pub enum Event {
         /// The part as it is now.
         part: Part,
         /// What was added to its text since the last event of this type.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<String>,
     },
     /// A part is gone: its provider has begun the answer anew.

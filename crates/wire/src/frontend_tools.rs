@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// What a frontend says of a call.
 // Everything is optional to be read, so that an error can say what is wrong.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -16,17 +18,14 @@ pub struct Ack {
     #[cfg_attr(feature = "openapi", schema(required = true, pattern = "^(success|failed|timeout)$"))]
     pub status: String,
     /// What came of it, any JSON.
-    #[serde(deserialize_with = "crate::object::any", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::object::any")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_text: Option<String>,
     /// When the frontend began with it, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_at: Option<String>,
     /// Who has claimed the call, where it was claimed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub claimant: Option<String>,
 }
 
@@ -46,18 +45,16 @@ pub struct Claim {
 }
 
 /// What is answered to an ack or a claim.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
     /// Whether it counts.
     pub ok: bool,
     /// The same was said before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<bool>,
     /// Why it does not count: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What is wrong with it, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

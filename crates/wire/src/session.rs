@@ -7,35 +7,35 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 use crate::object;
 
 /// `POST /session`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
     /// A heading; made from the first prompt when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The session that it comes from.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same.
-    #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "clientID")]
     pub client_id: Option<String>,
     /// The agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The model.
-    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional")]
     pub model: Option<Model>,
     /// Whatever is to be kept with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
 }
 
 /// A model, in either of the two ways that it is written.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Model {
@@ -43,14 +43,14 @@ pub struct Model {
     #[serde(rename = "providerID")]
     pub provider_id: String,
     /// The model's name there.
-    #[serde(rename = "modelID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "modelID")]
     pub model_id: Option<String>,
     /// The same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
 /// A session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
@@ -64,23 +64,20 @@ pub struct Session {
     /// Always empty: sessions belong to clients, not to directories.
     pub directory: String,
     /// The session that it comes from.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The client whose tools it has.
-    #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "clientID")]
     pub client_id: Option<String>,
     /// A heading.
     pub title: String,
     /// The version of the server.
     pub version: String,
     /// The agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The model that answers unless a prompt names another, or another agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// What is kept with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
     /// When it was made and last used.
@@ -109,6 +106,7 @@ pub enum Status {
 }
 
 /// `POST /session/{id}/message` and `POST /session/{id}/prompt_async`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Prompt {
@@ -117,30 +115,26 @@ pub struct Prompt {
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub parts: Vec<PromptPart>,
     /// The client that says it. The header `x-handback-client` does the same.
-    #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "clientID")]
     pub client_id: Option<String>,
     /// The client's connection that it comes from: calls of the turn are offered there first. The header
     /// `x-handback-connection` does the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The model, for this turn.
-    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional")]
     pub model: Option<Model>,
     /// The agent, for this turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Instructions in place of the agent's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Tools switched on or off for this turn, by name, full id or pattern.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BTreeMap<String, bool>>,
     /// The id of the user's message; made when absent.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub message_id: Option<String>,
     /// Keep the message without answering it.
-    #[serde(rename = "noReply", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "noReply")]
     pub no_reply: Option<bool>,
 }
 
@@ -157,6 +151,7 @@ impl From<&str> for Prompt {
 }
 
 /// A part of what is said.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
@@ -171,7 +166,6 @@ pub enum PromptPart {
         /// Its media type.
         mime: String,
         /// Its name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         filename: Option<String>,
         /// Where it is; may be a data URL.
         url: String,
@@ -197,6 +191,7 @@ impl MessageWithParts {
 }
 
 /// A message.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Message {
@@ -212,51 +207,42 @@ pub struct Message {
     /// The agent.
     pub agent: String,
     /// The model that is to answer; of a user's message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Instructions in place of the agent's; of a user's message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Tools switched on or off; of a user's message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BTreeMap<String, bool>>,
     /// The user's message that it answers; of an assistant's message, as are all that follow.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The model that answers.
-    #[serde(rename = "modelID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "modelID")]
     pub model_id: Option<String>,
     /// Its provider.
-    #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
     /// The agent, by its older name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Always empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<MessagePath>,
     /// Always 0: prices are not known here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// What it cost in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Why the model stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
     /// Why the turn ended here, if it did so early.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TurnError>,
 }
 
 /// When a message was made and complete, in milliseconds since 1970.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageTime {
     /// When it was made.
     pub created: u64,
     /// When it was complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<u64>,
 }
 
@@ -313,6 +299,7 @@ impl TurnError {
 }
 
 /// More about an error.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnErrorData {
@@ -320,20 +307,20 @@ pub struct TurnErrorData {
     #[serde(default)]
     pub message: String,
     /// The provider that refuses the key.
-    #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
     /// The status that a provider answered with.
-    #[serde(rename = "statusCode", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "statusCode")]
     pub status_code: Option<u16>,
     /// Whether another try may help.
-    #[serde(rename = "isRetryable", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "isRetryable")]
     pub is_retryable: Option<bool>,
     /// Why a prompt is refused with 409: `queue`, too many wait; `taken`, there is a message of its id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// A part of a message.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Part {
@@ -349,113 +336,94 @@ pub struct Part {
     #[serde(rename = "type")]
     pub kind: String,
     /// Of `text` and `reasoning`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Of `text` and `reasoning`: when it began and ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
     /// Of `file`: its media type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
     /// Of `file`: its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// Of `file`: where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Of `tool`: the call.
-    #[serde(rename = "callID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "callID")]
     pub call_id: Option<String>,
     /// Of `tool`: the tool's full id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Of `tool`: where it stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ToolState>,
     /// Of `step-finish`: why the model stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Of `step-finish`: always 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// Of `step-finish`: what it cost in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
 }
 
 /// When something began and ended, in milliseconds since 1970.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Span {
     /// Its beginning.
     pub start: u64,
     /// Its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<u64>,
 }
 
 /// Where a tool call stands.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolState {
     /// `pending`, `running`, `completed` or `error`.
     pub status: String,
     /// The input, an object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// Of `pending`: the arguments as far as the model has written them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// Of `completed`: a short heading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Of `completed`: what the tool gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Of `error`: what happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Of `completed`: whatever else the tool passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
     /// When it began and ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
     /// Of `completed`: files, as parts of type `file`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(no_recursion))]
     pub attachments: Option<Vec<Part>>,
 }
 
 /// `POST /session/{id}/permissions/{permissionID}`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PermissionResponse {
     /// The answer.
     pub response: Reply,
     /// The input to use in place of the model's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// Why it is rejected, for the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 /// `POST /permission/{id}/reply`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PermissionReply {
     /// The answer.
     pub reply: Reply,
     /// The input to use in place of the model's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// Why it is rejected, for the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -535,6 +503,7 @@ pub struct Asked {
 }
 
 /// A tool that the model is offered: `GET /session/{id}/tools`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OfferedTool {
@@ -550,7 +519,7 @@ pub struct OfferedTool {
     /// Where it runs: `client` or `server`.
     pub runs: Runs,
     /// The client that runs it.
-    #[serde(rename = "clientID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "clientID")]
     pub client_id: Option<String>,
     /// Whether a call is made at once, asked for first, or refused.
     pub permission: Rule,

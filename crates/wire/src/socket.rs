@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 use crate::client_tools::{Tool, ToolRequest, ToolResult};
 use crate::error::ErrorCode;
 
 /// Server to client, without the `ref` that an answer echoes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", try_from = "Flat")]
 pub enum ServerMessage {
@@ -43,10 +45,8 @@ pub enum ServerMessage {
         /// Whether the result counts (also true when the same one was taken before).
         accepted: bool,
         /// True when the same result had been taken before.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         ignored: Option<bool>,
         /// Why it does not count.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<ErrorCode>,
     },
     /// Answers `ping`.
@@ -101,17 +101,19 @@ impl TryFrom<Flat> for ServerMessage {
 }
 
 /// A [`ServerMessage`] with the `ref` of the message that it answers.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer<'a> {
     /// The message.
     #[serde(flatten)]
     pub message: ServerMessage,
     /// What the client had put there.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "ref")]
     pub reference: Option<&'a RawValue>,
 }
 
 /// Client to server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ClientMessage<'a> {
@@ -120,16 +122,16 @@ pub enum ClientMessage<'a> {
         /// The tools.
         tools: &'a [Tool],
         /// Offer them in this session only.
-        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "sessionID")]
         session_id: Option<&'a str>,
     },
     /// Takes tools back.
     Unregister {
         /// Names or full ids; absent: all of the client's tools.
-        #[serde(rename = "toolIDs", skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "toolIDs")]
         tool_ids: Option<&'a [String]>,
         /// Take them out of this session only.
-        #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "sessionID")]
         session_id: Option<&'a str>,
     },
     /// Answers a call.

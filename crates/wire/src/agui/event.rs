@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use super::{Content, Message, Outcome, SubagentOutcome, TokenUsage};
 use crate::object;
@@ -24,20 +25,18 @@ impl From<Body> for Event {
 }
 
 /// What any event may say.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Common {
     /// When it happened, in milliseconds since 1970. Some have fractions of them, which are passed over.
-    #[serde(deserialize_with = "object::whole", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "object::whole")]
     pub timestamp: Option<i64>,
     /// What it was made from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_event: Option<Value>,
     /// Whatever else is to be said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The subagent that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent_run_id: Option<String>,
 }
 
@@ -81,6 +80,7 @@ pub enum EncryptedEntity {
 }
 
 /// What happened.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each event says what it is for")]
@@ -89,31 +89,25 @@ pub enum Body {
     RunStarted {
         thread_id: String,
         run_id: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_run_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         protocol_version: Option<String>,
         /// What it was started with: a [`RunAgentInput`](super::RunAgentInput).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
     },
     /// The run is over, and did not fail.
     RunFinished {
         thread_id: String,
         run_id: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
-        #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "object::optional_list")]
         usage: Option<Vec<TokenUsage>>,
     },
     /// The run failed.
     RunError {
         message: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "object::optional_list")]
         usage: Option<Vec<TokenUsage>>,
     },
     /// A step of the run begins.
@@ -121,58 +115,28 @@ pub enum Body {
     /// It is over.
     StepFinished { step_name: String },
     /// A text begins.
-    TextMessageStart {
-        message_id: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        role: Option<TextRole>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
+    TextMessageStart { message_id: String, role: Option<TextRole>, name: Option<String> },
     /// It grows.
     TextMessageContent { message_id: String, delta: String },
     /// It is complete.
     TextMessageEnd { message_id: String },
     /// A text in pieces that begin and end it by themselves.
-    TextMessageChunk {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        role: Option<TextRole>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        delta: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
+    TextMessageChunk { message_id: Option<String>, role: Option<TextRole>, delta: Option<String>, name: Option<String> },
     /// The model calls a tool.
-    ToolCallStart {
-        tool_call_id: String,
-        tool_call_name: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent_message_id: Option<String>,
-    },
+    ToolCallStart { tool_call_id: String, tool_call_name: String, parent_message_id: Option<String> },
     /// Its arguments grow.
     ToolCallArgs { tool_call_id: String, delta: String },
     /// Its arguments are complete.
     ToolCallEnd { tool_call_id: String },
     /// A call in pieces that begin and end it by themselves.
     ToolCallChunk {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_name: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_message_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<String>,
     },
     /// What came of a call that the server made: a message of its own.
-    ToolCallResult {
-        message_id: String,
-        tool_call_id: String,
-        content: Content,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        role: Option<ToolRole>,
-    },
+    ToolCallResult { message_id: String, tool_call_id: String, content: Content, role: Option<ToolRole> },
     /// The state is now this.
     StateSnapshot { snapshot: Value },
     /// The state changes so: operations of RFC 6902.
@@ -180,21 +144,11 @@ pub enum Body {
     /// The messages are now these.
     MessagesSnapshot { messages: Vec<Message> },
     /// Something goes on that is no message of the conversation.
-    ActivitySnapshot {
-        message_id: String,
-        activity_type: String,
-        content: Map<String, Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        replace: Option<bool>,
-    },
+    ActivitySnapshot { message_id: String, activity_type: String, content: Map<String, Value>, replace: Option<bool> },
     /// It changes so: operations of RFC 6902.
     ActivityDelta { message_id: String, activity_type: String, patch: Vec<Value> },
     /// An event of the provider's own.
-    Raw {
-        event: Value,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        source: Option<String>,
-    },
+    Raw { event: Value, source: Option<String> },
     /// An event of the application's own.
     Custom { name: String, value: Value },
     /// The model thinks.
@@ -208,39 +162,21 @@ pub enum Body {
     /// It is complete.
     ReasoningMessageEnd { message_id: String },
     /// What it thinks in pieces that begin and end it by themselves.
-    ReasoningMessageChunk {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        delta: Option<String>,
-    },
+    ReasoningMessageChunk { message_id: Option<String>, delta: Option<String> },
     /// Something that only the provider can read, to be sent back to it.
     ReasoningEncryptedValue { subtype: EncryptedEntity, entity_id: String, encrypted_value: String },
     /// A subagent begins; [`Common::subagent_run_id`] says which.
     SubagentStarted {
         name: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_subagent_run_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_tool_call_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_message_id: Option<String>,
     },
     /// It is done.
-    SubagentFinished {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        result: Option<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        outcome: Option<SubagentOutcome>,
-    },
+    SubagentFinished { result: Option<Value>, outcome: Option<SubagentOutcome> },
     /// It failed.
-    SubagentError {
-        message: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        code: Option<String>,
-    },
+    SubagentError { message: String, code: Option<String> },
 }
 
 impl Body {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use super::Message;
 use crate::object;
@@ -11,6 +12,7 @@ use crate::object;
 ///
 /// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON. Names in
 /// `snake_case` are taken too, as the protocol's Python types write and read them, and null for an empty list, as Go does.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunAgentInput))]
 #[serde(rename_all = "camelCase")]
@@ -23,13 +25,12 @@ pub struct RunAgentInput<M = Message> {
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub run_id: String,
     /// The version of the protocol that the front end speaks; absent before 1.0.
-    #[serde(alias = "protocol_version", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "protocol_version")]
     pub protocol_version: Option<String>,
     /// The run that this one goes on from.
-    #[serde(alias = "parent_run_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "parent_run_id")]
     pub parent_run_id: Option<String>,
     /// The application's state, any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
     /// The conversation as the front end knows it.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
@@ -42,10 +43,10 @@ pub struct RunAgentInput<M = Message> {
     #[serde(default, deserialize_with = "object::nullable_list")]
     pub context: Vec<Context>,
     /// Whatever else the application passes on, any JSON.
-    #[serde(alias = "forwarded_props", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "forwarded_props")]
     pub forwarded_props: Option<Value>,
     /// Answers to the interrupts that the last run ended with.
-    #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional_list")]
     pub resume: Option<Vec<Resume>>,
 }
 
@@ -68,6 +69,7 @@ impl<M> RunAgentInput<M> {
 }
 
 /// A tool that the front end runs itself.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AguiTool))]
 pub struct Tool {
@@ -77,11 +79,9 @@ pub struct Tool {
     #[serde(default, deserialize_with = "object::or_default")]
     pub description: String,
     /// What its arguments look like: a JSON Schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub parameters: Option<Box<RawValue>>,
     /// Whatever else is to be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -106,6 +106,7 @@ pub struct Context {
 }
 
 /// An answer to an interrupt.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -116,10 +117,8 @@ pub struct Resume {
     /// Whether it was answered.
     pub status: ResumeStatus,
     /// The answer, any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
     /// Whatever else is to be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 

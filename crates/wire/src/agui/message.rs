@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use crate::object;
 
 /// A message.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each message says what it is")]
@@ -27,9 +29,8 @@ pub enum Message {
     /// What the agent says, and the calls that it makes.
     Assistant {
         id: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        #[serde(default, deserialize_with = "object::optional_list", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "object::optional_list")]
         #[serde(alias = "tool_calls")]
         tool_calls: Option<Vec<ToolCall>>,
         #[serde(flatten)]
@@ -49,7 +50,6 @@ pub enum Message {
         tool_call_id: String,
         content: Content,
         /// What went wrong; the content says it too.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         #[serde(flatten)]
         labels: Labels,
@@ -92,26 +92,24 @@ impl Message {
 }
 
 /// What any message may say besides.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Labels {
     /// Who it is, among several of that role.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Something that only the provider can read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
     /// Whatever else is to be said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The subagent that it is from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(alias = "subagent_run_id")]
     pub subagent_run_id: Option<String>,
 }
 
 /// A call that an assistant's message makes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -123,11 +121,9 @@ pub struct ToolCall {
     /// The tool and its arguments.
     pub function: FunctionCall,
     /// Something that only the provider can read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
     /// Whatever else is to be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -192,61 +188,28 @@ impl From<String> for Content {
 }
 
 /// A part of what a message says.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each part says what it is")]
 pub enum Part {
     /// A text.
-    Text {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
-        text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        metadata: Option<Value>,
-    },
+    Text { id: Option<String>, text: String, metadata: Option<Value> },
     /// An image.
-    Image {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
-        source: Source,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        metadata: Option<Value>,
-    },
+    Image { id: Option<String>, source: Source, metadata: Option<Value> },
     /// Something to hear.
-    Audio {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
-        source: Source,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        metadata: Option<Value>,
-    },
+    Audio { id: Option<String>, source: Source, metadata: Option<Value> },
     /// A film.
-    Video {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
-        source: Source,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        metadata: Option<Value>,
-    },
+    Video { id: Option<String>, source: Source, metadata: Option<Value> },
     /// Any other file.
-    Document {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
-        source: Source,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        metadata: Option<Value>,
-    },
+    Document { id: Option<String>, source: Source, metadata: Option<Value> },
     /// A file, as front ends before 1.0 send it.
     Binary {
         #[serde(alias = "mime_type")]
         mime_type: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         filename: Option<String>,
     },
     /// A part of a kind that is not known here, or that is not as it should be.
@@ -255,6 +218,7 @@ pub enum Part {
 }
 
 /// Where the bytes of a part are.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each source says what it is")]
@@ -268,16 +232,13 @@ pub enum Source {
     /// At a URL.
     Url {
         value: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[serde(alias = "mime_type")]
         mime_type: Option<String>,
     },
     /// With the provider, under a name that it gave them.
     File {
         value: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[serde(alias = "mime_type")]
         mime_type: Option<String>,
     },
