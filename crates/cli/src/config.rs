@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use handback_server::config::{Flag, Inputs, Loaded, load};
 
-use crate::failure::Usage;
+use crate::exit::Usage;
 use crate::output::{Table, print_json, remark};
 
 /// Where settings come from: defaults, a file, HANDBACK_* variables, flags.

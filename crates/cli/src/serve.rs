@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::SettingsArgs;
-use crate::failure::Usage;
+use crate::exit::Usage;
 use crate::output::print;
 use crate::signals::run_until_stopped;
 

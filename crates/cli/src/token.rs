@@ -9,7 +9,7 @@ use handback_server::core::clock::Clock;
 use handback_server::core::id::{ClientId, SessionId};
 
 use crate::config::SettingsArgs;
-use crate::failure::Usage;
+use crate::exit::Usage;
 use crate::output::print;
 
 /// Makes a token for one client, signed with the configured auth.tokenSecret; no server needs to run.

@@ -1,4 +1,4 @@
-//! Local commands that a chat offers as tools, as long as it lasts.
+//! Local commands that a chat offers as tools.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use handback_client::Tool;
 
 use crate::attach::command_tool;
 
-/// A command to offer, as it is given: `NAME=COMMAND`.
+/// A local command with the name that it is offered under.
 #[derive(Debug, Clone)]
 pub(super) struct LocalTool {
     pub(super) name: String,
@@ -14,7 +14,7 @@ pub(super) struct LocalTool {
 }
 
 impl LocalTool {
-    /// Reads `NAME=COMMAND`.
+    /// Parses `NAME=COMMAND`.
     pub(super) fn parse(argument: &str) -> Result<Self, String> {
         match argument.split_once('=').map(|(name, command)| (name.trim(), command.trim())) {
             Some((name, command)) if !name.is_empty() && !command.is_empty() => {
@@ -24,7 +24,7 @@ impl LocalTool {
         }
     }
 
-    /// The tool.
+    /// The tool that runs the command in a shell.
     pub(super) fn tool(&self) -> Tool {
         let shell = if cfg!(windows) { ["cmd", "/C"] } else { ["sh", "-c"] };
         let words = shell.into_iter().chain([self.command.as_str()]).map(OsString::from);

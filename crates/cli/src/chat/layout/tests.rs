@@ -32,11 +32,11 @@ fn written(chunks: impl IntoIterator<Item = Chunk>) -> (String, String) {
     let (mut all, mut answers) = (String::new(), String::new());
     for chunk in chunks {
         match chunk {
-            Chunk::Answer(text) => {
+            Chunk::Stdout(text) => {
                 all.push_str(&text);
                 answers.push_str(&text);
             }
-            Chunk::Aside(text) => all.push_str(&text),
+            Chunk::Stderr(text) => all.push_str(&text),
         }
     }
     (all, answers)
@@ -62,7 +62,7 @@ fn nothing_from_a_model_or_a_tool_reaches_the_terminal_raw() {
         Piece::Note(Ink::Yellow, hostile.to_owned()),
     ];
     for (style, is_shared) in [(CallStyle::OneLine, false), (CallStyle::Stages, false), (CallStyle::Stages, true)] {
-        let mut layout = Layout::new(Paint { coloured: false }, Place::Log, style, true);
+        let mut layout = Layout::new(Paint { coloured: false }, Place::Log, style, Answers::Always);
         if is_shared {
             layout.share();
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn stages(place: Place) -> Layout {
-    Layout::new(Paint { coloured: false }, place, CallStyle::Stages, true)
+    Layout::new(Paint { coloured: false }, place, CallStyle::Stages, Answers::Always)
 }
 
 /// What a terminal shows in the end, if it does what it is told.
@@ -128,7 +128,7 @@ fn lines_that_grow_stay_where_they_are() {
 
 #[test]
 fn answers_that_are_printed_in_another_form_are_not_shown() {
-    let mut layout = Layout::new(Paint { coloured: false }, Place::Log, CallStyle::Stages, false);
+    let mut layout = Layout::new(Paint { coloured: false }, Place::Log, CallStyle::Stages, Answers::OfSingleThread);
     layout.share();
     let mut chunks = layout.show(1, &[thought("Hm"), text("a", "Sunday.\n"), call("1", "{}", Stage::Ready)]);
     chunks.extend(layout.end(1));
@@ -165,7 +165,7 @@ fn what_the_terminal_shows_of_ctrl_c_is_wiped_out_or_left_above() {
     chunks.extend(layout.line(Some(1), Ink::Yellow, "Stopped."));
     assert_eq!(seen(&("^C".to_owned() + &written(chunks).0)), "^C\nStopped.\n");
     layout.show(1, &[text("a", "Sun")]);
-    assert_eq!(layout.interrupted(), [Chunk::Answer("\n".to_owned())]);
+    assert_eq!(layout.interrupted(), [Chunk::Stdout("\n".to_owned())]);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_terminal_is_not_filled_with_rows() {
 #[test]
 fn colours_are_there_only_where_they_are_wanted() {
     let pieces = [call("1", "{}", done("milk")), call("2", "", failed("no"))];
-    let mut layout = Layout::new(Paint { coloured: true }, Place::Log, CallStyle::Stages, true);
+    let mut layout = Layout::new(Paint { coloured: true }, Place::Log, CallStyle::Stages, Answers::Always);
     let expected = "\u{1b}[32m✓\u{1b}[0m \u{1b}[1mtool-1\u{1b}[0m {} \u{1b}[2m· done in 0.1 s\u{1b}[0m\n  \
                     \u{1b}[2m│ milk\u{1b}[0m\n\u{1b}[31m✗\u{1b}[0m \u{1b}[1mtool-2\u{1b}[0m \
                     \u{1b}[31m· failed: no\u{1b}[0m\n";

@@ -1,4 +1,4 @@
-//! What of a turn is shown: its events in, pieces to show out.
+//! Translates the events of a turn into the pieces to show.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,31 +9,31 @@ use handback_wire::session::{Part, ToolState};
 use crate::chat::paint::{Ink, excerpt};
 use crate::chat::piece::{Call, Piece, Stage};
 
-/// So much of a tool's name is shown where it must fit on a line.
+/// How much of a tool's name is shown while the turn waits for it.
 const TOOL_CHARACTERS: usize = 40;
 
-/// Makes pieces of the events of one turn.
+/// Translates the events of one turn.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct Translator {
     /// What the ids of the client's tools begin with.
     prefix: String,
-    /// The parts of the calls that were shown to have started, with the tool as long as it runs.
+    /// The calls that have begun, by their parts, with the tool of each that still runs.
     calls: BTreeMap<String, Option<String>>,
 }
 
-impl Pieces {
-    /// Those of a turn in a session whose tools are those of `client`.
+impl Translator {
+    /// A translator for a turn in which the model calls the tools of `client`.
     pub(super) fn new(client: Option<&str>) -> Self {
         let prefix = client.map(|client| format!("client_{client}_")).unwrap_or_default();
         Self { prefix, calls: BTreeMap::new() }
     }
 
-    /// What an event adds to what is shown.
-    pub(super) fn of(&mut self, event: TurnEvent) -> Vec<Piece> {
+    /// The pieces that an event adds.
+    pub(super) fn translate(&mut self, event: TurnEvent) -> Vec<Piece> {
         match event {
             TurnEvent::Text { part, text } => vec![Piece::Text { part, text }],
             TurnEvent::Reasoning { part, text } => vec![Piece::Thought { part, text }],
-            TurnEvent::Tool(part) => self.of_call(*part),
+            TurnEvent::Tool(part) => self.call(*part),
             TurnEvent::Disconnected { reason } => {
                 vec![Piece::Note(Ink::Yellow, format!("{reason}; connecting again"))]
             }
@@ -42,7 +42,7 @@ impl Pieces {
         }
     }
 
-    /// The name of a tool without what all tools of this client begin with.
+    /// The name of a tool without the prefix of the client's tools.
     pub(super) fn short_name<'a>(&self, tool: &'a str) -> &'a str {
         tool.strip_prefix(&self.prefix).filter(|name| !name.is_empty()).unwrap_or(tool)
     }
@@ -57,37 +57,31 @@ impl Pieces {
         }
     }
 
-    /// A call is shown when it runs and when it is over.
-    fn of_call(&mut self, part: Part) -> Vec<Piece> {
-        let Some(state) = &part.state else { return Vec::new() };
-        let stage = match state.status.as_str() {
-            "running" => Stage::Running,
-            "completed" => done(state),
-            "error" => Stage::Failed { error: state.error.clone().unwrap_or_default() },
+    /// A call is shown when it begins to run and when it is over, also if the first event is missing.
+    fn call(&mut self, part: Part) -> Vec<Piece> {
+        let Some(state) = part.state else { return Vec::new() };
+        let tool = self.short_name(part.tool.as_deref().unwrap_or_default()).to_owned();
+        let input = state.input.as_ref().map(|input| input.get().to_owned()).unwrap_or_default();
+        let end = match state.status.as_str() {
+            "running" => None,
+            "completed" => Some(done(state)),
+            "error" => Some(Stage::Failed { error: state.error.unwrap_or_default() }),
             _ => return Vec::new(),
         };
-        let tool = self.short_name(part.tool.as_deref().unwrap_or_default()).to_owned();
-        let running = (stage == Stage::Running).then(|| tool.clone());
-        let is_new = self.calls.insert(part.id.clone(), running).is_none();
-        let input = state.input.as_ref().map(|input| input.get().to_owned()).unwrap_or_default();
+        let running = end.is_none().then(|| tool.clone());
+        let start = self.calls.insert(part.id.clone(), running).is_none().then_some(Stage::Running);
         let call = |stage| Piece::Call(Call { id: part.id.clone(), tool: tool.clone(), input: input.clone(), stage });
-        match (is_new, stage) {
-            (false, Stage::Running) => Vec::new(),
-            (true, Stage::Running) => vec![call(Stage::Running)],
-            // Its start was missed.
-            (true, stage) => vec![call(Stage::Running), call(stage)],
-            (false, stage) => vec![call(stage)],
-        }
+        start.into_iter().chain(end).map(call).collect()
     }
 }
 
-fn done(state: &ToolState) -> Stage {
+fn done(state: ToolState) -> Stage {
     let files = state.attachments.iter().flatten().map(|file| {
         let name = file.filename.as_deref().unwrap_or("unnamed");
         format!("{name} ({})", file.mime.as_deref().unwrap_or("unknown type"))
     });
     let took = state.time.and_then(|time| time.end?.checked_sub(time.start)).map(Duration::from_millis);
-    Stage::Done { output: state.output.clone().unwrap_or_default(), files: files.collect(), took }
+    Stage::Done { files: files.collect(), output: state.output.unwrap_or_default(), took }
 }
 
 #[cfg(test)]
