@@ -59,24 +59,24 @@ impl TypedValueParser for TokenParser {
 impl ServerArgs {
     /// The server's API.
     pub(crate) fn api(&self) -> Result<Api, Error> {
-        Api::new(self.url(), self.token().map(|token| token.text.as_str()))
+        Api::new(self.url(), self.token())
     }
 
     /// The token to send to a server that may not be the one of `--url`. A typed token is for any server that the same
     /// command line names; the token of the environment is sent only to the server of `--url`.
     pub(crate) fn token_for(&self, server: &Url) -> Option<&str> {
         let is_own = || Url::parse(self.url()).is_ok_and(|own| own.origin() == server.origin());
-        self.token().filter(|token| token.is_typed || is_own()).map(|token| token.text.as_str())
+        self.token().filter(|_| self.token.as_ref().is_some_and(|token| token.is_typed) || is_own())
     }
 
     /// The URL. An empty variable counts as not set.
-    fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         if self.url.is_empty() { DEFAULT_URL } else { &self.url }
     }
 
     /// The token. An empty variable counts as not set.
-    fn token(&self) -> Option<&Token> {
-        self.token.as_ref().filter(|token| !token.text.is_empty())
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.text.as_str()).filter(|token| !token.is_empty())
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn remark(text: &str) {
 /// Rows under headings, in aligned columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    /// The table as text; `None` if it has no rows.
+    text: Option<String>,
     empty: &'static str,
 }
 
@@ -53,39 +54,31 @@ impl Table {
         empty: &'static str,
         rows: impl IntoIterator<Item = [String; N]>,
     ) -> Self {
-        let headings = headings.map(str::to_owned).to_vec();
-        let rows = rows.into_iter().map(|row| row.map(|cell| shorten(&plain(&cell))).to_vec());
-        Self { rows: std::iter::once(headings).chain(rows).collect(), empty }
+        let rows = rows.into_iter().map(|row| row.map(|cell| shorten(&plain(&cell))));
+        let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+        let widths: [usize; N] = std::array::from_fn(width);
+        let lines = rows.iter().map(|row| {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+            format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        });
+        Self { text: (rows.len() > 1).then(|| lines.collect()), empty }
     }
 
     /// Writes the table to standard output, or to standard error that it is empty.
     pub(crate) fn print(&self) -> io::Result<()> {
-        if self.rows.len() == 1 {
-            remark(self.empty);
-            return Ok(());
+        match &self.text {
+            Some(text) => print(text),
+            None => {
+                remark(self.empty);
+                Ok(())
+            }
         }
-        print(&self.render())
     }
 
     /// The table without its last line end, or the text for an empty table.
-    pub(crate) fn text(&self) -> String {
-        if self.rows.len() == 1 { self.empty.to_owned() } else { self.render().trim_end().to_owned() }
-    }
-
-    fn render(&self) -> String {
-        let mut widths = vec![0; self.rows[0].len()];
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.chars().count().max(*width);
-            }
-        }
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-            text.push('\n');
-        }
-        text
+    pub(crate) fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or(self.empty).trim_end()
     }
 }
 

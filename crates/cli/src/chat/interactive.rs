@@ -87,26 +87,16 @@ impl<B: Backend> Interactive<'_, B> {
 
     /// Acts on typed text. Returns whether the chat goes on.
     async fn act(&mut self, typed: &str) -> anyhow::Result<bool> {
-        match as_command(typed) {
-            None if typed.is_empty() => {}
-            None => self.say(typed)?,
-            Some(("/quit" | "/exit", _)) => return Ok(false),
-            Some(("/help" | "/?", _)) => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
-            Some((command @ ("/new" | "/threads" | "/thread" | "/cancel" | "/retry"), argument)) if B::HAS_THREADS => {
-                self.manage_threads(command, argument).await?;
+        let Some((command, argument)) = as_command(typed) else {
+            if !typed.is_empty() {
+                self.say(typed)?;
             }
-            Some((command, argument)) => match self.chat.backend.command(command, argument).await? {
-                Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
-                None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
-            },
-        }
-        Ok(true)
-    }
-
-    /// Runs a command about threads.
-    async fn manage_threads(&mut self, command: &str, argument: &str) -> anyhow::Result<()> {
+            return Ok(true);
+        };
         match command {
-            "/new" => match self.chat.open() {
+            "/quit" | "/exit" => return Ok(false),
+            "/help" | "/?" => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
+            "/new" if B::HAS_THREADS => match self.chat.open() {
                 Ok(number) => {
                     self.current = number;
                     self.note(Ink::Dim, "A new thread.")?;
@@ -116,25 +106,29 @@ impl<B: Backend> Interactive<'_, B> {
                 }
                 Err(error) => self.note(Ink::Yellow, &error.to_string())?,
             },
-            "/thread" => self.current = self.find(argument)?.unwrap_or(self.current),
-            "/cancel" => {
+            "/threads" if B::HAS_THREADS => {
+                let table = self.threads();
+                self.chat.screen.line(None, Ink::Dim, table.text())?;
+            }
+            "/thread" if B::HAS_THREADS => self.current = self.find(argument)?.unwrap_or(self.current),
+            "/cancel" if B::HAS_THREADS => {
                 if let Some(number) = self.find(argument)?
                     && !(self.chat.thread(number).is_busy() && self.chat.backend.interrupt(number).await?)
                 {
                     self.note(Ink::Yellow, "There is nothing to stop.")?;
                 }
             }
-            "/retry" => {
+            "/retry" if B::HAS_THREADS => {
                 if !self.chat.retry(self.current)? {
                     self.note(Ink::Yellow, "There is nothing to ask again.")?;
                 }
             }
-            _ => {
-                let table = self.threads().text();
-                self.chat.screen.line(None, Ink::Dim, &table)?;
-            }
+            _ => match self.chat.backend.command(command, argument).await? {
+                Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
+                None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
+            },
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Says something in the current thread, now or when it has answered.

@@ -241,12 +241,13 @@ impl Layout {
 
     fn call_on_one_line(&mut self, call: &Call) {
         let is_open = self.open.as_ref().is_some_and(|open| open.kind == Kind::Call && open.part == call.id);
-        let (words, quoted) = self.words(&call.stage);
+        let (sign, words, quoted) = self.describe(&call.stage);
+        let tool = self.tool_name(call);
         let line = match (call.stage.is_over(), is_open) {
-            (false, _) => format!("{} {} {words}", self.head(call), excerpt(&call.input, CALL_CHARACTERS)),
-            (true, true) => format!(" {} {words}\n{quoted}", self.sign(&call.stage)),
+            (false, _) => format!("{sign} {tool} {} {words}", excerpt(&call.input, CALL_CHARACTERS)),
+            (true, true) => format!(" {sign} {words}\n{quoted}"),
             // The line was ended in between, so the tool is named again.
-            (true, false) => format!("{} {words}\n{quoted}", self.head(call)),
+            (true, false) => format!("{sign} {tool} {words}\n{quoted}"),
         };
         if is_open {
             self.open = None;
@@ -333,34 +334,29 @@ impl Layout {
             _ if call.input.is_empty() => String::new(),
             _ => format!(" {}", excerpt(&call.input, CALL_CHARACTERS)),
         };
-        let (words, quoted) = self.words(&call.stage);
-        let mark = self.mark(thread);
+        let (sign, words, quoted) = self.describe(&call.stage);
+        let (mark, tool) = (self.mark(thread), self.tool_name(call));
         let quoted: String = quoted.lines().map(|line| format!("{mark}{line}\n")).collect();
-        format!("{mark}{}{input} {words}\n{quoted}", self.head(call))
+        format!("{mark}{sign} {tool}{input} {words}\n{quoted}")
     }
 
-    /// The beginning of a call's line: a sign for its stage, and the tool.
-    fn head(&self, call: &Call) -> String {
-        format!("{} {}", self.sign(&call.stage), self.paint.ink(Ink::Bold, &excerpt(&call.tool, CALL_CHARACTERS)))
+    fn tool_name(&self, call: &Call) -> String {
+        self.paint.ink(Ink::Bold, &excerpt(&call.tool, CALL_CHARACTERS))
     }
 
-    fn sign(&self, stage: &Stage) -> String {
-        match stage {
-            Stage::Done { .. } => self.paint.ink(Ink::Green, "✓"),
-            Stage::Failed { .. } => self.paint.ink(Ink::Red, "✗"),
-            Stage::Receiving | Stage::Ready | Stage::Running => self.paint.ink(Ink::Cyan, "⚙"),
-        }
-    }
-
-    /// The stage of a call in words, and the lines that follow.
-    fn words(&self, stage: &Stage) -> (String, String) {
-        let dim = |words: &str| self.paint.ink(Ink::Dim, words);
+    /// The stage of a call as a sign and in words, and the lines that follow.
+    fn describe(&self, stage: &Stage) -> (String, String, String) {
         let is_one_line = self.style == CallStyle::OneLine;
-        match stage {
-            Stage::Receiving | Stage::Ready | Stage::Running if is_one_line => (dim("…"), String::new()),
-            Stage::Receiving => (dim("· receiving"), String::new()),
-            Stage::Ready => (dim("· ready"), String::new()),
-            Stage::Running => (dim("· running"), String::new()),
+        let (ink, sign, words_ink, words, quoted) = match stage {
+            Stage::Receiving | Stage::Ready | Stage::Running => {
+                let words = match stage {
+                    _ if is_one_line => "…",
+                    Stage::Receiving => "· receiving",
+                    Stage::Ready => "· ready",
+                    _ => "· running",
+                };
+                (Ink::Cyan, "⚙", Ink::Dim, words.to_owned(), String::new())
+            }
             Stage::Done { output, files, took } => {
                 let words = match took {
                     took if is_one_line => seconds(took.unwrap_or_default()),
@@ -369,16 +365,17 @@ impl Layout {
                 };
                 let files = files.iter().map(|file| format!("📎 {}", excerpt(file, LINE_CHARACTERS)));
                 let files: String = files.map(|file| self.paint.quoted(&file)).collect();
-                (dim(&words), self.paint.excerpt_lines(output) + &files)
+                (Ink::Green, "✓", Ink::Dim, words, self.paint.excerpt_lines(output) + &files)
             }
             Stage::Failed { error } => {
                 let error = plain(error);
                 let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
                 let failed = if is_one_line { "" } else { "· failed: " };
                 let words = format!("{failed}{}", excerpt(first, LINE_CHARACTERS));
-                (self.paint.ink(Ink::Red, &words), self.paint.excerpt_lines(rest))
+                (Ink::Red, "✗", Ink::Red, words, self.paint.excerpt_lines(rest))
             }
-        }
+        };
+        (self.paint.ink(ink, sign), self.paint.ink(words_ink, &words), quoted)
     }
 
     /// The chunks to write: they erase the rows, write what stays in their place, and draw the rows below it.

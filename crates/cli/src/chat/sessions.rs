@@ -20,7 +20,7 @@ use handback_wire::session::{
 };
 
 use self::attached::Attached;
-use self::translator::Translator;
+use self::translator::{Translator, short_name};
 use super::args::{ChatArgs, parse_model};
 use super::backend::{Backend, Event, ThreadState};
 use super::layout::CallStyle;
@@ -150,7 +150,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
 
     fn say(&mut self, _thread: usize, text: &str) -> anyhow::Result<()> {
         let CreateSession { client_id, model, agent, .. } = self.setting.clone();
-        self.translator = Translator::new(self.session.client_id.as_deref().or(client_id.as_deref()));
+        self.translator = Translator::new(self.session.client_id.clone().or_else(|| client_id.clone()));
         let prompt = Prompt { client_id, model, agent, ..Prompt::from(text) };
         self.turn = Some(match &self.attached {
             Some(attached) => attached.tools.turn(&self.session.id, prompt),
@@ -205,7 +205,8 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
 
     async fn introduction(&mut self) -> Result<String, Error> {
         let tools = self.api.session_tools(&self.session.id).await?;
-        let names: Vec<&str> = tools.iter().map(short_name).collect();
+        let names = tools.iter().map(|tool| short_name(&tool.id, tool.client_id.as_deref()));
+        let names: Vec<&str> = names.collect();
         let names = if names.is_empty() { "none; see --attach and --client".to_owned() } else { names.join(", ") };
         let Session { id, title, .. } = &self.session;
         let (server, model) = (self.api.url(), self.model());
@@ -217,8 +218,8 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
 
     async fn command(&mut self, command: &str, argument: &str) -> anyhow::Result<Option<String>> {
         Ok(Some(match (command, argument) {
-            ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text(),
-            ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text(),
+            ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text().to_owned(),
+            ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text().to_owned(),
             ("/new", _) => {
                 let session = self.api.create_session(&self.setting).await?;
                 self.leave_session().await;
@@ -299,15 +300,10 @@ fn model_name(model: &Model) -> String {
 fn tools_table(tools: Vec<OfferedTool>) -> Table {
     let rows = tools.into_iter().map(|tool| {
         let place = tool.client_id.clone().unwrap_or_else(|| word(&tool.runs));
-        [short_name(&tool).to_owned(), place, word(&tool.permission), tool.description]
+        let name = short_name(&tool.id, tool.client_id.as_deref()).to_owned();
+        [name, place, word(&tool.permission), tool.description]
     });
     Table::new(["TOOL", "RUNS ON", "PERMISSION", "DESCRIPTION"], "no tools", rows)
-}
-
-/// The name of a tool without the prefix of its client.
-fn short_name(tool: &OfferedTool) -> &str {
-    let prefix = tool.client_id.as_ref().map(|client| format!("client_{client}_")).unwrap_or_default();
-    tool.id.strip_prefix(&prefix).unwrap_or(&tool.id)
 }
 
 #[cfg(test)]

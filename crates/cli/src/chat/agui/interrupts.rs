@@ -3,7 +3,7 @@
 use handback_client::agui::Conversation;
 use handback_client::agui::wire::{Interrupt, Resume, ResumeStatus};
 use handback_wire::session::Reply;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::chat::question::{About, Answer, Choices, Question};
 
@@ -29,18 +29,17 @@ pub(super) fn resume(interrupt: &str, answer: Answer) -> Resume {
     let payload = match answer {
         Answer::Value(value) => value,
         Answer::Call(answer) => {
-            let mut payload = Map::new();
-            payload.insert("approved".to_owned(), json!(answer.response != Reply::Reject));
+            let mut payload = json!({ "approved": answer.response != Reply::Reject });
             if answer.response == Reply::Always {
-                payload.insert("always".to_owned(), json!(true));
+                payload["always"] = json!(true);
             }
             if let Some(input) = answer.input {
-                payload.insert("editedArgs".to_owned(), json!(input));
+                payload["editedArgs"] = json!(input);
             }
             if let Some(reason) = answer.message {
-                payload.insert("reason".to_owned(), json!(reason));
+                payload["reason"] = json!(reason);
             }
-            Some(Value::Object(payload))
+            Some(payload)
         }
     };
     let status = if payload.is_some() { ResumeStatus::Resolved } else { ResumeStatus::Cancelled };

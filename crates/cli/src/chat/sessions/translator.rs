@@ -15,17 +15,16 @@ const TOOL_CHARACTERS: usize = 40;
 /// Translates the events of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Translator {
-    /// What the ids of the client's tools begin with.
-    prefix: String,
+    /// The client whose tools the model calls.
+    client: Option<String>,
     /// The calls that have begun, by their parts, with the tool of each that still runs.
     calls: BTreeMap<String, Option<String>>,
 }
 
 impl Translator {
     /// A translator for a turn in which the model calls the tools of `client`.
-    pub(super) fn new(client: Option<&str>) -> Self {
-        let prefix = client.map(|client| format!("client_{client}_")).unwrap_or_default();
-        Self { prefix, calls: BTreeMap::new() }
+    pub(super) fn new(client: Option<String>) -> Self {
+        Self { client, calls: BTreeMap::new() }
     }
 
     /// The pieces that an event adds.
@@ -44,7 +43,7 @@ impl Translator {
 
     /// The name of a tool without the prefix of the client's tools.
     pub(super) fn short_name<'a>(&self, tool: &'a str) -> &'a str {
-        tool.strip_prefix(&self.prefix).filter(|name| !name.is_empty()).unwrap_or(tool)
+        short_name(tool, self.client.as_deref())
     }
 
     /// What the turn waits for: the tools that run, or else the model.
@@ -73,6 +72,12 @@ impl Translator {
         let call = |stage| Piece::Call(Call { id: part.id.clone(), tool: tool.clone(), input: input.clone(), stage });
         start.into_iter().chain(end).map(call).collect()
     }
+}
+
+/// The name of a tool without the prefix of its client.
+pub(super) fn short_name<'a>(tool: &'a str, client: Option<&str>) -> &'a str {
+    let name = client.and_then(|client| tool.strip_prefix("client_")?.strip_prefix(client)?.strip_prefix('_'));
+    name.filter(|name| !name.is_empty()).unwrap_or(tool)
 }
 
 fn done(state: ToolState) -> Stage {

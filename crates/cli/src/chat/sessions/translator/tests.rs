@@ -14,7 +14,7 @@ fn shown_call(input: &str, stage: Stage) -> Piece {
 }
 
 fn show(events: Vec<TurnEvent>) -> Vec<Piece> {
-    let mut translator = Translator::new(Some("laptop"));
+    let mut translator = Translator::new(Some("laptop".to_owned()));
     events.into_iter().flat_map(|event| translator.translate(event)).collect()
 }
 
@@ -60,7 +60,7 @@ fn a_call_whose_start_was_missed_is_shown_whole() {
 
 #[test]
 fn names_are_short_where_they_can_be() {
-    let translator = Translator::new(Some("laptop"));
+    let translator = Translator::new(Some("laptop".to_owned()));
     assert_eq!(translator.short_name("client_laptop_read"), "read");
     assert_eq!(translator.short_name("client_laptop_"), "client_laptop_");
     assert_eq!(translator.short_name("list_tools"), "list_tools");
