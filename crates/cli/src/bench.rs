@@ -31,11 +31,11 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use handback_client::Transport;
 use serde_json::json;
 
-use self::clients::Transport;
 use self::http::Target;
-use self::load::{Plan, Work};
+use self::load::Plan;
 use self::metrics::ProcessMetrics;
 use self::readers::Reading;
 use self::report::{Report, counted};
@@ -73,9 +73,6 @@ pub(crate) struct BenchArgs {
     /// Make no calls: connect, and report the memory per client. Start the server afresh: a used one has memory to spare.
     #[arg(long)]
     idle: bool,
-    /// Run whole turns of sessions with the built-in model, each with one call, instead of bare calls.
-    #[arg(long, conflicts_with = "idle")]
-    turns: bool,
     /// Have so many sessions of one client wait for it, and report the memory per session. Start the server afresh.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["clients", "active", "idle", "turns"])]
@@ -124,13 +121,13 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
 
     let before =
         ProcessMetrics::settled(&run.target).await.with_context(|| format!("cannot reach {}", args.server.url()))?;
-    let crowd = clients::connect(&run, transport, args.clients).await;
-    let connected = crowd.clients.len() as u32;
+    let (clients, _serving) = clients::connect(&run, transport, args.clients).await;
+    let connected = clients.len() as u32;
     if connected == 0 {
         bail!("not one of {} clients could connect: {}", args.clients, list(&run.take_errors()));
     }
     let name = if args.websocket { "WebSocket" } else { "SSE" };
-    let json = json!({ "transport": transport, "clients": args.clients, "connected": connected });
+    let json = json!({ "transport": name.to_lowercase(), "clients": args.clients, "connected": connected });
     let mut report = Report::new(json, format!("{} over {name}", counted(connected, "client")));
     let metrics = ProcessMetrics::settled(&run.target).await?;
     match before.zip(metrics) {
@@ -141,15 +138,14 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
         None => report.memory.push_str("unknown: the server does not tell at /metrics"),
     }
 
-    let called = &crowd.clients[..connected.min(active) as usize];
+    let called = &clients[..connected.min(active) as usize];
     if let Some(count) = args.waiting {
         report.add("waiting", waiting::run(&run, &called[0], count, metrics).await?);
     } else if let Some(turns) = args.growing {
         report.add("growing", growing::run(&run, called, args.plan.concurrency, turns).await?);
     } else if !args.idle {
-        let readers = readers::open(&run, args.reading, args.readers.unwrap_or(0), &crowd.clients).await?;
-        let work = if args.turns { Work::Turns } else { Work::Calls };
-        report.add("load", load::run(&run, called, work, &args.plan).await?);
+        let readers = readers::open(&run, args.reading, args.readers.unwrap_or(0), &clients).await?;
+        report.add("load", load::run(&run, called, &args.plan).await?);
         if args.readers.is_some() {
             report.add("readers", readers.report(args.reading));
         }

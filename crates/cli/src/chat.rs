@@ -9,7 +9,6 @@
 //! | `backend` | what a chat talks with |
 //! | `sessions` | a session of a Handback server, as a backend |
 //! | `agui` | an agent that speaks AG-UI, as a backend |
-//! | `tools` | local commands that are offered as tools |
 //! | `question` | a question to the user |
 //! | `piece` | a piece of an answer, as it is shown |
 //! | `layout` | how the pieces look |
@@ -32,7 +31,6 @@ mod question;
 mod screen;
 mod sessions;
 mod threads;
-mod tools;
 
 use std::io::{self, IsTerminal, Read};
 
@@ -83,17 +81,10 @@ async fn talk<B: Backend>(
     messages: &[String],
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    let mut chat = Chat::new(backend, Screen::new(args, B::CALL_STYLE), args.approval());
-    let refusal = chat.backend.refusal();
-    let conversation = async {
-        match messages {
-            [] => interactive::run(&mut chat, signals).await,
-            messages => once::run(&mut chat, messages, signals, args.json).await,
-        }
-    };
-    let ended = tokio::select! {
-        ended = conversation => ended,
-        error = refusal => Err(error),
+    let mut chat = Chat::new(backend, Screen::new(args), args.approval());
+    let ended = match messages {
+        [] => interactive::run(&mut chat, signals).await,
+        messages => once::run(&mut chat, messages, signals).await,
     };
     tokio::select! {
         () = chat.backend.close() => ended,

@@ -33,15 +33,15 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// Only a file: for commands that have no use for the server's flags.
+    /// The settings of a file, for commands that have no use for the server's flags.
     pub(crate) fn from_file(config: Option<PathBuf>) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// The effective settings; what looks like a mistake in them is remarked on.
+    /// The effective settings. Warnings about them are printed.
     pub(crate) fn load(self) -> anyhow::Result<Loaded> {
         let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
-        // Who names a directory wants it used, whatever the file says.
+        // A directory on the command line overrides an `ephemeral` of the file.
         let ephemeral = match &self.data {
             Some(_) => flag("ephemeral", "--data", Some("false".to_owned())),
             None => flag("ephemeral", "--ephemeral", self.ephemeral.then(|| "true".to_owned())),

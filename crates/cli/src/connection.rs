@@ -114,11 +114,8 @@ impl QueryArgs {
 
 /// The API's word for a value, such as `awaiting_approval`.
 pub(crate) fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(word)) => word,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().map(str::to_owned).unwrap_or_default()
 }
 
 /// A parser of arguments that are one of the API's words.

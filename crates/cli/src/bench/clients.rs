@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt, stream};
-use serde::{Deserialize, Serialize};
+use handback_client::Transport;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -40,14 +41,6 @@ const LONGEST_LINE: usize = 1 << 20;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
 
-/// How the clients are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Transport {
-    Sse,
-    WebSocket,
-}
-
 /// The part of a call that the client needs to answer it.
 #[derive(Deserialize)]
 pub(super) struct Request<'a> {
@@ -74,51 +67,41 @@ fn answer(run: &Run, request: &Request<'_>) -> Option<String> {
     Some(format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#))
 }
 
-/// The connected clients. They are disconnected when this is dropped.
-#[derive(Default)]
-pub(super) struct Crowd {
-    /// Their ids.
-    pub(super) clients: Vec<String>,
-    serving: JoinSet<()>,
-}
-
-/// Connects the clients, [`CONNECTING`] at a time. A client that cannot connect is counted as an error and left out.
-pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> Crowd {
+/// Connects the clients, [`CONNECTING`] at a time. A client that cannot connect is counted as an error and left out. Returns
+/// the ids of the clients and the tasks that answer their calls; dropping the tasks disconnects the clients.
+pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> (Vec<String>, JoinSet<()>) {
     // Runs against the same server must not share clients.
     let prefix = format!("bench-{:x}", fastrand::u64(..));
     let bar = run.progress("connecting", count.into(), "{pos}/{len} clients");
     let deadline = Instant::now() + CONNECTING_LIMIT;
-    let crowd = RefCell::new(Crowd::default());
+    let (clients, serving) = (RefCell::new(Vec::new()), RefCell::new(JoinSet::new()));
     // Clients with event streams register over these connections, which are reused.
     let connections = RefCell::new(Vec::new());
     let connect = async |index| {
         let client_id = format!("{prefix}-{index}");
         let mut connection = connections.borrow_mut().pop().unwrap_or_else(|| Connection::new(&run.target));
         let connecting = async {
-            match transport {
-                _ if Instant::now() > deadline => {
-                    return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
-                }
-                Transport::Sse => {
-                    let stream = open_events(run, &mut connection, &client_id).await?;
-                    crowd.borrow_mut().serving.spawn(serve_events(stream, run.clone()));
-                }
-                Transport::WebSocket => {
-                    let socket = Socket::open(run, &client_id).await?;
-                    crowd.borrow_mut().serving.spawn(socket.serve(run.clone()));
-                }
+            if Instant::now() > deadline {
+                return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
+            }
+            if transport == Transport::WebSocket {
+                let socket = Socket::open(run, &client_id).await?;
+                serving.borrow_mut().spawn(socket.serve(run.clone()));
+            } else {
+                let stream = open_events(run, &mut connection, &client_id).await?;
+                serving.borrow_mut().spawn(serve_events(stream, run.clone()));
             }
             Ok(())
         };
         match within_patience(connecting).await {
-            Ok(()) => crowd.borrow_mut().clients.push(client_id),
+            Ok(()) => clients.borrow_mut().push(client_id),
             Err(failure) => run.count("connect", &failure),
         }
         connections.borrow_mut().push(connection);
         bar.inc(1);
     };
     stream::iter(0..count).for_each_concurrent(CONNECTING, connect).await;
-    crowd.into_inner()
+    (clients.into_inner(), serving.into_inner())
 }
 
 /// Opens the event stream of a client and registers its tool over another connection.

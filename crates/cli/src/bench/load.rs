@@ -24,15 +24,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// it that of a usual turn.
 const TURNS: u32 = 20;
 
-/// What the workers do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Make bare calls.
-    Calls,
-    /// Run whole turns of sessions, each with one call.
-    Turns,
-}
-
 /// How the load is made.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Plan {
@@ -45,6 +36,9 @@ pub(super) struct Plan {
     /// How long to call before that, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(super) warmup: Duration,
+    /// Run whole turns of sessions with the built-in model, each with one call, instead of bare calls.
+    #[arg(long, conflicts_with = "idle")]
+    pub(super) turns: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -64,7 +58,7 @@ enum Phase {
 }
 
 /// Works with the clients in turn for as long as the plan says. Reports what was measured between the warm-up and the end.
-pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) -> anyhow::Result<Report> {
+pub(super) async fn run(run: &Run, clients: &[String], plan: &Plan) -> anyhow::Result<Report> {
     let phase = Cell::new(Phase::WarmUp);
     let latencies = Latencies::new()?;
     let next = Cell::new(0);
@@ -76,9 +70,10 @@ pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) 
         let mut connection = Connection::new(&run.target);
         let mut session = None;
         while phase.get() != Phase::End {
-            let (during, done) = match work {
-                Work::Calls => ("execute", call(&mut connection, next_client()).await),
-                Work::Turns => ("turn", turn(&mut connection, &mut session, next_client).await),
+            let (during, done) = if plan.turns {
+                ("turn", turn(&mut connection, &mut session, next_client).await)
+            } else {
+                ("execute", call(&mut connection, next_client()).await)
             };
             match done {
                 Ok(began) if phase.get() == Phase::Measurement => latencies.record(began),
@@ -101,7 +96,7 @@ pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) 
     };
     let workers = stream::iter(0..plan.concurrency).for_each_concurrent(None, worker);
     let (cost, ()) = tokio::join!(clock, workers);
-    Ok(report(clients.len(), work, plan, &latencies, &cost))
+    Ok(report(clients.len(), plan, &latencies, &cost))
 }
 
 /// Waits, and shows the progress.
@@ -147,12 +142,9 @@ async fn turn<'a>(
     Ok(began)
 }
 
-fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
+fn report(active: usize, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
     // The names of the figures contain the noun: `callsPerSecond`, `serverCpuUsPerTurn`.
-    let noun = match work {
-        Work::Calls => "call",
-        Work::Turns => "turn",
-    };
+    let noun = if plan.turns { "turn" } else { "call" };
     let name = capitalized(noun);
     let Cost { seconds, server_cpu, own_cpu } = *cost;
     let (count, latency) = (latencies.count(), latencies.quantiles());

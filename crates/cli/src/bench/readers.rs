@@ -57,29 +57,25 @@ pub(super) async fn open(run: &Arc<Run>, reading: Reading, count: u32, clients: 
     let mut readers = Readers::default();
     let mut connection = Connection::new(&run.target);
     for (number, client_id) in (1..=count).zip(clients.iter().cycle()) {
-        let opened = within_patience(open_one(run, reading, &mut connection, client_id)).await;
+        let opening = async {
+            let endpoint = match reading {
+                Reading::Everything => "/event".to_owned(),
+                Reading::Others => format!("{}/event", Session::create(&mut connection, client_id).await?.path),
+            };
+            match Stream::events(&run.target, &endpoint).await {
+                // The session exists, since it was just created, so the server does not know the path.
+                Err(Failure::Status { status: 404, .. }) => {
+                    Err(Failure::Other(format!("the server has no GET {endpoint}")))
+                }
+                opened => opened,
+            }
+        };
+        let opened = within_patience(opening).await;
         let stream = opened.with_context(|| format!("reader {number} of {count} cannot open its stream"))?;
         readers.streams.spawn(read(stream, readers.bytes.clone(), run.clone()));
         bar.inc(1);
     }
     Ok(readers)
-}
-
-async fn open_one(
-    run: &Run,
-    reading: Reading,
-    connection: &mut Connection,
-    client_id: &str,
-) -> Result<Stream, Failure> {
-    let endpoint = match reading {
-        Reading::Everything => "/event".to_owned(),
-        Reading::Others => format!("{}/event", Session::create(connection, client_id).await?.path),
-    };
-    match Stream::events(&run.target, &endpoint).await {
-        // The session exists, since it was just created, so the server does not know the path.
-        Err(Failure::Status { status: 404, .. }) => Err(Failure::Other(format!("the server has no GET {endpoint}"))),
-        opened => opened,
-    }
 }
 
 /// Reads until the server closes the stream, which is an error.

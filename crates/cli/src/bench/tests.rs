@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
+use handback_client::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::clients::{self, EventParser, OUTPUT, Socket, Transport, open_events, serve_events, tool};
+use super::clients::{self, EventParser, OUTPUT, Socket, open_events, serve_events, tool};
 use super::http::{Connection, Failure, Framing, Head, Target};
-use super::load::{self, Plan, Work};
+use super::load::{self, Plan};
 use super::metrics::ProcessMetrics;
 use super::readers::{self, Reading};
 use super::run::Run;
@@ -258,10 +259,10 @@ async fn slow_floor(listener: TcpListener, limit: usize) -> anyhow::Result<()> {
 async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     let server = tokio::spawn(slow_floor(listener, 10));
-    let crowd = clients::connect(&run, Transport::Sse, 3).await;
-    assert_eq!(crowd.clients.len(), 3);
-    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
-    let load = load::run(&run, &crowd.clients, Work::Calls, &plan).await?;
+    let (clients, _serving) = clients::connect(&run, Transport::Sse, 3).await;
+    assert_eq!(clients.len(), 3);
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1), turns: false };
+    let load = load::run(&run, &clients, &plan).await?;
 
     assert_eq!([&load.json["calls"], &load.json["serverCpuUsPerCall"]], [&json!(10), &Value::Null]);
     assert_eq!(run.take_errors().keys().collect::<Vec<_>>(), ["execute: HTTP 503 UNAVAILABLE"]);
@@ -273,8 +274,8 @@ async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
 async fn clients_that_cannot_connect_are_counted() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     drop(listener);
-    let crowd = clients::connect(&run, Transport::Sse, 70).await;
-    assert!(crowd.clients.is_empty());
+    let (clients, _serving) = clients::connect(&run, Transport::Sse, 70).await;
+    assert!(clients.is_empty());
     assert_eq!(run.take_errors().into_values().collect::<Vec<_>>(), [70]);
     Ok(())
 }
@@ -431,8 +432,8 @@ async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() ->
     let turns = Arc::new(Mutex::new(Vec::new()));
     let server = tokio::spawn(session_floor(listener, turns.clone()));
     let clients = ["a", "b", "c"].map(str::to_owned);
-    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500) };
-    let load = load::run(&run, &clients, Work::Turns, &plan).await?;
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500), turns: true };
+    let load = load::run(&run, &clients, &plan).await?;
     server.abort();
 
     assert_eq!(run.take_errors(), BTreeMap::new());

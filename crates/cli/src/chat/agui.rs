@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use futures_util::future::select_all;
-use handback_client::Error;
 use handback_client::agui::wire::{Interrupt, Resume};
 use handback_client::agui::{
     Agent, Conversation, Run, RunError, RunHandle, RunKey, RunOptions, RunRegistry, RunRequest, RunState, StartError,
     Usage, View, messages,
 };
+use handback_client::{Error, Tool};
 use handback_wire::session::Tokens;
 use reqwest::Url;
 use serde_json::Value;
@@ -36,9 +36,7 @@ use self::tools::Times;
 use self::translator::Translator;
 use super::args::ChatArgs;
 use super::backend::{Backend, Event, ThreadState};
-use super::layout::CallStyle;
-use super::question::{Answer, Approval, Question};
-use super::tools::LocalTool;
+use super::question::{Answer, Question};
 use crate::output::print_json;
 
 /// The error code of a run whose interrupts are still open.
@@ -52,7 +50,7 @@ pub(super) struct AgentBackend {
     agent: Arc<dyn Agent>,
     url: Url,
     options: RunOptions,
-    tools: Vec<LocalTool>,
+    tools: Vec<Tool>,
     /// The commands that run.
     commands: TaskTracker,
     runs: RunRegistry,
@@ -137,22 +135,20 @@ impl AgentBackend {
     }
 
     fn tool_names(&self, separator: &str) -> Option<String> {
-        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.definition.id.as_str()).collect();
         (!names.is_empty()).then(|| names.join(separator))
     }
 
     /// Sends the answers to the interrupts, and what else the user says.
     fn resume(&mut self, number: usize, text: Option<&str>) -> Result<(), StartError> {
         let thread = self.thread(number);
-        let answers = thread.answers.clone();
-        for interrupt in &thread.open {
-            let is_rejected = |answer: &Resume| answer.interrupt_id == interrupt.id && !is_allowed(answer);
-            if let Some(call) = &interrupt.tool_call_id
-                && answers.iter().any(is_rejected)
-            {
+        for answer in thread.answers.iter().filter(|answer| !is_allowed(answer)) {
+            let interrupt = thread.open.iter().find(|interrupt| interrupt.id == answer.interrupt_id);
+            if let Some(call) = interrupt.and_then(|interrupt| interrupt.tool_call_id.as_ref()) {
                 thread.translator.reject(call);
             }
         }
+        let answers = thread.answers.clone();
         self.start(number, RunRequest::Resume(answers), text)
     }
 
@@ -188,7 +184,6 @@ impl Backend for AgentBackend {
 What you say while a thread answers is said when it has. Ctrl-C stops all answers, or takes back what is typed.
 At the prompt, a line that ends with \\ goes on in the next.";
     const HAS_THREADS: bool = true;
-    const CALL_STYLE: CallStyle = CallStyle::Stages;
 
     /// Saying something while interrupts are open refuses to answer them.
     fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
@@ -223,7 +218,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
     }
 
     /// The answers are sent together, when all interrupts are answered.
-    async fn answer(&mut self, question: &Question, answer: Answer, _by: Approval) -> anyhow::Result<()> {
+    async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
         let thread = self.thread(question.thread);
         thread.answers.push(resume(&question.id, answer));
         if thread.answers.len() == thread.open.len() {

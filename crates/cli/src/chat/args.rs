@@ -1,13 +1,15 @@
 //! The arguments of `handback chat`.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 
 use clap::Args;
+use handback_client::Tool;
 use handback_wire::session::Model;
 use serde_json::Value;
 
 use super::question::Approval;
-use super::tools::LocalTool;
+use crate::attach::command_tool;
 use crate::connection::ServerArgs;
 
 /// Talks with a model that may call the tools of a client.
@@ -48,8 +50,8 @@ pub(crate) struct ChatArgs {
     #[arg(long, value_name = "ID")]
     pub(super) client: Option<String>,
     /// Offer a local command as a tool; may be given several times.
-    #[arg(long, value_name = "NAME=COMMAND", value_parser = LocalTool::parse)]
-    pub(super) attach: Vec<LocalTool>,
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = parse_tool)]
+    pub(super) attach: Vec<Tool>,
     /// Talk with the agent at this URL, which speaks AG-UI. Of a URL …/api/v1/rooms/ROOM it is the agent of that room, with
     /// threads that the server keeps.
     #[arg(long, value_name = "URL", conflicts_with_all = ["session", "resume", "model", "agent", "client"])]
@@ -84,6 +86,20 @@ impl ChatArgs {
         } else {
             Approval::Reject
         }
+    }
+}
+
+/// Parses `NAME=COMMAND`, a tool that runs the command in a shell.
+fn parse_tool(argument: &str) -> Result<Tool, String> {
+    match argument.split_once('=').map(|(name, command)| (name.trim(), command.trim())) {
+        Some((name, command)) if !name.is_empty() && !command.is_empty() => {
+            let shell = if cfg!(windows) { ["cmd", "/C"] } else { ["sh", "-c"] };
+            let words = shell.into_iter().chain([command]).map(OsString::from).collect();
+            let description =
+                format!("Runs `{command}` on the user's computer; its standard input is the input as JSON");
+            Ok(command_tool(name.to_owned(), description, words))
+        }
+        _ => Err("it must be NAME=COMMAND, such as 'today=date'".to_owned()),
     }
 }
 

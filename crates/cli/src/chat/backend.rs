@@ -2,14 +2,11 @@
 
 use std::future::pending;
 
-use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
 use handback_client::Error;
 use handback_wire::session::Tokens;
 
-use super::layout::CallStyle;
 use super::piece::Piece;
-use super::question::{Answer, Approval, Question};
+use super::question::{Answer, Question};
 
 /// What happens in a thread.
 #[derive(Debug)]
@@ -46,8 +43,6 @@ pub(super) trait Backend {
     const HELP: &'static str;
     /// Whether there may be several threads. The user then manages them by commands and may type while they answer.
     const HAS_THREADS: bool;
-    /// How calls are shown.
-    const CALL_STYLE: CallStyle;
 
     /// Says something in a thread that is not busy.
     fn say(&mut self, thread: usize, text: &str) -> anyhow::Result<()>;
@@ -58,8 +53,8 @@ pub(super) trait Backend {
     /// Stops the answer of a thread; an event tells its end. Returns false if no answer comes, because it waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
-    /// Answers a question; `by` says who decided. An [`Error`] with status 404 means that the question is closed.
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()>;
+    /// Answers a question. An [`Error`] with status 404 means that the question is closed.
+    async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()>;
 
     /// Waits for the next events, and returns the thread of which they are. Safe to drop while it waits.
     async fn next(&mut self) -> (usize, Vec<Event>);
@@ -69,14 +64,9 @@ pub(super) trait Backend {
         None
     }
 
-    /// Waits until the connection that offers the tools is lost, or is open again if it was lost.
-    async fn connection_change(&mut self, _was_lost: bool) -> String {
+    /// Waits until the connection that offers the tools is lost or open again. Returns what to tell the user.
+    async fn connection_change(&mut self) -> String {
         pending().await
-    }
-
-    /// Waits until the server refuses the tools for good.
-    fn refusal(&self) -> LocalBoxFuture<'static, anyhow::Error> {
-        pending().boxed_local()
     }
 
     /// The first lines of a chat: where it is, and how to leave.

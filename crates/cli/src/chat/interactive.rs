@@ -41,7 +41,10 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
         match interactive.step(signals).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if is_final(&error) => return Err(error),
+            // The user stopped the chat, or the terminal cannot be used.
+            Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>() => {
+                return Err(error);
+            }
             // The user may try again.
             Err(error) => interactive.chat.screen.line(None, Ink::Red, &format!("✗ {error:#}"))?,
         }
@@ -73,14 +76,10 @@ impl<B: Backend> Interactive<'_, B> {
     async fn prompt(&mut self, signals: &mut Signals) -> anyhow::Result<Option<String>> {
         self.chat.screen.aside(None, Ink::Bold, "\n")?;
         let text = if self.chat.threads.len() > 1 { format!("[{}] > ", self.current) } else { "> ".to_owned() };
-        let mut was_lost = false;
         loop {
             tokio::select! {
                 typed = self.prompt.next(&text, signals) => return Ok(typed?),
-                note = self.chat.backend.connection_change(was_lost) => {
-                    was_lost = !was_lost;
-                    self.prompt.print(Ink::Yellow, &plain(&note))?;
-                }
+                note = self.chat.backend.connection_change() => self.prompt.print(Ink::Yellow, &plain(&note))?,
             }
         }
     }
@@ -204,11 +203,6 @@ impl<B: Backend> Interactive<'_, B> {
     fn note(&mut self, ink: Ink, text: &str) -> io::Result<()> {
         self.chat.screen.line(self.current, ink, text)
     }
-}
-
-/// Whether an error ends the chat: the user stopped it, or the terminal cannot be used.
-fn is_final(error: &anyhow::Error) -> bool {
-    error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>()
 }
 
 /// Splits typed text into a command and its argument; `None` for a message. A path, or a lone slash, is no command.

@@ -4,6 +4,7 @@ use std::io;
 
 #[cfg(unix)]
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     io::retry_on_intr,
     termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr},
 };
@@ -120,25 +121,20 @@ impl LineReader {
     async fn next_line(&mut self) -> io::Result<Option<String>> {
         loop {
             let mut ready = self.0.readable().await?;
-            if !Self::has_line()? {
+            let stdin = io::stdin();
+            let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+            // A signal interrupts even a poll that does not wait, so the poll is retried.
+            if retry_on_intr(|| poll(&mut polled, Some(&Timespec::default())))? == 0 {
                 ready.clear_ready();
                 continue;
             }
             let mut line = [0; Self::LONGEST_LINE];
             // An error counts as the end: the terminal is gone.
-            return Ok(match retry_on_intr(|| rustix::io::read(io::stdin(), &mut line)) {
+            return Ok(match retry_on_intr(|| rustix::io::read(&stdin, &mut line)) {
                 Ok(0) | Err(_) => None,
                 Ok(length) => Some(String::from_utf8_lossy(&line[..length]).trim_end_matches(['\n', '\r']).to_owned()),
             });
         }
-    }
-
-    /// Whether a read would return at once. A signal interrupts even a poll that does not wait, so the poll is retried.
-    fn has_line() -> io::Result<bool> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let stdin = io::stdin();
-        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-        Ok(retry_on_intr(|| poll(&mut polled, Some(&Timespec::default())))? > 0)
     }
 }
 

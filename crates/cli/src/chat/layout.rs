@@ -47,8 +47,9 @@ pub(super) enum CallStyle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
     Always,
-    /// Only if there is one thread; the answers of several are printed one after the other.
+    /// Only if there is one thread. The answers of several are printed when they are complete.
     OfSingleThread,
+    /// Never, because they are printed as JSON.
     Never,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Layout {
     pub(super) paint: Paint,
     pub(super) place: Place,
     style: CallStyle,
-    answers: Answers,
+    pub(super) answers: Answers,
     /// Whether there are several threads.
     is_shared: bool,
     /// The line of a single thread that is not ended yet.

@@ -1,10 +1,9 @@
 //! A chat whose messages are known from the start. All are said at once, each in a thread of its own.
 
-use std::io::{self, IsTerminal};
-
 use anyhow::anyhow;
 
 use super::backend::{Backend, ThreadState};
+use super::layout::Answers;
 use super::paint::{Ink, excerpt};
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::exit::Interrupted;
@@ -16,7 +15,6 @@ pub(super) async fn run<B: Backend>(
     chat: &mut Chat<B>,
     messages: &[String],
     signals: &mut Signals,
-    json: bool,
 ) -> anyhow::Result<()> {
     let is_shared = messages.len() > 1;
     for _ in messages {
@@ -28,8 +26,8 @@ pub(super) async fn run<B: Backend>(
         }
         chat.say(number, text)?;
     }
-    // At a terminal the answers are shown line by line as they come.
-    let prints_answers = is_shared && !json && !io::stdout().is_terminal();
+    let answers = chat.screen.layout.answers;
+    let prints_answers = is_shared && answers == Answers::OfSingleThread;
     let (mut printed, mut is_stopped) = (0, false);
     while chat.is_busy() {
         match chat.next(signals).await? {
@@ -39,23 +37,19 @@ pub(super) async fn run<B: Backend>(
         }
         while prints_answers && printed < messages.len() && !chat.threads[printed].is_busy() {
             printed += 1;
-            print_answer(printed, &chat.thread(printed).answer)?;
+            let answer = &chat.thread(printed).answer;
+            let between = if printed > 1 { "\n" } else { "" };
+            let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
+            print(&format!("{between}{}{end}", plain(answer)))?;
         }
     }
     if is_stopped {
         return Err(Interrupted("the turn was aborted").into());
     }
-    if json {
+    if answers == Answers::Never {
         chat.backend.print_json()?;
     }
     outcome(chat)
-}
-
-/// Prints an answer. Answers are separated by an empty line.
-fn print_answer(number: usize, answer: &str) -> io::Result<()> {
-    let between = if number > 1 { "\n" } else { "" };
-    let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
-    print(&format!("{between}{}{end}", plain(answer)))
 }
 
 /// An error if any thread has failed.

@@ -76,20 +76,14 @@ impl Prompt {
                 self.is_open = self.prompts.send((prompt.to_owned(), styled)).is_ok();
             }
             let typed = tokio::select! {
-                typed = self.typed.recv() => typed,
-                // The editor itself reads the key Ctrl-C, so this is a real signal, or a key from just before the prompt.
-                stop = signals.next() => {
-                    if stop == Stop::Terminate || self.is_warned {
-                        self.close();
-                        return Ok(None);
-                    }
-                    self.is_warned = true;
-                    self.print(Ink::Dim, HOW_TO_LEAVE)?;
-                    continue;
+                typed = self.typed.recv() => {
+                    self.is_open = false;
+                    self.is_warned &= !self.is_cleared.swap(false, Ordering::Relaxed);
+                    typed
                 }
+                // The editor itself reads the key Ctrl-C, so this is a real signal, or a key from just before the prompt.
+                stop = signals.next() => (stop == Stop::Interrupt).then_some(Err(ReadlineError::Interrupted)),
             };
-            self.is_open = false;
-            self.is_warned &= !self.is_cleared.swap(false, Ordering::Relaxed);
             match typed {
                 Some(Ok(text)) => {
                     self.is_warned = false;
@@ -102,7 +96,10 @@ impl Prompt {
                 Some(Err(ReadlineError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
                     self.print(Ink::Yellow, NOT_UTF_8)?;
                 }
-                Some(Err(ReadlineError::Interrupted | ReadlineError::Eof)) | None => return Ok(None),
+                Some(Err(ReadlineError::Interrupted | ReadlineError::Eof)) | None => {
+                    self.close();
+                    return Ok(None);
+                }
                 Some(Err(error)) => return Err(error),
             }
         }

@@ -118,11 +118,12 @@ impl Question {
                 *awaits_input = false;
                 Err(String::new())
             }
-            (About::Call { awaits_input: true, .. }, Some(line)) => {
+            (About::Call { awaits_input: awaits_input @ true, .. }, Some(line)) => {
                 let input: Box<RawValue> = serde_json::from_str(line).map_err(not_json)?;
                 if !input.get().starts_with('{') {
                     return Err("That is not a JSON object.\n".to_owned());
                 }
+                *awaits_input = false;
                 Ok(Answer::Call(PermissionResponse { response: Reply::Once, input: Some(input), message: None }))
             }
             (About::Call { input, choices, awaits_input, .. }, Some(line)) => match line.to_lowercase().as_str() {
@@ -135,13 +136,6 @@ impl Question {
                     Err(String::new())
                 }
             },
-        }
-    }
-
-    /// Begins anew after an answer that could not be delivered.
-    pub(super) fn start_over(&mut self) {
-        if let About::Call { awaits_input, .. } = &mut self.about {
-            *awaits_input = false;
         }
     }
 

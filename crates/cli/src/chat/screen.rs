@@ -16,9 +16,10 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(args: &ChatArgs, style: CallStyle) -> Self {
+    pub(super) fn new(args: &ChatArgs) -> Self {
         let place = if io::stderr().is_terminal() { Place::Terminal } else { Place::Log };
         let paint = Paint { coloured: place == Place::Terminal && !args.no_color };
+        let style = if args.agui.is_some() { CallStyle::Stages } else { CallStyle::OneLine };
         let answers = match (args.json, io::stdout().is_terminal()) {
             (true, _) => Answers::Never,
             (false, true) => Answers::Always,

@@ -12,9 +12,7 @@ use std::collections::HashMap;
 use std::future::pending;
 
 use anyhow::anyhow;
-use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
-use handback_client::{Api, Ask, Error, State, Turn, TurnEvent};
+use handback_client::{Api, Ask, Error, Turn, TurnEvent};
 use handback_wire::session::{
     CreateSession, MessageWithParts, Model, OfferedTool, Permission, Prompt, Session, Tokens,
 };
@@ -23,7 +21,6 @@ use self::attached::Attached;
 use self::translator::{Translator, short_name};
 use super::args::{ChatArgs, parse_model};
 use super::backend::{Backend, Event, ThreadState};
-use super::layout::CallStyle;
 use super::paint::Ink;
 use super::piece::Piece;
 use super::question::{Answer, Approval, Choices, Question};
@@ -42,6 +39,7 @@ pub(super) struct SessionBackend {
     attached: Option<Attached>,
     /// The client whose tools the model may call, the model and the agent: for new sessions and for every prompt.
     setting: CreateSession,
+    approval: Approval,
     session: Session,
     /// Whether anything was said in the session, now or earlier.
     is_used: bool,
@@ -59,7 +57,13 @@ impl SessionBackend {
     pub(super) async fn start(args: &ChatArgs) -> anyhow::Result<Self> {
         let api = args.server.api()?;
         let resumed = find_session(&api, args).await?;
-        let (client_id, model, agent) = (find_client(args, resumed.as_ref())?, args.model.clone(), args.agent.clone());
+        let own = resumed.as_ref().and_then(|session| session.client_id.clone());
+        if let (Some(named), Some(own)) = (&args.client, &own)
+            && named != own
+        {
+            return Err(Usage(format!("the session is one of client {own}, not of {named}")).into());
+        }
+        let (client_id, model, agent) = (args.client.clone().or(own), args.model.clone(), args.agent.clone());
         let mut setting = CreateSession { client_id, model, agent, ..CreateSession::default() };
         let mut attached = None;
         if !args.attach.is_empty() {
@@ -72,7 +76,8 @@ impl SessionBackend {
             None => api.create_session(&setting).await?,
         };
         let (turn, is_aborted, translator, asks, answer) = Default::default();
-        Ok(Self { api, attached, setting, session, is_used, turn, is_aborted, translator, asks, answer })
+        let approval = args.approval();
+        Ok(Self { api, attached, setting, approval, session, is_used, turn, is_aborted, translator, asks, answer })
     }
 
     /// Deletes a session in which nothing was said.
@@ -146,14 +151,13 @@ impl Backend for SessionBackend {
 /quit         leave; so does Ctrl-D
 Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ goes on in the next.";
     const HAS_THREADS: bool = false;
-    const CALL_STYLE: CallStyle = CallStyle::OneLine;
 
     fn say(&mut self, _thread: usize, text: &str) -> anyhow::Result<()> {
         let CreateSession { client_id, model, agent, .. } = self.setting.clone();
         self.translator = Translator::new(self.session.client_id.clone().or_else(|| client_id.clone()));
         let prompt = Prompt { client_id, model, agent, ..Prompt::from(text) };
         self.turn = Some(match &self.attached {
-            Some(attached) => attached.tools.turn(&self.session.id, prompt),
+            Some(attached) => attached.turn(&self.session.id, prompt)?,
             None => self.api.turn(&self.session.id, prompt),
         });
         self.is_used = true;
@@ -176,12 +180,12 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         Ok(true)
     }
 
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()> {
+    async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
         // A session asks only whether calls may be made.
         let Answer::Call(answer) = answer else { return Ok(()) };
         match self.asks.get(&question.id) {
             // This retries while the server cannot be reached. A user is told so at once instead, and can try again.
-            Some(ask) if by != Approval::User => Ok(ask.answer(&answer).await?),
+            Some(ask) if self.approval != Approval::User => Ok(ask.answer(&answer).await?),
             _ => Ok(self.api.answer_permission(&self.session.id, &question.id, &answer).await?),
         }
     }
@@ -196,9 +200,9 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         self.turn.as_ref().map(|_| self.translator.awaited())
     }
 
-    async fn connection_change(&mut self, was_lost: bool) -> String {
+    async fn connection_change(&mut self) -> String {
         match &mut self.attached {
-            Some(attached) => attached.change(was_lost).await,
+            Some(attached) => attached.change().await,
             None => pending().await,
         }
     }
@@ -241,20 +245,6 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         self.is_used.then(|| format!("To go on: handback chat --session {}", self.session.id))
     }
 
-    fn refusal(&self) -> LocalBoxFuture<'static, anyhow::Error> {
-        let Some(attached) = &self.attached else { return pending().boxed_local() };
-        let mut state = attached.tools.state();
-        async move {
-            match state.wait_for(|state| matches!(state, State::Closed(Some(_)))).await.as_deref() {
-                Ok(State::Closed(Some(error))) => {
-                    anyhow::Error::new(error.clone()).context("the tools cannot be offered")
-                }
-                _ => pending().await,
-            }
-        }
-        .boxed_local()
-    }
-
     fn print_json(&self) -> anyhow::Result<()> {
         self.answer.as_ref().map_or(Ok(()), print_json)
     }
@@ -279,17 +269,6 @@ async fn find_session(api: &Api, args: &ChatArgs) -> anyhow::Result<Option<Sessi
     let is_wanted = |session: &Session| args.client.is_none() || session.client_id == args.client;
     let last = sessions.into_iter().find(is_wanted);
     last.map(Some).ok_or_else(|| anyhow!("there is no session to go on with"))
-}
-
-/// The client whose tools are used: the named one, or the session's own.
-fn find_client(args: &ChatArgs, resumed: Option<&Session>) -> Result<Option<String>, Usage> {
-    let own = resumed.and_then(|session| session.client_id.clone());
-    match (&args.client, own) {
-        (Some(named), Some(own)) if *named != own => {
-            Err(Usage(format!("the session is one of client {own}, not of {named}")))
-        }
-        (named, own) => Ok(named.clone().or(own)),
-    }
 }
 
 fn model_name(model: &Model) -> String {

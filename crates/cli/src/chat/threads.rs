@@ -255,7 +255,13 @@ impl<B: Backend> Chat<B> {
             && let Some((number, event)) = self.backlog.pop_front()
         {
             match event {
-                Event::Show(pieces) => self.show(number, &pieces)?,
+                Event::Show(pieces) => {
+                    self.thread(number).keep_answer(&pieces);
+                    if !pieces.is_empty() {
+                        self.waits_since = Instant::now();
+                    }
+                    self.screen.draw(|layout| layout.show(number, &pieces))?;
+                }
                 Event::Ask(question) => self.decide(question).await?,
                 // It took effect when it came.
                 Event::AskClosed(_) => {}
@@ -270,14 +276,6 @@ impl<B: Backend> Chat<B> {
             }
         }
         Ok(None)
-    }
-
-    fn show(&mut self, number: usize, pieces: &[Piece]) -> io::Result<()> {
-        self.thread(number).keep_answer(pieces);
-        if !pieces.is_empty() {
-            self.waits_since = Instant::now();
-        }
-        self.screen.draw(|layout| layout.show(number, pieces))
     }
 
     /// Answers a question for a user who cannot be asked, or who has allowed every call.
@@ -296,7 +294,7 @@ impl<B: Backend> Chat<B> {
 
     /// Gives the backend an answer. A question that somebody else has answered meanwhile is no error.
     async fn deliver(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
-        match self.backend.answer(question, answer, self.approval).await {
+        match self.backend.answer(question, answer).await {
             Err(error) if is_closed(&error) => Ok(()),
             answered => answered,
         }
@@ -329,16 +327,17 @@ impl<B: Backend> Chat<B> {
         };
         let is_always = answer.is_always();
         let mut remark = "";
-        match self.backend.answer(question, answer, Approval::User).await {
+        match self.backend.answer(question, answer).await {
             Ok(()) => {}
             Err(error) if is_closed(&error) => remark = "It was answered already, or its time was over.\n",
             Err(error) => {
-                question.start_over();
                 self.screen.aside(None, Ink::Red, &format!("{}\n", plain(&error.to_string())))?;
                 return Ok(self.close_question("")?);
             }
         }
-        if let Some(answered) = self.questions.pop_front().filter(|_| is_always) {
+        let answered = self.questions.pop_front();
+        self.close_question(remark)?;
+        if let Some(answered) = answered.filter(|_| is_always) {
             // The other calls of the tool that wait in this thread are allowed as well.
             let is_same = |other: &Question| other.thread == answered.thread && other.tool() == answered.tool();
             let (same, others) = std::mem::take(&mut self.questions).into_iter().partition(is_same);
@@ -349,7 +348,7 @@ impl<B: Backend> Chat<B> {
                 }
             }
         }
-        Ok(self.close_question(remark)?)
+        Ok(())
     }
 
     /// Drops questions that are closed.

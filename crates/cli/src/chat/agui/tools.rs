@@ -5,23 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use handback_client::agui::{ClientTool, ToolCall, ToolContext, ToolRegistry};
-use handback_client::{Effect, Handler, Invocation, ToolError};
+use handback_client::{Effect, Handler, Invocation, Tool, ToolError};
 use handback_wire::client_tools::ToolRequest;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::chat::tools::LocalTool;
-
 /// The tools of a thread. The times of their calls are noted, and the tracker knows the commands that run.
-pub(super) fn registry(tools: &[LocalTool], times: &Times, running: &TaskTracker) -> ToolRegistry {
+pub(super) fn registry(tools: &[Tool], times: &Times, running: &TaskTracker) -> ToolRegistry {
     tools.iter().fold(ToolRegistry::new(), |registry, tool| {
-        let tool = tool.tool();
-        let (handler, times, running) = (tool.handler, times.clone(), running.clone());
+        let (handler, times, running) = (Arc::clone(&tool.handler), times.clone(), running.clone());
         let executor = move |call: ToolCall, context: ToolContext| {
             execute(Arc::clone(&handler), times.clone(), running.clone(), call, context)
         };
-        registry.register(ClientTool::new(tool.definition.id, tool.definition.description, executor))
+        registry.register(ClientTool::new(&tool.definition.id, &tool.definition.description, executor))
     })
 }
 
