@@ -13,7 +13,7 @@ use handback_client::{ClientTools, Effect, Journal, Options, Status, Tool, ToolE
 use serde_json::value::RawValue;
 
 use crate::connection::{ServerArgs, api_word};
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output::remark;
 use crate::signals::run_until_stopped;
 
@@ -105,7 +105,7 @@ fn read_schema(argument: String) -> anyhow::Result<Box<RawValue>> {
         Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read the schema from {file}"))?,
         None => argument,
     };
-    serde_json::from_str(text.trim()).map_err(|error| Usage(format!("the schema is not JSON: {error}")).into())
+    serde_json::from_str(text.trim()).map_err(|error| UsageError(format!("the schema is not JSON: {error}")).into())
 }
 
 fn describe(introduction: &str, status: Status) -> String {

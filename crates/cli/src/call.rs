@@ -10,7 +10,7 @@ use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::connection::QueryArgs;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output::{print, print_json, remark};
 
 /// Calls a tool on its client and prints its output.
@@ -78,9 +78,9 @@ fn read_input(argument: String) -> anyhow::Result<Box<RawValue>> {
     };
     let input = text.trim();
     if !input.starts_with('{') {
-        return Err(Usage("the input must be a JSON object, such as '{\"path\":\"notes.txt\"}'".to_owned()).into());
+        return Err(UsageError("the input must be a JSON object, such as '{\"path\":\"notes.txt\"}'".to_owned()).into());
     }
-    serde_json::from_str(input).map_err(|error| Usage(format!("the input is not JSON: {error}")).into())
+    serde_json::from_str(input).map_err(|error| UsageError(format!("the input is not JSON: {error}")).into())
 }
 
 /// The full id of a tool that is given by its id or by its name.
@@ -94,7 +94,10 @@ async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<S
     match candidates.len() {
         0 => bail!("no client has a tool named {tool}; `handback tools` lists what there is"),
         1 => Ok(candidates.remove(0)),
-        _ => Err(Usage(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  "))).into()),
+        _ => {
+            Err(UsageError(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  ")))
+                .into())
+        }
     }
 }
 

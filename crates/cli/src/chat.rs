@@ -41,7 +41,7 @@ use self::backend::Backend;
 use self::screen::Screen;
 use self::sessions::SessionBackend;
 use self::threads::Chat;
-use crate::exit::{Interrupted, Usage};
+use crate::exit::{Interrupted, UsageError};
 use crate::signals::Signals;
 
 pub(crate) use self::args::ChatArgs;
@@ -52,13 +52,13 @@ const LONGEST_MESSAGE: u64 = 3 * 1024 * 1024;
 pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<()> {
     let message = read_message(&args.message)?;
     if args.json && message.is_none() {
-        return Err(Usage("--json needs a MESSAGE".to_owned()).into());
+        return Err(UsageError("--json needs a MESSAGE".to_owned()).into());
     }
     if message.is_none() && !args.also.is_empty() {
-        return Err(Usage("--also needs a MESSAGE".to_owned()).into());
+        return Err(UsageError("--also needs a MESSAGE".to_owned()).into());
     }
     if args.also.iter().any(|message| message.trim().is_empty()) {
-        return Err(Usage("there is nothing to say: an --also is empty".to_owned()).into());
+        return Err(UsageError("there is nothing to say: an --also is empty".to_owned()).into());
     }
     let messages: Vec<String> = message.into_iter().chain(args.also.iter().cloned()).collect();
     let mut signals = Signals::new()?;
@@ -103,7 +103,7 @@ fn read_message(words: &[String]) -> anyhow::Result<Option<String>> {
         words => words.join(" "),
     };
     if message.trim().is_empty() {
-        return Err(Usage("there is nothing to say: the message is empty".to_owned()).into());
+        return Err(UsageError("there is nothing to say: the message is empty".to_owned()).into());
     }
     Ok(Some(message))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use handback_server::config::{Flag, Inputs, Loaded, load};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output::{Table, print_json, remark};
 
 /// Where settings come from: defaults, a file, HANDBACK_* variables, flags.
@@ -54,7 +54,7 @@ impl SettingsArgs {
             flag("logFormat", "--log-format", self.log_format),
         ];
         let inputs = Inputs::from_process(self.config, flags.into_iter().flatten().collect());
-        let loaded = load(&inputs).map_err(|error| Usage(error.to_string()))?;
+        let loaded = load(&inputs).map_err(|error| UsageError(error.to_string()))?;
         for warning in &loaded.warnings {
             remark(&format!("warning: {warning}"));
         }

@@ -11,7 +11,7 @@ use crate::output::plain;
 /// The command line asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
 /// The user stopped the command before it was done.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         let _ = writeln!(stderr, "\n  tip: {tip}");
     }
     let is_bad_url_or_token = matches!(error.downcast_ref(), Some(Error::InvalidUrl { .. } | Error::InvalidToken));
-    if error.is::<Usage>() || is_bad_url_or_token {
+    if error.is::<UsageError>() || is_bad_url_or_token {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)

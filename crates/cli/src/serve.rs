@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::SettingsArgs;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output::print;
 use crate::signals::run_until_stopped;
 
@@ -73,7 +73,7 @@ async fn bind(loaded: Loaded) -> Result<Server, StartError> {
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let filter: Targets =
-        config.log.parse().map_err(|error| Usage(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
+        config.log.parse().map_err(|error| UsageError(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
     // The filter alone says what is logged.
     let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(io::stderr).with_ansi(false);
     let started = match config.log_format {

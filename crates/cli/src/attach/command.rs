@@ -39,16 +39,21 @@ pub(super) async fn run(command: &[OsString], invocation: Invocation) -> Result<
     #[cfg(unix)]
     builder.process_group(0);
     let mut child = builder.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    // Where there are no process groups, only the command itself is killed.
+    #[cfg(unix)]
     let mut group = ProcessGroup::of(&child);
     let (status, output, errors) = tokio::select! {
         ended = communicate(&mut child, request.input.get().as_bytes()) => ended?,
         () = invocation.cancellation.cancelled() => {
-            group.terminate();
+            #[cfg(unix)]
+            group.signal(rustix::process::Signal::TERM);
             // The group is killed when this returns, even if the command does not stop in time.
             let _ = timeout(STOP, child.wait()).await;
             return Err("the command was stopped before it was done".to_owned());
         }
     };
+    // Processes that the command left behind live on, such as a server that it started.
+    #[cfg(unix)]
     group.release();
     if !status.success() {
         let cut = if errors.len() > ERROR_TAIL { "…" } else { "" };
@@ -133,12 +138,6 @@ impl ProcessGroup {
         Self(id.and_then(rustix::process::Pid::from_raw))
     }
 
-    /// Asks all of them to stop.
-    fn terminate(&self) {
-        self.signal(rustix::process::Signal::TERM);
-    }
-
-    /// Lets the processes live on that the command left behind when it ended, such as a server that it started.
     fn release(&mut self) {
         self.0 = None;
     }
@@ -156,21 +155,6 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(rustix::process::Signal::KILL);
     }
-}
-
-/// Where there are no process groups, only the command itself is killed.
-#[cfg(not(unix))]
-struct ProcessGroup;
-
-#[cfg(not(unix))]
-impl ProcessGroup {
-    fn of(_child: &Child) -> Self {
-        Self
-    }
-
-    fn terminate(&self) {}
-
-    fn release(&mut self) {}
 }
 
 #[cfg(test)]

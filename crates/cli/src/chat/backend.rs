@@ -53,7 +53,7 @@ pub(super) trait Backend {
     /// Stops the answer of a thread; an event tells its end. Returns false if no answer comes, because it waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
-    /// Answers a question. An [`Error`] with status 404 means that the question is closed.
+    /// AnswerDisplay a question. An [`Error`] with status 404 means that the question is closed.
     async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()>;
 
     /// Waits for the next events, and returns the thread of which they are. Safe to drop while it waits.

@@ -6,7 +6,7 @@ use rustyline::error::ReadlineError;
 
 use super::backend::{Backend, ThreadState};
 use super::paint::{Ink, excerpt};
-use super::prompt::Prompt;
+use super::prompt::LineEditor;
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::exit::Interrupted;
 use crate::output::{Table, plain};
@@ -20,7 +20,7 @@ struct Interactive<'a, B> {
     chat: &'a mut Chat<B>,
     /// The thread that the user is in.
     current: usize,
-    prompt: Prompt,
+    prompt: LineEditor,
     /// Whether the chat ends as soon as no thread is busy.
     is_leaving: bool,
 }
@@ -32,7 +32,7 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
         // Text that is typed while an answer comes is for the next prompt.
         chat.keyboard.hide();
     }
-    let prompt = Prompt::new(chat.screen.layout.paint)?;
+    let prompt = LineEditor::new(chat.screen.layout.paint)?;
     let introduction = chat.backend.introduction().await?;
     chat.screen.line(None, Ink::Dim, &introduction)?;
     let current = chat.open()?;

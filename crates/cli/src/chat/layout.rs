@@ -1,6 +1,6 @@
 //! How a chat looks: pieces in, text for the terminal out.
 //!
-//! Answers go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
+//! AnswerDisplay go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
 //! them has begun is ended before the other begins its own. Untrusted text passes through [`plain`].
 //!
 //! The answer of a single thread streams. With several threads, each line begins with the number of its thread. At a
@@ -45,7 +45,7 @@ pub(super) enum CallStyle {
 
 /// When answers are shown as they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum AnswerDisplay {
     Always,
     /// Only if there is one thread. The answers of several are printed when they are complete.
     OfSingleThread,
@@ -59,7 +59,7 @@ pub(super) struct Layout {
     pub(super) paint: Paint,
     pub(super) place: Place,
     style: CallStyle,
-    pub(super) answers: Answers,
+    pub(super) answers: AnswerDisplay,
     /// Whether there are several threads.
     is_shared: bool,
     /// The line of a single thread that is not ended yet.
@@ -109,62 +109,55 @@ enum Content {
 }
 
 impl Layout {
-    pub(super) fn new(paint: Paint, place: Place, style: CallStyle, answers: Answers) -> Self {
+    pub(super) fn new(paint: Paint, place: Place, style: CallStyle, answers: AnswerDisplay) -> Self {
         let (is_shared, open, rows, drawn, written) = Default::default();
         Self { paint, place, style, answers, is_shared, open, rows, drawn, written }
     }
 
     /// Marks lines with their threads from now on, because there are several.
-    pub(super) fn share(&mut self) -> Vec<Chunk> {
+    pub(super) fn share(&mut self) {
         self.end_line();
         self.is_shared = true;
-        self.flush()
     }
 
     /// Shows pieces of a thread.
-    pub(super) fn show(&mut self, thread: usize, pieces: &[Piece]) -> Vec<Chunk> {
+    pub(super) fn show(&mut self, thread: usize, pieces: &[Piece]) {
         for piece in pieces {
             match piece {
                 Piece::Text { part, text } => self.text(thread, part, text, Kind::Answer),
                 Piece::Thought { part, text } => self.text(thread, part, text, Kind::Thought),
                 Piece::Call(call) if self.style == CallStyle::OneLine => self.call_on_one_line(call),
                 Piece::Call(call) => self.call_in_stages(thread, call),
-                Piece::Note(ink, text) => self.push_line(Some(thread), *ink, text),
+                Piece::Note(ink, text) => self.line(Some(thread), *ink, text),
             }
         }
-        self.flush()
     }
 
     /// Ends the lines and rows of a thread whose answer is over or waits.
-    pub(super) fn end(&mut self, thread: usize) -> Vec<Chunk> {
+    pub(super) fn end(&mut self, thread: usize) {
         self.end_line();
         let own: Vec<Row> = self.rows.extract_if(.., |row| row.thread == thread).collect();
         self.leave(own);
-        self.flush()
     }
 
     /// Shows a line of its own. The text may be untrusted.
-    pub(super) fn line(&mut self, thread: Option<usize>, ink: Ink, text: &str) -> Vec<Chunk> {
-        self.push_line(thread, ink, text);
-        self.flush()
+    pub(super) fn line(&mut self, thread: Option<usize>, ink: Ink, text: &str) {
+        self.end_line();
+        let mark = thread.map(|thread| self.mark(thread)).unwrap_or_default();
+        self.written.push(Chunk::Stderr(format!("{mark}{}\n", self.paint.ink(ink, &plain(text)))));
     }
 
-    /// Ends the open line; `None` if that would break a text in the middle of a line.
-    pub(super) fn make_room(&mut self) -> Option<Vec<Chunk>> {
-        if self.open.as_ref().is_some_and(|open| open.kind != Kind::Call && !open.at_line_start) {
-            return None;
-        }
-        self.end_line();
-        Some(self.flush())
+    /// Whether the cursor is in the middle of a text, which another line would break.
+    pub(super) fn is_in_text(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.kind != Kind::Call && !open.at_line_start)
     }
 
     /// Handles Ctrl-C: writes go on below the `^C` of the terminal, unless it is erased together with the rows.
-    pub(super) fn interrupted(&mut self) -> Vec<Chunk> {
+    pub(super) fn interrupted(&mut self) {
         self.end_line();
         if self.place == Place::Terminal && self.drawn.is_empty() && self.written.is_empty() {
             self.written.push(Chunk::Stderr("\n".to_owned()));
         }
-        self.flush()
     }
 
     /// Handles text that others wrote at the cursor: writes go on below it.
@@ -180,9 +173,9 @@ impl Layout {
 
     fn text(&mut self, thread: usize, part: &str, text: &str, kind: Kind) {
         let is_hidden = match self.answers {
-            Answers::Always => false,
-            Answers::OfSingleThread => self.is_shared,
-            Answers::Never => true,
+            AnswerDisplay::Always => false,
+            AnswerDisplay::OfSingleThread => self.is_shared,
+            AnswerDisplay::Never => true,
         };
         if kind == Kind::Answer && is_hidden {
             self.end_line();
@@ -309,13 +302,8 @@ impl Layout {
         self.written.push(if kind == Kind::Answer { Chunk::Stdout(text) } else { Chunk::Stderr(text) });
     }
 
-    fn push_line(&mut self, thread: Option<usize>, ink: Ink, text: &str) {
-        self.end_line();
-        let mark = thread.map(|thread| self.mark(thread)).unwrap_or_default();
-        self.written.push(Chunk::Stderr(format!("{mark}{}\n", self.paint.ink(ink, &plain(text)))));
-    }
-
-    fn end_line(&mut self) {
+    /// Ends the open line.
+    pub(super) fn end_line(&mut self) {
         if let Some(OpenLine { kind, at_line_start: false, .. }) = self.open.take() {
             self.push(kind, "\n".to_owned());
         }
@@ -380,7 +368,7 @@ impl Layout {
     }
 
     /// The chunks to write: they erase the rows, write what stays in their place, and draw the rows below it.
-    fn flush(&mut self) -> Vec<Chunk> {
+    pub(super) fn flush(&mut self) -> Vec<Chunk> {
         let written = std::mem::take(&mut self.written);
         let rows = if self.place == Place::Terminal { self.draw() } else { String::new() };
         if written.is_empty() && rows == self.drawn {

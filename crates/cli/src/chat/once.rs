@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use super::backend::{Backend, ThreadState};
-use super::layout::Answers;
+use super::layout::AnswerDisplay;
 use super::paint::{Ink, excerpt};
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::exit::Interrupted;
@@ -27,7 +27,7 @@ pub(super) async fn run<B: Backend>(
         chat.say(number, text)?;
     }
     let answers = chat.screen.layout.answers;
-    let prints_answers = is_shared && answers == Answers::OfSingleThread;
+    let prints_answers = is_shared && answers == AnswerDisplay::OfSingleThread;
     let (mut printed, mut is_stopped) = (0, false);
     while chat.is_busy() {
         match chat.next(signals).await? {
@@ -46,7 +46,7 @@ pub(super) async fn run<B: Backend>(
     if is_stopped {
         return Err(Interrupted("the turn was aborted").into());
     }
-    if answers == Answers::Never {
+    if answers == AnswerDisplay::Never {
         chat.backend.print_json()?;
     }
     outcome(chat)

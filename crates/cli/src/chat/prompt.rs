@@ -21,7 +21,7 @@ const HOW_TO_LEAVE: &str = "Press Ctrl-C again or Ctrl-D to leave.";
 const NOT_UTF_8: &str = "That is not UTF-8, which is all that is understood here.";
 
 /// A prompt at the terminal. The history lives only as long as this value.
-pub(super) struct Prompt {
+pub(super) struct LineEditor {
     paint: Paint,
     /// Has the editor's thread prompt, with a plain and a styled text.
     prompts: requests::Sender<(String, String)>,
@@ -37,7 +37,7 @@ pub(super) struct Prompt {
     mode: Mode,
 }
 
-impl Prompt {
+impl LineEditor {
     pub(super) fn new(paint: Paint) -> rustyline::Result<Self> {
         // The editor writes to standard output only if that is the terminal: otherwise only answers go there.
         let behavior = if io::stdout().is_terminal() { Behavior::Stdio } else { Behavior::PreferTerm };
@@ -124,7 +124,7 @@ impl Prompt {
     }
 }
 
-impl Drop for Prompt {
+impl Drop for LineEditor {
     fn drop(&mut self) {
         self.close();
     }

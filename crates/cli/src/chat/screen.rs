@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::args::ChatArgs;
-use super::layout::{Answers, CallStyle, Chunk, Layout, Place};
+use super::layout::{AnswerDisplay, CallStyle, Chunk, Layout, Place};
 use super::paint::{Ink, Paint};
 use crate::output::print;
 
@@ -21,17 +21,29 @@ impl Screen {
         let paint = Paint { coloured: place == Place::Terminal && !args.no_color };
         let style = if args.agui.is_some() { CallStyle::Stages } else { CallStyle::OneLine };
         let answers = match (args.json, io::stdout().is_terminal()) {
-            (true, _) => Answers::Never,
-            (false, true) => Answers::Always,
-            (false, false) => Answers::OfSingleThread,
+            (true, _) => AnswerDisplay::Never,
+            (false, true) => AnswerDisplay::Always,
+            (false, false) => AnswerDisplay::OfSingleThread,
         };
         Self { layout: Layout::new(paint, place, style, answers), tells_waiting: false }
     }
 
-    /// Changes the layout and writes what it says.
-    pub(super) fn draw(&mut self, change: impl FnOnce(&mut Layout) -> Vec<Chunk>) -> io::Result<()> {
-        let chunks = change(&mut self.layout);
-        self.write(chunks)
+    /// Changes the layout and writes what has changed.
+    pub(super) fn draw(&mut self, change: impl FnOnce(&mut Layout)) -> io::Result<()> {
+        self.end_waiting()?;
+        change(&mut self.layout);
+        // One write for all that follows each other, so that nothing flickers.
+        let mut aside = String::new();
+        for chunk in self.layout.flush() {
+            match chunk {
+                Chunk::Stderr(text) => aside.push_str(&text),
+                Chunk::Stdout(text) => {
+                    write_aside(&std::mem::take(&mut aside))?;
+                    print(&text)?;
+                }
+            }
+        }
+        write_aside(&aside)
     }
 
     /// Shows a line of its own, which may belong to a thread. The text may be untrusted.
@@ -41,11 +53,10 @@ impl Screen {
 
     /// Shows at a terminal what the answer waits for, until there is something else to show.
     pub(super) fn waiting(&mut self, text: &str) -> io::Result<()> {
-        if self.layout.place != Place::Terminal {
+        if self.layout.place != Place::Terminal || self.layout.is_in_text() {
             return Ok(());
         }
-        let Some(chunks) = self.layout.make_room() else { return Ok(()) };
-        self.write(chunks)?;
+        self.draw(Layout::end_line)?;
         write_aside(&self.layout.paint.ink(Ink::Dim, text))?;
         self.tells_waiting = true;
         Ok(())
@@ -63,22 +74,6 @@ impl Screen {
     /// Erases the text about waiting.
     fn end_waiting(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.tells_waiting) { write_aside("\r\u{1b}[K") } else { Ok(()) }
-    }
-
-    fn write(&mut self, chunks: Vec<Chunk>) -> io::Result<()> {
-        self.end_waiting()?;
-        // One write for all that follows each other, so that nothing flickers.
-        let mut aside = String::new();
-        for chunk in chunks {
-            match chunk {
-                Chunk::Stderr(text) => aside.push_str(&text),
-                Chunk::Stdout(text) => {
-                    write_aside(&std::mem::take(&mut aside))?;
-                    print(&text)?;
-                }
-            }
-        }
-        write_aside(&aside)
     }
 }
 

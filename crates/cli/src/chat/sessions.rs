@@ -25,7 +25,7 @@ use super::paint::Ink;
 use super::piece::Piece;
 use super::question::{Answer, Approval, Choices, Question};
 use crate::connection::word;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output::{Table, print_json};
 use crate::sessions;
 
@@ -61,7 +61,7 @@ impl SessionBackend {
         if let (Some(named), Some(own)) = (&args.client, &own)
             && named != own
         {
-            return Err(Usage(format!("the session is one of client {own}, not of {named}")).into());
+            return Err(UsageError(format!("the session is one of client {own}, not of {named}")).into());
         }
         let (client_id, model, agent) = (args.client.clone().or(own), args.model.clone(), args.agent.clone());
         let mut setting = CreateSession { client_id, model, agent, ..CreateSession::default() };

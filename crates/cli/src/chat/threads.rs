@@ -218,8 +218,10 @@ impl<B: Backend> Chat<B> {
         if self.is_asking {
             self.close_question("\n")?;
         } else if self.keyboard.is_hidden() {
-            // The terminal echoes nothing for Ctrl-C.
-            self.screen.draw(|layout| layout.make_room().unwrap_or_default())?;
+            // The terminal echoes nothing for Ctrl-C, so a text may go on.
+            if !self.screen.layout.is_in_text() {
+                self.screen.draw(Layout::end_line)?;
+            }
         } else {
             self.screen.draw(Layout::interrupted)?;
         }
@@ -278,7 +280,7 @@ impl<B: Backend> Chat<B> {
         Ok(None)
     }
 
-    /// Answers a question for a user who cannot be asked, or who has allowed every call.
+    /// AnswerDisplay a question for a user who cannot be asked, or who has allowed every call.
     async fn decide(&mut self, question: Question) -> anyhow::Result<()> {
         let answer = match question.allowed().filter(|_| self.approval == Approval::Allow) {
             Some(answer) => answer,

@@ -11,13 +11,13 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
 use crate::connection::ServerArgs;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
 /// The agent at a URL, or in the room that the URL names.
-pub(super) fn find(url: &str, server: &ServerArgs) -> Result<(Arc<dyn Agent>, Url), Usage> {
-    let unusable = |reason: String| Usage(format!("{url:?} is not the URL of an AG-UI server: {reason}"));
+pub(super) fn find(url: &str, server: &ServerArgs) -> Result<(Arc<dyn Agent>, Url), UsageError> {
+    let unusable = |reason: String| UsageError(format!("{url:?} is not the URL of an AG-UI server: {reason}"));
     let parsed = Url::parse(url).map_err(|error| unusable(error.to_string()))?;
-    let agent = open(&parsed, server.token_for(&parsed)).map_err(|error| Usage(error.to_string()))?;
+    let agent = open(&parsed, server.token_for(&parsed)).map_err(|error| UsageError(error.to_string()))?;
     Ok((Arc::new(AnyVersion { agent, is_old: Arc::default() }), parsed))
 }
 
