@@ -27,7 +27,7 @@ pub(crate) struct CallsArgs {
     /// Only calls of this session.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only calls that stand there.
+    /// Only calls in this state.
     #[arg(long, value_parser = api_word::<CallState>(&["awaiting_approval", "queued", "offered", "done"]))]
     state: Option<CallState>,
     #[command(flatten)]

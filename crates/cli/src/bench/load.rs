@@ -20,8 +20,7 @@ use super::sessions::Session;
 /// How long a worker waits after a failure, so that a server that is down is not flooded.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// How many turns a session has before it is replaced. The cost of a turn grows with the messages before it, and this keeps
-/// it that of a usual turn.
+/// How many turns a session has before it is replaced. The cost of a turn grows with the messages before it.
 const TURNS: u32 = 20;
 
 /// How the load is made.

@@ -47,13 +47,15 @@ pub(super) trait Backend {
     /// Says something in a thread that is not busy.
     fn say(&mut self, thread: usize, text: &str) -> anyhow::Result<()>;
 
-    /// Asks again for an answer that failed, was stopped or waits for the user.
-    fn retry(&mut self, thread: usize) -> anyhow::Result<()>;
+    /// Asks again for an answer that failed, was stopped or waits for the user. Only backends with threads need it.
+    fn retry(&mut self, _thread: usize) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Stops the answer of a thread; an event tells its end. Returns false if no answer comes, because it waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
-    /// AnswerDisplay a question. An [`Error`] with status 404 means that the question is closed.
+    /// Answers a question. An [`Error`] with status 404 means that the question is closed.
     async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()>;
 
     /// Waits for the next events, and returns the thread of which they are. Safe to drop while it waits.

@@ -1,6 +1,6 @@
 //! How a chat looks: pieces in, text for the terminal out.
 //!
-//! AnswerDisplay go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
+//! Answers go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
 //! them has begun is ended before the other begins its own. Untrusted text passes through [`plain`].
 //!
 //! The answer of a single thread streams. With several threads, each line begins with the number of its thread. At a

@@ -91,10 +91,6 @@ impl SessionBackend {
     fn translate(&mut self, event: Option<Result<TurnEvent, Error>>) -> Vec<Event> {
         let (mut events, mut cost) = (Vec::new(), Tokens::default());
         let state = match event {
-            Some(Ok(TurnEvent::Done { tokens, .. })) if self.is_aborted => {
-                cost = tokens;
-                ThreadState::Stopped
-            }
             Some(Ok(TurnEvent::Done { message, tokens })) => {
                 cost = tokens;
                 if message.info.finish.as_deref() == Some("length") {
@@ -103,7 +99,11 @@ impl SessionBackend {
                 }
                 let error = message.info.error.as_ref().map(|error| anyhow!(error.reason().to_owned()));
                 self.answer = Some(message);
-                error.map_or(ThreadState::Idle, ThreadState::Failed)
+                match error {
+                    _ if self.is_aborted => ThreadState::Stopped,
+                    Some(error) => ThreadState::Failed(error),
+                    None => ThreadState::Idle,
+                }
             }
             Some(Ok(TurnEvent::Ask(ask))) => return vec![Event::Ask(self.question(*ask))],
             Some(Ok(TurnEvent::AskClosed { id })) => return vec![Event::AskClosed(id)],
@@ -164,11 +164,6 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         self.is_aborted = false;
         self.asks.clear();
         self.answer = None;
-        Ok(())
-    }
-
-    /// No command of this backend asks for it.
-    fn retry(&mut self, _thread: usize) -> anyhow::Result<()> {
         Ok(())
     }
 

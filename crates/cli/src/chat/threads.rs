@@ -280,7 +280,7 @@ impl<B: Backend> Chat<B> {
         Ok(None)
     }
 
-    /// AnswerDisplay a question for a user who cannot be asked, or who has allowed every call.
+    /// Answers a question for a user who cannot be asked, or who has allowed every call.
     async fn decide(&mut self, question: Question) -> anyhow::Result<()> {
         let answer = match question.allowed().filter(|_| self.approval == Approval::Allow) {
             Some(answer) => answer,

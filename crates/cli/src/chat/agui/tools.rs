@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use handback_client::agui::{ClientTool, ToolCall, ToolContext, ToolRegistry};
-use handback_client::{Effect, Handler, Invocation, Tool, ToolError};
+use handback_client::{Effect, Invocation, Tool};
 use handback_wire::client_tools::ToolRequest;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -16,43 +16,40 @@ pub(super) fn registry(tools: &[Tool], times: &Times, running: &TaskTracker) -> 
     tools.iter().fold(ToolRegistry::new(), |registry, tool| {
         let (handler, times, running) = (Arc::clone(&tool.handler), times.clone(), running.clone());
         let executor = move |call: ToolCall, context: ToolContext| {
-            execute(Arc::clone(&handler), times.clone(), running.clone(), call, context)
+            let (handler, times, running) = (Arc::clone(&handler), times.clone(), running.clone());
+            async move {
+                times.table().insert(call.id.clone(), None);
+                let begun = Instant::now();
+                // The guard cancels the command when this future is dropped.
+                let cancellation = context.cancellation.child_token();
+                let _stop = cancellation.clone().drop_guard();
+                let deadline = context.deadline;
+                let invocation = Invocation::new(request(&call, context)?, deadline, cancellation);
+                // The command has a task of its own: it outlives a run that is stopped, so that it has time to stop.
+                let ended = running.spawn(handler(invocation)).await?;
+                times.table().insert(call.id, Some(begun.elapsed()));
+                Ok(ended?.output)
+            }
         };
         registry.register(ClientTool::new(&tool.definition.id, &tool.definition.description, executor))
     })
 }
 
-/// Runs a command for a call. The command has a task of its own, because it outlives a run that is stopped: it is given
-/// time to stop.
-async fn execute(
-    handler: Handler,
-    times: Times,
-    running: TaskTracker,
-    call: ToolCall,
-    context: ToolContext,
-) -> Result<String, ToolError> {
-    times.table().insert(call.id.clone(), None);
-    let begun = Instant::now();
-    // The guard cancels the command when this future is dropped.
-    let cancellation = context.cancellation.child_token();
-    let _stop = cancellation.clone().drop_guard();
-    let arguments = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
-    let request = ToolRequest {
+fn request(call: &ToolCall, context: ToolContext) -> Result<ToolRequest, serde_json::Error> {
+    let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+    Ok(ToolRequest {
         kind: "client-tool-request".to_owned(),
         request_id: call.id.clone(),
         session_id: context.thread_id.unwrap_or_default(),
         message_id: String::new(),
         call_id: call.id.clone(),
-        tool: call.name,
-        input: RawValue::from_string(arguments)?,
+        tool: call.name.clone(),
+        input: RawValue::from_string(arguments.to_owned())?,
         deadline: String::new(),
         effect: Effect::default(),
         attempt: 1,
         execution_mode: None,
-    };
-    let ended = running.spawn(handler(Invocation::new(request, context.deadline, cancellation))).await?;
-    times.table().insert(call.id, Some(begun.elapsed()));
-    Ok(ended?.output)
+    })
 }
 
 /// The calls of a thread that were run here, with the duration of each that has ended.
