@@ -72,9 +72,13 @@ impl SessionBackend {
         }
         let is_used = resumed.is_some();
         let session = match resumed {
-            Some(session) => session,
-            None => api.create_session(&setting).await?,
+            Some(session) => Ok(session),
+            None => api.create_session(&setting).await,
         };
+        if let (Err(_), Some(attached)) = (&session, &attached) {
+            attached.tools.disconnect().await;
+        }
+        let session = session?;
         let (turn, is_aborted, translator, asks, answer) = Default::default();
         let approval = args.approval();
         Ok(Self { api, attached, setting, approval, session, is_used, turn, is_aborted, translator, asks, answer })
