@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use handback_client::{ClientTools, Effect, Journal, Options, Status, Tool, ToolError, Transport};
 use serde_json::value::RawValue;
 
-use crate::connection::ServerArgs;
-use crate::failure::Usage;
+use crate::connection::{ServerArgs, api_word};
+use crate::exit::UsageError;
 use crate::output::remark;
 use crate::signals::run_until_stopped;
 
@@ -43,8 +43,8 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "JSON|@FILE")]
     schema: Option<String>,
     /// What running the command does: nothing, the same when done twice, or something each time.
-    #[arg(long, default_value = "write")]
-    effect: EffectArg,
+    #[arg(long, default_value = "write", value_parser = api_word::<Effect>(&["read", "idempotent", "write"]))]
+    effect: Effect,
     /// How long a call may take; the server has a default.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
     timeout: Option<u32>,
@@ -64,27 +64,9 @@ pub(crate) struct AttachArgs {
     command: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum EffectArg {
-    Read,
-    Idempotent,
-    Write,
-}
-
-impl From<EffectArg> for Effect {
-    fn from(effect: EffectArg) -> Self {
-        match effect {
-            EffectArg::Read => Self::Read,
-            EffectArg::Idempotent => Self::Idempotent,
-            EffectArg::Write => Self::Write,
-        }
-    }
-}
-
 pub(crate) async fn run(args: AttachArgs) -> anyhow::Result<()> {
     let api = args.server.api()?;
-    let mut tool =
-        command_tool(args.tool, args.description.unwrap_or_default(), args.command).effect(args.effect.into());
+    let mut tool = command_tool(args.tool, args.description.unwrap_or_default(), args.command).effect(args.effect);
     tool.definition.parameters = args.schema.map(read_schema).transpose()?;
     tool.definition.timeout = args.timeout.map(f64::from);
 
@@ -123,7 +105,7 @@ fn read_schema(argument: String) -> anyhow::Result<Box<RawValue>> {
         Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read the schema from {file}"))?,
         None => argument,
     };
-    serde_json::from_str(text.trim()).map_err(|error| Usage(format!("the schema is not JSON: {error}")).into())
+    serde_json::from_str(text.trim()).map_err(|error| UsageError(format!("the schema is not JSON: {error}")).into())
 }
 
 fn describe(introduction: &str, status: Status) -> String {

@@ -1,10 +1,17 @@
-//! `handback bench`: drives a server with many clients and says how fast it was.
+//! `handback bench`: drives a server with many clients and reports how fast it is.
 //!
-//! - `http`: HTTP/1.1 as far as this needs it, cheap enough to share the machine with the server.
-//! - `run`: what all parts share. `metrics`: what is measured, and how. `report`: the figures, for people and for scripts.
-//! - `clients`: connects them all, over SSE or WebSockets, and answers the calls.
-//! - `load`: makes the calls or runs the turns, and times them. `readers`: streams of events that are read meanwhile.
-//! - `sessions`: turns of the built-in model. `waiting`: sessions whose turns stand still. `growing`: sessions with many turns.
+//! | module | responsibility |
+//! | --- | --- |
+//! | `http` | a small HTTP client that leaves the CPU to the server |
+//! | `run` | what all parts of a run share |
+//! | `metrics` | measurements |
+//! | `report` | the figures, for people and for scripts |
+//! | `clients` | connects the clients over SSE or WebSockets, and answers their calls |
+//! | `load` | makes the calls or runs the turns, and times them |
+//! | `readers` | reads streams of events during the load |
+//! | `sessions` | sessions with the built-in model |
+//! | `waiting` | sessions whose turns wait for the client |
+//! | `growing` | sessions with many turns |
 
 mod clients;
 mod growing;
@@ -24,17 +31,18 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use handback_client::Transport;
 use serde_json::json;
 
-use self::clients::Transport;
 use self::http::Target;
-use self::load::{Plan, Work};
+use self::load::Plan;
 use self::metrics::ProcessMetrics;
 use self::readers::Reading;
 use self::report::{Report, counted};
 use self::run::{Run, list};
+use crate::connection::ServerArgs;
 
-/// Files that the process needs beside one or two sockets per client.
+/// How many files the process needs besides the sockets.
 const SPARE_FILES: u64 = 160;
 
 /// Drives a server with many clients and says how fast it was.
@@ -49,12 +57,8 @@ const SPARE_FILES: u64 = 160;
                         handback bench --waiting 1000\n  \
                         handback bench --growing 1000")]
 pub(crate) struct BenchArgs {
-    /// The server.
-    #[arg(long, env = "HANDBACK_URL", default_value = "http://127.0.0.1:4096")]
-    url: String,
-    /// An application key, where the server asks for one.
-    #[arg(long, env = "HANDBACK_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// How many clients connect, each with one tool.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: u32,
@@ -69,9 +73,6 @@ pub(crate) struct BenchArgs {
     /// Make no calls: connect, and report the memory per client. Start the server afresh: a used one has memory to spare.
     #[arg(long)]
     idle: bool,
-    /// Run whole turns of sessions with the built-in model, each with one call, instead of bare calls.
-    #[arg(long, conflicts_with = "idle")]
-    turns: bool,
     /// Have so many sessions of one client wait for it, and report the memory per session. Start the server afresh.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["clients", "active", "idle", "turns"])]
@@ -92,13 +93,13 @@ pub(crate) struct BenchArgs {
     json: bool,
 }
 
-/// Runs the bench and prints its report. Fails when not one call or turn got through; with `--idle` and `--waiting`,
-/// when not every client and session did.
+/// Runs the bench and prints its report. Fails if no call or turn succeeds; with `--idle` and `--waiting`, if any client or
+/// session is missing.
 pub(crate) async fn run(mut args: BenchArgs) -> anyhow::Result<()> {
     if args.waiting.is_some() {
         args.clients = 1;
     }
-    // A thread and a runtime of its own: the tasks of one thread need not wake another, and leave the cores to the server.
+    // The bench has a single thread: its tasks need not wake other threads, and it leaves the other cores to the server.
     let thread = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(drive(&args))
@@ -110,22 +111,23 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     let transport = if args.websocket { Transport::WebSocket } else { Transport::Sse };
     let active = args.active.unwrap_or(args.clients);
     ensure!(active <= args.clients, "{active} of {} clients cannot be active", args.clients);
-    make_room(args, transport, active)?;
+    raise_file_limit(args, transport, active)?;
     let run = Arc::new(Run {
-        target: Arc::new(Target::resolve(&args.url, args.token.as_deref())?),
+        target: Arc::new(Target::resolve(args.server.url(), args.server.token())?),
         held: args.waiting.map(|_| AtomicU32::new(0)),
         shows_progress: !args.json,
         errors: Mutex::default(),
     });
 
-    let before = ProcessMetrics::settled(&run.target).await.with_context(|| format!("cannot reach {}", args.url))?;
-    let crowd = clients::connect(&run, transport, args.clients).await;
-    let connected = crowd.clients.len() as u32;
+    let before =
+        ProcessMetrics::settled(&run.target).await.with_context(|| format!("cannot reach {}", args.server.url()))?;
+    let (clients, _serving) = clients::connect(&run, transport, args.clients).await;
+    let connected = clients.len() as u32;
     if connected == 0 {
         bail!("not one of {} clients could connect: {}", args.clients, list(&run.take_errors()));
     }
     let name = if args.websocket { "WebSocket" } else { "SSE" };
-    let json = json!({ "transport": transport, "clients": args.clients, "connected": connected });
+    let json = json!({ "transport": name.to_lowercase(), "clients": args.clients, "connected": connected });
     let mut report = Report::new(json, format!("{} over {name}", counted(connected, "client")));
     let metrics = ProcessMetrics::settled(&run.target).await?;
     match before.zip(metrics) {
@@ -136,15 +138,14 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
         None => report.memory.push_str("unknown: the server does not tell at /metrics"),
     }
 
-    let called = &crowd.clients[..connected.min(active) as usize];
+    let called = &clients[..connected.min(active) as usize];
     if let Some(count) = args.waiting {
         report.add("waiting", waiting::run(&run, &called[0], count, metrics).await?);
     } else if let Some(turns) = args.growing {
         report.add("growing", growing::run(&run, called, args.plan.concurrency, turns).await?);
     } else if !args.idle {
-        let readers = readers::open(&run, args.reading, args.readers.unwrap_or(0), &crowd.clients).await?;
-        let work = if args.turns { Work::Turns } else { Work::Calls };
-        report.add("load", load::run(&run, called, work, &args.plan).await?);
+        let readers = readers::open(&run, args.reading, args.readers.unwrap_or(0), &clients).await?;
+        report.add("load", load::run(&run, called, &args.plan).await?);
         if args.readers.is_some() {
             report.add("readers", readers.report(args.reading));
         }
@@ -167,8 +168,8 @@ async fn drive(args: &BenchArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Raises the limit of open files to what the run needs, or says that it cannot.
-fn make_room(args: &BenchArgs, transport: Transport, active: u32) -> anyhow::Result<()> {
+/// Raises the limit of open files to what the run needs, or fails.
+fn raise_file_limit(args: &BenchArgs, transport: Transport, active: u32) -> anyhow::Result<()> {
     let posting = if args.idle || transport == Transport::WebSocket { 0 } else { active };
     let sockets = [args.clients, posting, args.plan.concurrency, args.readers.unwrap_or(0)];
     let needed = sockets.into_iter().map(u64::from).sum::<u64>() + SPARE_FILES;

@@ -10,7 +10,7 @@ use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::connection::QueryArgs;
-use crate::failure::Usage;
+use crate::exit::UsageError;
 use crate::output::{print, print_json, remark};
 
 /// Calls a tool on its client and prints its output.
@@ -54,8 +54,9 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<()> {
         ..ExecuteRequest::default()
     };
     if args.no_wait {
-        let accepted = args.query.checked(api.submit(&request).await).map_err(point_to_tools)?;
-        return if args.query.json { print_json(&accepted) } else { Ok(print(&format!("{}\n", accepted.request_id))?) };
+        let accepted = api.submit(&request).await;
+        let shown = args.query.show(accepted, |accepted| print(&format!("{}\n", accepted.request_id)));
+        return shown.map_err(point_to_tools);
     }
     let result = args.query.checked(api.execute(&request).await).map_err(point_to_tools)?;
     if args.query.json {
@@ -64,11 +65,11 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<()> {
     match result {
         ToolResult::Error { error } => bail!("the tool failed: {error}"),
         ToolResult::Success(_) if args.query.json => Ok(()),
-        ToolResult::Success(success) => show(success),
+        ToolResult::Success(success) => print_success(success),
     }
 }
 
-/// A JSON object, as it was written: the server reads it again.
+/// Reads a JSON object and keeps it as it is written.
 fn read_input(argument: String) -> anyhow::Result<Box<RawValue>> {
     let text = if argument == "-" {
         io::read_to_string(io::stdin()).context("cannot read the input from standard input")?
@@ -77,12 +78,12 @@ fn read_input(argument: String) -> anyhow::Result<Box<RawValue>> {
     };
     let input = text.trim();
     if !input.starts_with('{') {
-        return Err(Usage("the input must be a JSON object, such as '{\"path\":\"notes.txt\"}'".to_owned()).into());
+        return Err(UsageError("the input must be a JSON object, such as '{\"path\":\"notes.txt\"}'".to_owned()).into());
     }
-    serde_json::from_str(input).map_err(|error| Usage(format!("the input is not JSON: {error}")).into())
+    serde_json::from_str(input).map_err(|error| UsageError(format!("the input is not JSON: {error}")).into())
 }
 
-/// The full id of a tool that may be given by its name.
+/// The full id of a tool that is given by its id or by its name.
 async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<String> {
     if tool.starts_with("client_") {
         return Ok(tool);
@@ -93,10 +94,14 @@ async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<S
     match candidates.len() {
         0 => bail!("no client has a tool named {tool}; `handback tools` lists what there is"),
         1 => Ok(candidates.remove(0)),
-        _ => Err(Usage(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  "))).into()),
+        _ => {
+            Err(UsageError(format!("{tool} may be any of these; give the full id:\n  {}", candidates.join("\n  ")))
+                .into())
+        }
     }
 }
 
+/// Adds how to find the tools there are to the error that a tool is not found.
 fn point_to_tools(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>().and_then(Error::code) {
         Some(ErrorCode::NotFound) => anyhow!("{error}; `handback tools` lists what there is"),
@@ -104,14 +109,15 @@ fn point_to_tools(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn show(success: Success) -> anyhow::Result<()> {
+/// Prints the output, and names the attachments on standard error.
+fn print_success(success: Success) -> anyhow::Result<()> {
     let Success { mut output, attachments, .. } = success;
     if !output.is_empty() && !output.ends_with('\n') {
         output.push('\n');
     }
     print(&output)?;
     for Attachment { mime, filename, url } in attachments.unwrap_or_default() {
-        // A data URL is the file itself, which belongs into no terminal; `--json` has it.
+        // A data URL holds the whole file, which is not for a terminal; `--json` prints it.
         let place = if url.starts_with("data:") { format!("{} characters of data", url.len()) } else { url };
         remark(&format!("attachment: {} ({mime}): {place}", filename.as_deref().unwrap_or("unnamed")));
     }

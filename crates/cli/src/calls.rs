@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use handback_client::CallFilter;
 use handback_wire::client_tools::{Call, CallState, Outcome, Success};
 
-use crate::connection::{QueryArgs, word};
-use crate::output::{Table, plain, print, print_json};
+use crate::connection::{QueryArgs, api_word, word};
+use crate::output::{Table, plain, print};
 
 /// Lists the calls that the server knows, or shows one of them.
 #[derive(Debug, Args)]
@@ -27,43 +27,23 @@ pub(crate) struct CallsArgs {
     /// Only calls of this session.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only calls that stand there.
-    #[arg(long)]
-    state: Option<State>,
+    /// Only calls in this state.
+    #[arg(long, value_parser = api_word::<CallState>(&["awaiting_approval", "queued", "offered", "done"]))]
+    state: Option<CallState>,
     #[command(flatten)]
     query: QueryArgs,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum State {
-    AwaitingApproval,
-    Queued,
-    Offered,
-    Done,
-}
-
-impl From<State> for CallState {
-    fn from(state: State) -> Self {
-        match state {
-            State::AwaitingApproval => Self::AwaitingApproval,
-            State::Queued => Self::Queued,
-            State::Offered => Self::Offered,
-            State::Done => Self::Done,
-        }
-    }
 }
 
 pub(crate) async fn run(args: CallsArgs) -> anyhow::Result<()> {
     let api = args.query.server.api()?;
     if let Some(request_id) = &args.request_id {
-        let call = args.query.checked(api.call(request_id, args.wait.map(Duration::from_millis)).await)?;
-        return if args.query.json { print_json(&call) } else { Ok(print(&describe(&call))?) };
+        let call = api.call(request_id, args.wait.map(Duration::from_millis)).await;
+        return args.query.show(call, |call| print(&describe(&call)));
     }
     let filter = CallFilter::with(|filter| {
         filter.client_id = args.client;
         filter.session_id = args.session;
-        filter.state = args.state.map(Into::into);
+        filter.state = args.state;
     });
     args.query.show(api.calls(&filter).await, |calls| {
         let rows = calls.into_iter().map(|call| {
@@ -72,11 +52,11 @@ pub(crate) async fn run(args: CallsArgs) -> anyhow::Result<()> {
             let took = took(&call);
             [call.request_id, call.tool, state, call.attempt.to_string(), outcome, took, call.created]
         });
-        Table::new(["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"], "no calls", rows)
+        Table::new(["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"], "no calls", rows).print()
     })
 }
 
-/// How long a call took. It is not known of calls that a restart has ended.
+/// How long a call took. The server does not know it for calls that ended with a restart.
 fn took(call: &Call) -> String {
     match call.times.approval + call.times.queue + call.times.execute {
         0.0 => "unknown".to_owned(),
@@ -116,7 +96,7 @@ fn describe(call: &Call) -> String {
     shown.map(|(name, value)| format!("{name:<10}{}\n", plain(value.trim_end()))).collect()
 }
 
-/// The word for an outcome, and what it says.
+/// The API's word for an outcome, and its text.
 fn parts(outcome: &Outcome) -> (&'static str, &str) {
     match outcome {
         Outcome::Success(Success { output, .. }) => ("success", output),

@@ -4,7 +4,7 @@ use clap::Args;
 use handback_wire::client_tools::CancelRequest;
 
 use crate::connection::QueryArgs;
-use crate::output::{print, print_json};
+use crate::output::print;
 
 /// Cancels a call that is under way; its client and its caller are told.
 #[derive(Debug, Args)]
@@ -22,6 +22,6 @@ pub(crate) struct CancelArgs {
 
 pub(crate) async fn run(args: CancelArgs) -> anyhow::Result<()> {
     let request = CancelRequest { request_id: args.request_id, reason: args.reason };
-    let done = args.query.checked(args.query.server.api()?.cancel(&request).await)?;
-    if args.query.json { print_json(&done) } else { Ok(print("cancelled\n")?) }
+    let cancelled = args.query.server.api()?.cancel(&request).await;
+    args.query.show(cancelled, |_| print("cancelled\n"))
 }

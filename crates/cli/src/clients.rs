@@ -20,6 +20,6 @@ pub(crate) async fn run(args: ClientsArgs) -> anyhow::Result<()> {
             let [connections, tools, calls] = [client.connections, client.tools, client.calls].map(|n| n.to_string());
             [client.id, connections, tools, calls, client.since]
         });
-        Table::new(["CLIENT", "CONNECTIONS", "TOOLS", "CALLS", "SINCE"], "no clients", rows)
+        Table::new(["CLIENT", "CONNECTIONS", "TOOLS", "CALLS", "SINCE"], "no clients", rows).print()
     })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use handback_server::config::{Flag, Inputs, Loaded, load};
 
-use crate::failure::Usage;
+use crate::exit::UsageError;
 use crate::output::{Table, print_json, remark};
 
 /// Where settings come from: defaults, a file, HANDBACK_* variables, flags.
@@ -33,15 +33,15 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// Only a file: for commands that have no use for the server's flags.
+    /// The settings of a file, for commands that have no use for the server's flags.
     pub(crate) fn from_file(config: Option<PathBuf>) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// The effective settings; what looks like a mistake in them is remarked on.
+    /// The effective settings. Warnings about them are printed.
     pub(crate) fn load(self) -> anyhow::Result<Loaded> {
         let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
-        // Who names a directory wants it used, whatever the file says.
+        // A directory on the command line overrides an `ephemeral` of the file.
         let ephemeral = match &self.data {
             Some(_) => flag("ephemeral", "--data", Some("false".to_owned())),
             None => flag("ephemeral", "--ephemeral", self.ephemeral.then(|| "true".to_owned())),
@@ -54,7 +54,7 @@ impl SettingsArgs {
             flag("logFormat", "--log-format", self.log_format),
         ];
         let inputs = Inputs::from_process(self.config, flags.into_iter().flatten().collect());
-        let loaded = load(&inputs).map_err(|error| Usage(error.to_string()))?;
+        let loaded = load(&inputs).map_err(|error| UsageError(error.to_string()))?;
         for warning in &loaded.warnings {
             remark(&format!("warning: {warning}"));
         }

@@ -1,12 +1,18 @@
-//! What the client commands share: which server, as whom, and how answers are shown.
+//! What the client commands share: which server they use, with which token, and how they print its answers.
 
+use std::ffi::OsStr;
+use std::io;
+
+use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, Args, Command};
 use handback_client::{Api, Error};
 use reqwest::Url;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::output::{Table, print_json};
+use crate::output::print_json;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:4096";
 
@@ -16,61 +22,61 @@ pub(crate) struct ServerArgs {
     /// The server.
     #[arg(long, value_name = "URL", env = "HANDBACK_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     url: String,
-    #[command(flatten)]
-    token: Token,
+    /// An application key or a client token, where the server asks for one
+    #[arg(long, value_name = "TOKEN", env = "HANDBACK_TOKEN", hide_env_values = true, value_parser = TokenParser)]
+    token: Option<Token>,
 }
 
-/// What shows who speaks to a server, and whether it was typed: what the environment has is the Handback server's.
+/// A token, and whether it is typed on the command line. The token of the environment is the Handback server's.
 #[derive(Debug, Clone)]
 struct Token {
-    text: Option<String>,
+    text: String,
     is_typed: bool,
 }
 
-/// The name of the argument.
-const TOKEN: &str = "token";
+#[derive(Clone)]
+struct TokenParser;
 
-impl Args for Token {
-    fn augment_args(command: Command) -> Command {
-        let token = Arg::new(TOKEN).long(TOKEN).value_name("TOKEN").env("HANDBACK_TOKEN").hide_env_values(true);
-        command.arg(token.help("An application key or a client token, where the server asks for one"))
+impl TypedValueParser for TokenParser {
+    type Value = Token;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Token, clap::Error> {
+        self.parse_ref_(command, arg, value, ValueSource::CommandLine)
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Token {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_typed = matches.value_source(TOKEN) == Some(ValueSource::CommandLine);
-        // Set to nothing, as a variable may be, is not set.
-        let text = matches.get_one::<String>(TOKEN).filter(|text| !text.is_empty()).cloned();
-        Ok(Self { text, is_typed })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
+    fn parse_ref_(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+        source: ValueSource,
+    ) -> Result<Token, clap::Error> {
+        let text = StringValueParser::new().parse_ref(command, arg, value)?;
+        Ok(Token { text, is_typed: source == ValueSource::CommandLine })
     }
 }
 
 impl ServerArgs {
     /// The server's API.
     pub(crate) fn api(&self) -> Result<Api, Error> {
-        Api::new(self.url(), self.token.text.as_deref())
+        Api::new(self.url(), self.token())
     }
 
-    /// The token to send to a server that may be another one: whoever types a token means the server that they name with it,
-    /// but the token of the environment is this server's and is sent to no other.
+    /// The token to send to a server that may not be the one of `--url`. A typed token is for any server that the same
+    /// command line names; the token of the environment is sent only to the server of `--url`.
     pub(crate) fn token_for(&self, server: &Url) -> Option<&str> {
-        let is_meant = || Url::parse(self.url()).is_ok_and(|own| own.origin() == server.origin());
-        self.token.text.as_deref().filter(|_| self.token.is_typed || is_meant())
+        let is_own = || Url::parse(self.url()).is_ok_and(|own| own.origin() == server.origin());
+        self.token().filter(|_| self.token.as_ref().is_some_and(|token| token.is_typed) || is_own())
     }
 
-    /// Set to nothing, as a variable may be, is not set.
-    fn url(&self) -> &str {
+    /// The URL. An empty variable counts as not set.
+    pub(crate) fn url(&self) -> &str {
         if self.url.is_empty() { DEFAULT_URL } else { &self.url }
+    }
+
+    /// The token. An empty variable counts as not set.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.text.as_str()).filter(|token| !token.is_empty())
     }
 }
 
@@ -85,14 +91,14 @@ pub(crate) struct QueryArgs {
 }
 
 impl QueryArgs {
-    /// Prints an answer as the table that `table` makes of it, or as JSON.
+    /// Prints an answer with `print`, or as JSON.
     pub(crate) fn show<T: Serialize>(
         &self,
         answer: Result<T, Error>,
-        table: impl FnOnce(T) -> Table,
+        print: impl FnOnce(T) -> io::Result<()>,
     ) -> anyhow::Result<()> {
         let answer = self.checked(answer)?;
-        if self.json { print_json(&answer) } else { Ok(table(answer).print()?) }
+        if self.json { print_json(&answer) } else { Ok(print(answer)?) }
     }
 
     /// An answer, or its error; with `--json` the error's body is printed as well, so that scripts see its code.
@@ -106,13 +112,18 @@ impl QueryArgs {
     }
 }
 
-/// The word that the API has for a value, such as `awaiting_approval`.
+/// The API's word for a value, such as `awaiting_approval`.
 pub(crate) fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().map(str::to_owned).unwrap_or_default()
+}
+
+/// A parser of arguments that are one of the API's words.
+pub(crate) fn api_word<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(Value::String(word)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The `handback` command: the server, and what one does with a server from a shell.
+//! The `handback` command: the server, and the commands that use a server from a shell.
 //!
-//! Each command is a file with its arguments and a `run`; `connection` is what the client commands share, `output`
-//! prints, `failure` says what went wrong and picks the exit code, `signals` stops what runs until it is stopped.
+//! Each command is a file with its arguments and a `run`. `connection` holds what the client commands share, `output`
+//! prints, `exit` reports errors and picks the exit code, and `signals` stops commands that run until they are stopped.
 
 mod attach;
 mod bench;
@@ -13,7 +13,7 @@ mod clients;
 mod completions;
 mod config;
 mod connection;
-mod failure;
+mod exit;
 mod output;
 mod serve;
 mod sessions;
@@ -60,12 +60,12 @@ fn main() -> ExitCode {
     let workers = if let Command::Serve(serve) = &command { serve.workers() } else { 1 };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failure::report(&error.into()),
+        Err(error) => return exit::report(&error.into()),
     };
     let ended = runtime.block_on(run(command));
-    // Tasks that are still there are dropped, and with them the processes that they started.
+    // This drops the tasks that still run, and with them the processes that they started.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    ended.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
+    ended.map_or_else(|error| exit::report(&error), |()| ExitCode::SUCCESS)
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {

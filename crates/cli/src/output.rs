@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Longer cells are cut.
+/// The longest cell of a table, in characters; longer ones are cut.
 const MAX_CELL: usize = 80;
 
 /// Writes an answer to standard output.
@@ -19,14 +19,14 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(print(&format!("{}\n", json_line(value)?))?)
 }
 
-/// JSON that a terminal can show: JSON itself escapes some of what a terminal would obey, this the rest.
+/// One line of JSON that is safe to show on a terminal: JSON escapes some control characters, and this the others.
 fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     for char in serde_json::to_string(value)?.chars() {
         match char {
-            // Only between values, where somebody else wrote them so; in strings JSON escapes them.
+            // These occur only between the values of raw JSON; in strings they are escaped already.
             '\n' | '\r' | '\t' => line.push(' '),
-            // Only in strings: between values JSON has nothing but ASCII.
+            // The others occur only in strings: between values JSON has nothing but ASCII.
             char if is_obeyed(char) => line.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => line.push(char),
         }
@@ -34,70 +34,62 @@ fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(line)
 }
 
-/// Writes a remark to standard error; when that is closed there is nobody to tell.
+/// Writes a remark to standard error. A closed standard error is ignored: there is nobody to tell.
 pub(crate) fn remark(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", plain(text));
 }
 
-/// Rows under headings, the columns aligned.
+/// Rows under headings, in aligned columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    /// The table as text; `None` if it has no rows.
+    text: Option<String>,
     empty: &'static str,
 }
 
 impl Table {
-    /// A table with these headings; `empty` is said when there are no rows.
+    /// A table with these headings; `empty` is printed when there are no rows.
     pub(crate) fn new<const N: usize>(
         headings: [&str; N],
         empty: &'static str,
         rows: impl IntoIterator<Item = [String; N]>,
     ) -> Self {
-        let headings = headings.map(str::to_owned).to_vec();
-        let rows = rows.into_iter().map(|row| row.map(|cell| shorten(&plain(&cell))).to_vec());
-        Self { rows: std::iter::once(headings).chain(rows).collect(), empty }
+        let rows = rows.into_iter().map(|row| row.map(|cell| shorten(&plain(&cell))));
+        let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+        let widths: [usize; N] = std::array::from_fn(width);
+        let lines = rows.iter().map(|row| {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+            format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        });
+        Self { text: (rows.len() > 1).then(|| lines.collect()), empty }
     }
 
-    /// Writes the table to standard output.
+    /// Writes the table to standard output, or to standard error that it is empty.
     pub(crate) fn print(&self) -> io::Result<()> {
-        if self.rows.len() == 1 {
-            remark(self.empty);
-            return Ok(());
-        }
-        print(&self.render())
-    }
-
-    /// The table, or what is said when it has no rows; the last line is not ended.
-    pub(crate) fn text(&self) -> String {
-        if self.rows.len() == 1 { self.empty.to_owned() } else { self.render().trim_end().to_owned() }
-    }
-
-    fn render(&self) -> String {
-        let columns = self.rows.first().map_or(0, Vec::len);
-        let mut widths = vec![0; columns];
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.chars().count().max(*width);
+        match &self.text {
+            Some(text) => print(text),
+            None => {
+                remark(self.empty);
+                Ok(())
             }
         }
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-            text.push('\n');
-        }
-        text
+    }
+
+    /// The table without its last line end, or the text for an empty table.
+    pub(crate) fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or(self.empty).trim_end()
     }
 }
 
-/// Text from elsewhere without what a terminal would obey; line ends and tabs stay.
+/// Makes untrusted text safe for a terminal: control characters are replaced, line ends and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
-    // A carriage return is half of a line end, or would let one text hide another.
+    // A carriage return is dropped: it is half of a line end, or it would let one text hide another.
     let kept = text.chars().filter(|char| *char != '\r');
     kept.map(|char| if is_obeyed(char) && !matches!(char, '\n' | '\t') { '\u{fffd}' } else { char }).collect()
 }
 
-/// Control characters, which move the cursor and more, and those that change the order in which text is shown.
+/// Whether a terminal would act on a character: control characters, and those that change the order of text.
 fn is_obeyed(char: char) -> bool {
     char.is_control() || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::SettingsArgs;
-use crate::failure::Usage;
+use crate::exit::UsageError;
 use crate::output::print;
 use crate::signals::run_until_stopped;
 
@@ -51,8 +51,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     .await
 }
 
-/// Binds as configured. Where nobody has said where to keep data, and the usual place cannot be had (another server has
-/// it, say), it serves all the same and keeps nothing; a place that somebody named must be had.
+/// Binds the configured address. If the default data directory cannot be used, because another server uses it for example,
+/// the server runs without keeping anything. A directory that the user named must be usable.
 async fn bind(loaded: Loaded) -> Result<Server, StartError> {
     const NOTHING_KEPT: &str = "nothing outlives this server; name a directory with --data, or say --ephemeral";
     let Loaded { config, sources, .. } = loaded;
@@ -73,8 +73,8 @@ async fn bind(loaded: Loaded) -> Result<Server, StartError> {
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let filter: Targets =
-        config.log.parse().map_err(|error| Usage(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
-    // The filter alone says what is logged.
+        config.log.parse().map_err(|error| UsageError(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
+    // The filter alone decides what is logged.
     let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(io::stderr).with_ansi(false);
     let started = match config.log_format {
         LogFormat::Text => log.finish().with(filter).try_init(),

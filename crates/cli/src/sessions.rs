@@ -22,7 +22,7 @@ pub(crate) struct SessionsArgs {
 
 pub(crate) async fn run(args: SessionsArgs) -> anyhow::Result<()> {
     let sessions = args.query.server.api()?.sessions(Some(args.limit.into())).await;
-    args.query.show(sessions, table)
+    args.query.show(sessions, |sessions| table(sessions).print())
 }
 
 /// Sessions as a table.

@@ -1,14 +1,19 @@
-//! Stopping what runs until it is stopped.
+//! Stops commands that run until they are stopped.
 
 use std::io::{self, IsTerminal};
 use std::pin::pin;
 
 use handback_client::CancellationToken;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal as Interrupt, Signal as Terminate, SignalKind, signal};
+#[cfg(windows)]
+use tokio::signal::windows::{CtrlC as Interrupt, CtrlClose as Terminate, ctrl_c, ctrl_close};
 
-use crate::failure::Interrupted;
+use crate::exit::Interrupted;
 use crate::output::remark;
 
-/// Runs `work` until it ends by itself. Ctrl-C or SIGTERM fires the token that it was given; a second one drops it.
+/// Runs `work` until it ends by itself. The first Ctrl-C or SIGTERM cancels the token that `work` gets; the second one
+/// drops `work`.
 pub(crate) async fn run_until_stopped<F, T>(work: impl FnOnce(CancellationToken) -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<T>>,
@@ -20,7 +25,7 @@ where
         ended = &mut work => return ended,
         _ = signals.next() => {}
     }
-    // Without a terminal nobody presses Ctrl-C again, and the log stays what it is.
+    // Without a terminal nobody can press Ctrl-C again, and the hint would only disturb the log.
     if io::stderr().is_terminal() {
         remark("stopping; once more to stop at once");
     }
@@ -34,52 +39,35 @@ where
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Ctrl-C: stop what is being done.
+    /// Ctrl-C: stop the current work.
     Interrupt,
-    /// SIGTERM: leave.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there is only Ctrl-C"))]
+    /// SIGTERM, or a closed console: leave.
     Terminate,
 }
 
-/// The signals to this process. While there is one of these, they do not end it by themselves.
-#[cfg(unix)]
+/// The signals that stop this process. As long as this value exists, they do not end the process by themselves.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
+    interrupt: Interrupt,
+    terminate: Terminate,
 }
 
-#[cfg(unix)]
 impl Signals {
+    #[cfg(unix)]
     pub(crate) fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// The next one. Safe to drop while it waits.
+    #[cfg(windows)]
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { interrupt: ctrl_c()?, terminate: ctrl_close()? })
+    }
+
+    /// Waits for the next signal. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.interrupt.recv() => Stop::Interrupt,
             _ = self.terminate.recv() => Stop::Terminate,
         }
-    }
-}
-
-#[cfg(not(unix))]
-#[derive(Debug)]
-pub(crate) struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    pub(crate) async fn next(&mut self) -> Stop {
-        // Without Ctrl-C there is nothing to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        Stop::Interrupt
     }
 }

@@ -9,7 +9,7 @@ use handback_server::core::clock::Clock;
 use handback_server::core::id::{ClientId, SessionId};
 
 use crate::config::SettingsArgs;
-use crate::failure::Usage;
+use crate::exit::UsageError;
 use crate::output::print;
 
 /// Makes a token for one client, signed with the configured auth.tokenSecret; no server needs to run.
@@ -35,12 +35,12 @@ pub(crate) struct TokenArgs {
 }
 
 pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
-    let client = ClientId::parse(&args.client).map_err(|error| Usage(format!("--client: {error}")))?;
+    let client = ClientId::parse(&args.client).map_err(|error| UsageError(format!("--client: {error}")))?;
     let session = args.session.as_deref().map(SessionId::parse).transpose();
-    let session = session.map_err(|error| Usage(format!("--session: {error}")))?;
+    let session = session.map_err(|error| UsageError(format!("--session: {error}")))?;
     let auth = Auth::new(&SettingsArgs::from_file(args.config).load()?.config.auth)?;
     let grant = Grant { client, session, agents: args.agents, ttl: args.ttl.map(Duration::from_secs) };
     let minted = auth.mint(grant, Clock::system().now());
-    let (token, _expires) = minted.map_err(|problem| Usage(problem.message))?;
+    let (token, _expires) = minted.map_err(|problem| UsageError(problem.message))?;
     Ok(print(&format!("{token}\n"))?)
 }

@@ -1,5 +1,7 @@
 //! `handback tools`.
 
+use std::io;
+
 use clap::Args;
 use handback_wire::client_tools::Tool;
 
@@ -19,15 +21,15 @@ pub(crate) struct ToolsArgs {
 pub(crate) async fn run(args: ToolsArgs) -> anyhow::Result<()> {
     let api = args.query.server.api()?;
     match &args.client {
-        Some(client) => args.query.show(api.tools(client).await, table),
-        None => args.query.show(api.all_tools().await, |tools| table(tools.into_values())),
+        Some(client) => args.query.show(api.tools(client).await, print_table),
+        None => args.query.show(api.all_tools().await, |tools| print_table(tools.into_values())),
     }
 }
 
-fn table(tools: impl IntoIterator<Item = Tool>) -> Table {
+fn print_table(tools: impl IntoIterator<Item = Tool>) -> io::Result<()> {
     let rows = tools.into_iter().map(|tool| {
         let timeout = tool.timeout.map(|timeout| format!("{timeout} ms")).unwrap_or_default();
         [tool.id, word(&tool.effect.unwrap_or_default()), timeout, tool.version.unwrap_or_default(), tool.description]
     });
-    Table::new(["TOOL", "EFFECT", "TIMEOUT", "VERSION", "DESCRIPTION"], "no tools", rows)
+    Table::new(["TOOL", "EFFECT", "TIMEOUT", "VERSION", "DESCRIPTION"], "no tools", rows).print()
 }

@@ -1,7 +1,6 @@
-//! Running a command for a call.
+//! Runs a command for a call.
 
 use std::ffi::OsString;
-use std::io;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,30 +11,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// More output is an error: with the JSON around it, it would not fit into a request.
+/// The largest output of a command. With the JSON around it, more would not fit into a request.
 const MAX_OUTPUT: usize = 3 * 1024 * 1024;
-/// So much of the end of standard error is kept for the error's text.
+/// How much of the end of standard error goes into the error's text.
 const ERROR_TAIL: usize = 4 * 1024;
 /// How long a command may take to stop when it is asked to; then it is killed.
 const STOP: Duration = Duration::from_secs(2);
-/// How long the output of a command that has ended may take. It ends late only when something that the command left
+/// How long to wait for the output of a command that has ended. It ends late only when a process that the command left
 /// behind holds it open.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// What a command that ended has left.
-struct Ended {
-    status: ExitStatus,
-    output: Vec<u8>,
-    error_tail: Vec<u8>,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("the command's output is larger than {MAX_OUTPUT} bytes")]
-    TooLarge,
-    #[error("cannot speak to the command: {0}")]
-    Pipe(#[from] io::Error),
-}
 
 /// Runs `command` with the input of the call; the error is a text for the model.
 pub(super) async fn run(command: &[OsString], invocation: Invocation) -> Result<Success, String> {
@@ -55,81 +39,27 @@ pub(super) async fn run(command: &[OsString], invocation: Invocation) -> Result<
     #[cfg(unix)]
     builder.process_group(0);
     let mut child = builder.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    let mut group = Group::of(&child);
-    let ended = tokio::select! {
-        ended = finish(&mut child, request.input.get().as_bytes()) => ended,
+    // Where there are no process groups, only the command itself is killed.
+    #[cfg(unix)]
+    let mut group = ProcessGroup::of(&child);
+    let (status, output, errors) = tokio::select! {
+        ended = communicate(&mut child, request.input.get().as_bytes()) => ended?,
         () = invocation.cancellation.cancelled() => {
-            group.terminate();
-            // The group is killed when this returns, whether the command heard or not.
+            #[cfg(unix)]
+            group.signal(rustix::process::Signal::TERM);
+            // The group is killed when this returns, even if the command does not stop in time.
             let _ = timeout(STOP, child.wait()).await;
             return Err("the command was stopped before it was done".to_owned());
         }
     };
-    let ended = ended.map_err(|failure| failure.to_string())?;
+    // Processes that the command left behind live on, such as a server that it started.
+    #[cfg(unix)]
     group.release();
-    result(ended)
-}
-
-/// Feeds the command and waits for its end.
-async fn finish(child: &mut Child, input: &[u8]) -> Result<Ended, Failure> {
-    let (mut output, mut error_tail) = (Vec::new(), Vec::new());
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let status = {
-        let feed = async {
-            if let Some(mut stdin) = stdin {
-                // A command may end, or close its input, without having read it.
-                let _ = stdin.write_all(input).await;
-            }
-            Ok(())
-        };
-        let mut piping =
-            pin!(async { tokio::try_join!(feed, read(stdout, &mut output), read_tail(stderr, &mut error_tail)) });
-        tokio::select! {
-            piped = &mut piping => {
-                piped?;
-                child.wait().await?
-            }
-            status = child.wait() => {
-                if let Ok(piped) = timeout(DRAIN, piping).await {
-                    piped?;
-                }
-                status?
-            }
-        }
-    };
-    Ok(Ended { status, output, error_tail })
-}
-
-async fn read(pipe: Option<impl AsyncRead + Unpin>, output: &mut Vec<u8>) -> Result<(), Failure> {
-    let Some(mut pipe) = pipe else { return Ok(()) };
-    while pipe.read_buf(output).await? > 0 {
-        if output.len() > MAX_OUTPUT {
-            return Err(Failure::TooLarge);
-        }
-    }
-    Ok(())
-}
-
-async fn read_tail(pipe: Option<impl AsyncRead + Unpin>, tail: &mut Vec<u8>) -> Result<(), Failure> {
-    let Some(mut pipe) = pipe else { return Ok(()) };
-    while pipe.read_buf(tail).await? > 0 {
-        // One byte more is kept, to know that some was dropped.
-        let excess = tail.len().saturating_sub(ERROR_TAIL + 1);
-        tail.drain(..excess);
-    }
-    Ok(())
-}
-
-fn result(ended: Ended) -> Result<Success, String> {
-    let Ended { status, output, error_tail } = ended;
     if !status.success() {
-        let tail = if error_tail.len() > ERROR_TAIL {
-            format!("…{}", String::from_utf8_lossy(&error_tail[1..]))
-        } else {
-            String::from_utf8_lossy(&error_tail).into_owned()
-        };
-        let tail = tail.trim();
-        return Err(if tail.is_empty() { format!("{status}") } else { format!("{status}: {tail}") });
+        let cut = if errors.len() > ERROR_TAIL { "…" } else { "" };
+        let tail = &errors[errors.len().saturating_sub(ERROR_TAIL)..];
+        let tail = format!("{cut}{}", String::from_utf8_lossy(tail));
+        return Err(if tail.trim().is_empty() { status.to_string() } else { format!("{status}: {}", tail.trim()) });
     }
     match String::from_utf8(output) {
         Ok(output) => Ok(Success { output, ..Success::default() }),
@@ -141,23 +71,73 @@ fn result(ended: Ended) -> Result<Success, String> {
     }
 }
 
-/// The command and what it started, which must not outlive the call: dropping this kills them all.
+/// Feeds the command and waits for its end. Returns its status, its output and the end of its standard error.
+async fn communicate(child: &mut Child, input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), String> {
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let status = {
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // A command may end, or close its input, without having read it.
+                let _ = stdin.write_all(input).await;
+            }
+            Ok(())
+        };
+        let read_output = read(stdout, &mut output, |output| {
+            let is_too_large = output.len() > MAX_OUTPUT;
+            if is_too_large { Err(format!("the command's output is larger than {MAX_OUTPUT} bytes")) } else { Ok(()) }
+        });
+        let read_errors = read(stderr, &mut errors, |errors| {
+            // One byte more is kept, to know that some are dropped.
+            errors.drain(..errors.len().saturating_sub(ERROR_TAIL + 1));
+            Ok(())
+        });
+        let mut pipes = pin!(async { tokio::try_join!(feed, read_output, read_errors) });
+        let status = tokio::select! {
+            piped = &mut pipes => {
+                piped?;
+                child.wait().await
+            }
+            status = child.wait() => {
+                if let Ok(piped) = timeout(DRAIN, pipes).await {
+                    piped?;
+                }
+                status
+            }
+        };
+        status.map_err(pipe_error)?
+    };
+    Ok((status, output, errors))
+}
+
+/// Reads a pipe to its end. After each read, `check` may shorten the data or stop.
+async fn read(
+    pipe: Option<impl AsyncRead + Unpin>,
+    data: &mut Vec<u8>,
+    check: impl Fn(&mut Vec<u8>) -> Result<(), String>,
+) -> Result<(), String> {
+    let Some(mut pipe) = pipe else { return Ok(()) };
+    while pipe.read_buf(data).await.map_err(pipe_error)? > 0 {
+        check(data)?;
+    }
+    Ok(())
+}
+
+fn pipe_error(error: std::io::Error) -> String {
+    format!("cannot speak to the command: {error}")
+}
+
+/// The command and the processes that it started, which must not outlive the call: dropping this kills them all.
 #[cfg(unix)]
-struct Group(Option<rustix::process::Pid>);
+struct ProcessGroup(Option<rustix::process::Pid>);
 
 #[cfg(unix)]
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self(id.and_then(rustix::process::Pid::from_raw))
     }
 
-    /// Asks all of them to stop.
-    fn terminate(&self) {
-        self.signal(rustix::process::Signal::TERM);
-    }
-
-    /// Lets go of what the command left behind when it ended by itself, such as a server that it was to start.
     fn release(&mut self) {
         self.0 = None;
     }
@@ -171,25 +151,10 @@ impl Group {
 }
 
 #[cfg(unix)]
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(rustix::process::Signal::KILL);
     }
-}
-
-/// Where there are no process groups, the command alone is killed when it is dropped.
-#[cfg(not(unix))]
-struct Group;
-
-#[cfg(not(unix))]
-impl Group {
-    fn of(_child: &Child) -> Self {
-        Self
-    }
-
-    fn terminate(&self) {}
-
-    fn release(&mut self) {}
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! The clients: each registers one tool, stays connected over SSE or a WebSocket, and answers its calls.
+//! The clients. Each registers one tool, stays connected over SSE or a WebSocket, and answers its calls.
 
 use std::cell::RefCell;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt, stream};
-use serde::{Deserialize, Serialize};
+use handback_client::Transport;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -22,42 +22,34 @@ use super::run::Run;
 /// How many clients connect at the same time.
 const CONNECTING: usize = 64;
 
-/// How long connecting may take; the clients that are left by then are counted as errors.
+/// How long connecting all clients may take; those that are left by then are counted as errors.
 const CONNECTING_LIMIT: Duration = Duration::from_secs(120);
 
 /// The name of every client's tool.
 pub(super) const TOOL: &str = "read_file";
 
-/// What the tool gives, whatever it is asked; a text that nothing else in an answer has.
+/// The output of the tool. Nothing else in an answer contains this text.
 pub(super) const OUTPUT: &str = "fn main() {}";
 
-/// How long a call may take that is not answered, in milliseconds: longer than anything takes to measure.
+/// The timeout of a call that is not answered, in milliseconds: longer than any measurement.
 const HELD_FOR: u32 = 600_000;
 
-/// A longer line of an event stream is an error; the requests of a bench are a few hundred bytes.
+/// The longest line of an event stream, in bytes; the requests of a bench have a few hundred.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// What asks for a WebSocket. The key is the same every time: it guards against caches, and there are none.
+/// The headers that ask for a WebSocket. The key guards against caches, and there are none, so it is constant.
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
 
-/// How the clients are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Transport {
-    Sse,
-    WebSocket,
-}
-
-/// The part of a call that its answer needs.
+/// The part of a call that the client needs to answer it.
 #[derive(Deserialize)]
 pub(super) struct Request<'a> {
-    /// The id as it stands in the JSON, quotes and all: it goes back unread.
+    /// The id as it is in the JSON, with its quotes: it is sent back unread.
     #[serde(rename = "requestID", borrow)]
     pub(super) request_id: &'a RawValue,
 }
 
-/// The tool, as it is registered.
+/// The JSON that registers the tool.
 pub(super) fn tool(run: &Run) -> String {
     let timeout = if run.held.is_some() { format!(r#""timeout":{HELD_FOR},"#) } else { String::new() };
     format!(
@@ -65,7 +57,7 @@ pub(super) fn tool(run: &Run) -> String {
     )
 }
 
-/// The members of the answer to a call, if the clients answer calls.
+/// The members of the answer to a call; `None` if the clients hold their calls.
 fn answer(run: &Run, request: &Request<'_>) -> Option<String> {
     if let Some(held) = &run.held {
         held.fetch_add(1, Ordering::Relaxed);
@@ -75,51 +67,41 @@ fn answer(run: &Run, request: &Request<'_>) -> Option<String> {
     Some(format!(r#""requestID":{request_id},"result":{{"status":"success","title":"","output":"{OUTPUT}"}}"#))
 }
 
-/// The connected clients. They are disconnected when this is dropped.
-#[derive(Default)]
-pub(super) struct Crowd {
-    /// Their ids.
-    pub(super) clients: Vec<String>,
-    serving: JoinSet<()>,
-}
-
-/// Connects the clients, [`CONNECTING`] at a time. One that cannot connect is counted as an error and left out.
-pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> Crowd {
-    // Another run against the same server must not have the same clients.
-    let prefix = format!("bench-{:x}", RandomState::new().build_hasher().finish());
+/// Connects the clients, [`CONNECTING`] at a time. A client that cannot connect is counted as an error and left out. Returns
+/// the ids of the clients and the tasks that answer their calls; dropping the tasks disconnects the clients.
+pub(super) async fn connect(run: &Arc<Run>, transport: Transport, count: u32) -> (Vec<String>, JoinSet<()>) {
+    // Runs against the same server must not share clients.
+    let prefix = format!("bench-{:x}", fastrand::u64(..));
     let bar = run.progress("connecting", count.into(), "{pos}/{len} clients");
     let deadline = Instant::now() + CONNECTING_LIMIT;
-    let crowd = RefCell::new(Crowd::default());
-    // The connections over which clients of event streams register; each is used again by the next client.
+    let (clients, serving) = (RefCell::new(Vec::new()), RefCell::new(JoinSet::new()));
+    // Clients with event streams register over these connections, which are reused.
     let connections = RefCell::new(Vec::new());
     let connect = async |index| {
         let client_id = format!("{prefix}-{index}");
         let mut connection = connections.borrow_mut().pop().unwrap_or_else(|| Connection::new(&run.target));
         let connecting = async {
-            match transport {
-                _ if Instant::now() > deadline => {
-                    return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
-                }
-                Transport::Sse => {
-                    let stream = open_events(run, &mut connection, &client_id).await?;
-                    crowd.borrow_mut().serving.spawn(serve_events(stream, run.clone()));
-                }
-                Transport::WebSocket => {
-                    let socket = Socket::open(run, &client_id).await?;
-                    crowd.borrow_mut().serving.spawn(socket.serve(run.clone()));
-                }
+            if Instant::now() > deadline {
+                return Err(Failure::Other(format!("given up after {} s", CONNECTING_LIMIT.as_secs())));
+            }
+            if transport == Transport::WebSocket {
+                let socket = Socket::open(run, &client_id).await?;
+                serving.borrow_mut().spawn(socket.serve(run.clone()));
+            } else {
+                let stream = open_events(run, &mut connection, &client_id).await?;
+                serving.borrow_mut().spawn(serve_events(stream, run.clone()));
             }
             Ok(())
         };
         match within_patience(connecting).await {
-            Ok(()) => crowd.borrow_mut().clients.push(client_id),
+            Ok(()) => clients.borrow_mut().push(client_id),
             Err(failure) => run.count("connect", &failure),
         }
         connections.borrow_mut().push(connection);
         bar.inc(1);
     };
     stream::iter(0..count).for_each_concurrent(CONNECTING, connect).await;
-    crowd.into_inner()
+    (clients.into_inner(), serving.into_inner())
 }
 
 /// Opens the event stream of a client and registers its tool over another connection.
@@ -130,20 +112,21 @@ pub(super) async fn open_events(run: &Run, connection: &mut Connection, client_i
     Ok(stream)
 }
 
-/// Answers every call until the stream ends, each when the one before it is answered for; or answers none.
+/// Answers the calls one after the other until the stream ends, or holds them.
 pub(super) async fn serve_events(mut stream: Stream, run: Arc<Run>) {
     let mut connection = Connection::new(&run.target);
-    let (mut lines, mut answers) = (Lines::default(), Vec::new());
+    let mut parser = EventParser::default();
     loop {
-        let parsed = match stream.read(&mut lines.text).await {
-            Ok(true) => lines.parse(|request| answers.extend(answer(&run, &request))),
+        let answers = match stream.read(&mut parser.text).await {
+            Ok(true) => parser.parse(|request| answer(&run, &request)),
             Ok(false) => Err(Failure::Closed),
             Err(failure) => Err(failure),
         };
-        if let Err(failure) = parsed {
-            return run.count("stream", &failure);
-        }
-        for answer in answers.drain(..) {
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(failure) => return run.count("stream", &failure),
+        };
+        for answer in answers.iter().flatten() {
             if let Err(failure) = connection.post("/client-tools/result", &format!("{{{answer}}}")).await {
                 run.count("result", &failure);
             }
@@ -151,19 +134,19 @@ pub(super) async fn serve_events(mut stream: Stream, run: Arc<Run>) {
     }
 }
 
-/// The lines of an event stream, wherever the reads cut them.
+/// Parses an event stream, wherever the reads cut it.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct EventParser {
     /// The text that is not parsed yet.
     pub(super) text: Vec<u8>,
     data: Vec<u8>,
     is_request: bool,
 }
 
-impl Lines {
-    /// Parses every line that is whole, and gives the calls among the events to `take`.
-    pub(super) fn parse(&mut self, mut take: impl FnMut(Request<'_>)) -> Result<(), Failure> {
-        let mut parsed = 0;
+impl EventParser {
+    /// Parses every complete line, and maps the calls among the events.
+    pub(super) fn parse<T>(&mut self, map: impl Fn(Request<'_>) -> T) -> Result<Vec<T>, Failure> {
+        let (mut parsed, mut mapped) = (0, Vec::new());
         while let Some(length) = self.text[parsed..].iter().position(|&byte| byte == b'\n') {
             let line = &self.text[parsed..parsed + length];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -174,21 +157,21 @@ impl Lines {
                 self.data.extend_from_slice(data);
             } else if line.is_empty() {
                 if self.is_request {
-                    take(json(&self.data, "a request without an id")?);
+                    mapped.push(map(json(&self.data, "a request without an id")?));
                 }
                 self.data.clear();
                 self.is_request = false;
             }
         }
         self.text.drain(..parsed);
-        if self.text.len() > LONGEST_LINE { Err(Failure::Malformed("an endless line")) } else { Ok(()) }
+        if self.text.len() > LONGEST_LINE { Err(Failure::Malformed("an endless line")) } else { Ok(mapped) }
     }
 }
 
 /// The WebSocket of one client, over which it registers its tool and answers the calls.
 pub(super) struct Socket(WebSocketStream<TcpStream>);
 
-/// What the bench reads of the messages that come over a WebSocket.
+/// The part of a WebSocket message that the bench reads.
 #[derive(Deserialize)]
 struct Incoming<'a> {
     #[serde(rename = "type")]
@@ -204,9 +187,10 @@ impl Socket {
     /// Connects a client and registers its tool.
     pub(super) async fn open(run: &Run, client_id: &str) -> Result<Self, Failure> {
         let endpoint = format!("/client-tools/ws/{client_id}");
-        let Stream { socket, received, .. } = Stream::open(&run.target, &endpoint, UPGRADE, 101).await?;
-        // The default buffer is 128 KiB for each connection, and the messages here are a few hundred bytes.
+        let Stream { reader, .. } = Stream::open(&run.target, &endpoint, UPGRADE, 101).await?;
+        // The default buffer is 128 KiB for each connection, and the messages here have a few hundred bytes.
         let config = WebSocketConfig::default().read_buffer_size(1024);
+        let (received, socket) = (reader.buffer().to_vec(), reader.into_inner());
         let opened = WebSocketStream::from_partially_read(socket, received, Role::Client, Some(config)).await;
         let mut socket = Self(opened);
         socket.send(format!(r#"{{"type":"register","tools":[{}]}}"#, tool(run))).await?;
@@ -214,7 +198,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Answers every call until the connection ends; or answers none.
+    /// Answers the calls until the connection ends, or holds them.
     pub(super) async fn serve(mut self, run: Arc<Run>) {
         loop {
             let sent = match self.receive(|message| answer(&run, message.request.as_ref()?)).await {
@@ -224,7 +208,7 @@ impl Socket {
             };
             match sent {
                 Ok(()) => {}
-                // The connection stays after these.
+                // These do not end the connection.
                 Err(failure @ (Failure::Refused(_) | Failure::Malformed(_))) => run.count("result", &failure),
                 Err(failure) => return run.count("socket", &failure),
             }
@@ -235,7 +219,7 @@ impl Socket {
         Ok(self.0.send(Message::text(text)).await?)
     }
 
-    /// Reads one message; refusals and errors that it carries are failures.
+    /// Reads a message. A message that is a refusal or an error is a failure.
     async fn receive<T>(&mut self, take: impl FnOnce(&Incoming<'_>) -> T) -> Result<T, Failure> {
         loop {
             let text = match self.0.next().await.transpose()? {
@@ -246,7 +230,7 @@ impl Socket {
                 Some(Message::Close(None)) | None => return Err(Failure::Closed),
                 Some(_) => continue,
             };
-            // The text was checked when it was received; reading it as bytes would check it again.
+            // The text is valid UTF-8 already; parsing it as bytes would check that again.
             let message: Incoming<'_> = serde_json::from_str(&text)
                 .map_err(|_| Failure::Malformed("a message that is none of the protocol"))?;
             if message.kind == "error" || (message.kind == "result" && !message.accepted) {

@@ -1,4 +1,4 @@
-//! Sessions that grow: what a turn costs early in a session, and what it costs when many turns are before it.
+//! Growing sessions: what a turn costs early in a session, and what it costs after many turns.
 
 use anyhow::Context;
 use futures_util::future::try_join_all;
@@ -12,22 +12,22 @@ use super::report::{Report, counted};
 use super::run::Run;
 use super::sessions::Session;
 
-/// How many turns of each session are measured, early and late.
+/// How many early turns, and how many late ones, are measured in each session.
 const MEASURED: u32 = 40;
 
-/// The first turns, in which caches are filled, are not.
+/// How many first turns are not measured, because they fill caches.
 const SKIPPED: u32 = 10;
 
-/// Sessions with fewer turns than this have no late ones.
+/// The fewest turns of a session: fewer have no late ones.
 pub(super) const FEWEST: u32 = SKIPPED + 2 * MEASURED;
 
-/// Lets so many sessions grow to so many turns. A turn that fails is an error: the sessions would no longer be alike.
+/// Lets `count` sessions grow to so many turns. A failed turn ends the run, since the sessions would no longer be alike.
 pub(super) async fn run(run: &Run, clients: &[String], count: u32, turns: u32) -> anyhow::Result<Report> {
     let bar = run.progress("growing", u64::from(turns) * u64::from(count), "{pos}/{len} turns");
     let mut sessions = Vec::new();
     for client_id in clients.iter().cycle().take(count as usize) {
         let mut connection = Connection::new(&run.target);
-        let session = Session::make(&mut connection, client_id).await.context("cannot make a session")?;
+        let session = Session::create(&mut connection, client_id).await.context("cannot make a session")?;
         sessions.push((connection, session));
     }
     let headline = format!(", {} of {turns} turns", counted(count, "session"));
@@ -44,7 +44,7 @@ pub(super) async fn run(run: &Run, clients: &[String], count: u32, turns: u32) -
     Ok(report)
 }
 
-/// Runs some turns of every session, one after the other in each, all sessions at the same time. The first turn is 1.
+/// Runs turns of all sessions at the same time, one after the other in each. Turns are counted from 1.
 async fn stretch(
     run: &Run,
     sessions: &mut [(Connection, Session)],

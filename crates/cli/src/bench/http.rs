@@ -1,7 +1,7 @@
-//! HTTP/1.1 as far as the bench needs it: one request at a time on a connection that is kept, with reused buffers. A full
-//! client costs more CPU, and the bench shares the machine with the server that it measures.
+//! HTTP/1.1 as far as the bench needs it: one request at a time on a connection that is kept. A full client costs more CPU,
+//! and the bench shares the machine with the server that it measures.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// No answer for this long is an error, whatever was asked.
+/// How long any answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// More than this in the head or the body of an answer is an error.
+/// The largest head or body of an answer, in bytes.
 const LARGEST_ANSWER: usize = 4 << 20;
 
-/// How much room a read gets at least; most answers are smaller.
-const ROOM: usize = 1 << 10;
+/// The buffer of a connection, in bytes. Most answers are smaller, and thousands of idle streams have one each.
+const BUFFER: usize = 1 << 10;
 
-/// What can go wrong with one exchange; the text is the name that it is counted under.
+/// What can go wrong with a request. The errors of a run are counted by these texts.
 #[derive(Debug, Error)]
 pub(super) enum Failure {
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
     #[error("closed by the server")]
     Closed,
     #[error("no answer within {} s", PATIENCE.as_secs())]
@@ -44,8 +44,14 @@ pub(super) enum Failure {
     Malformed(&'static str),
 }
 
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::UnexpectedEof { Self::Closed } else { Self::Io(error) }
+    }
+}
+
 impl Failure {
-    /// The failure of an answer whose status is no success, with the code of its error body.
+    /// The failure for a status that is no success, with the code of the error body.
     pub(super) fn status(status: u16, body: &[u8]) -> Self {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let code = body["code"].as_str().unwrap_or_default().to_owned();
@@ -53,17 +59,17 @@ impl Failure {
     }
 }
 
-/// Reads the JSON of an answer; `malformed` names what it is if it is not what was expected.
+/// Parses the JSON of an answer; `malformed` names an answer that is not as expected.
 pub(super) fn json<'a, T: Deserialize<'a>>(body: &'a [u8], malformed: &'static str) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|_| Failure::Malformed(malformed))
 }
 
-/// Waits for one exchange, but not for ever.
+/// Limits how long a request may take.
 pub(super) async fn within_patience<T>(exchange: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     timeout(PATIENCE, exchange).await.unwrap_or(Err(Failure::NoAnswer))
 }
 
-/// Where the server is and what every request to it says.
+/// The address of the server, and the headers of every request to it.
 #[derive(Debug)]
 pub(super) struct Target {
     address: SocketAddr,
@@ -95,7 +101,13 @@ impl Target {
         Ok(Self { address, headers, prefix: parsed.path().trim_end_matches('/').to_owned() })
     }
 
-    /// The bytes of a GET with one more header, or several.
+    async fn connect(&self) -> Result<BufReader<TcpStream>, Failure> {
+        let socket = TcpStream::connect(self.address).await?;
+        socket.set_nodelay(true)?;
+        Ok(BufReader::with_capacity(BUFFER, socket))
+    }
+
+    /// The bytes of a GET with more headers.
     pub(super) fn get(&self, endpoint: &str, header: &str) -> Vec<u8> {
         format!("GET {}{endpoint} HTTP/1.1\r\n{}{header}\r\n\r\n", self.prefix, self.headers).into_bytes()
     }
@@ -112,16 +124,16 @@ impl Target {
     }
 }
 
-/// A connection that is opened when it is first needed and again after a failure.
+/// A connection that is opened when it is first needed, and again after a failure.
 pub(super) struct Connection {
     target: Arc<Target>,
-    stream: Option<Stream>,
+    reader: Option<BufReader<TcpStream>>,
     body: Vec<u8>,
 }
 
 impl Connection {
     pub(super) fn new(target: &Arc<Target>) -> Self {
-        Self { target: target.clone(), stream: None, body: Vec::new() }
+        Self { target: target.clone(), reader: None, body: Vec::new() }
     }
 
     pub(super) async fn get(&mut self, endpoint: &str) -> Result<&[u8], Failure> {
@@ -132,19 +144,22 @@ impl Connection {
         self.exchange(&self.target.post(endpoint, body)).await
     }
 
-    /// Sends a request and returns the body of its answer. An answer whose status is no success is a failure.
+    /// Sends a request and returns the body of its answer. A status that is no success is a failure.
     async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], Failure> {
         let answer = async {
-            // The stream goes back only once the answer is complete: one that failed or was given up on is not used again.
-            let mut stream = match self.stream.take() {
-                Some(stream) => stream,
-                None => Stream::connect(&self.target).await?,
+            // The connection is kept only if its answer is complete; one that failed or timed out is not used again.
+            let mut reader = match self.reader.take() {
+                Some(reader) => reader,
+                None => self.target.connect().await?,
             };
-            let status = stream.send(request).await?;
+            let head = send(&mut reader, request).await?;
             self.body.clear();
-            while stream.read(&mut self.body).await? {}
-            self.stream = Some(stream).filter(|stream| !stream.closes);
-            Ok(status)
+            while head.framing.read(&mut reader, &mut self.body).await? {}
+            if !reader.buffer().is_empty() {
+                return Err(Failure::Malformed("bytes after the answer"));
+            }
+            self.reader = Some(reader).filter(|_| !head.closes);
+            Ok(head.status)
         };
         match within_patience(answer).await? {
             200..=299 => Ok(&self.body),
@@ -153,133 +168,133 @@ impl Connection {
     }
 }
 
-/// An open connection, and what has come of the answer to the last request.
+/// An answer that goes on.
 pub(super) struct Stream {
-    pub(super) socket: TcpStream,
-    /// What was received and is not taken yet.
-    pub(super) received: Vec<u8>,
+    pub(super) reader: BufReader<TcpStream>,
     framing: Framing,
-    closes: bool,
 }
 
 impl Stream {
-    async fn connect(target: &Target) -> Result<Self, Failure> {
-        let socket = TcpStream::connect(target.address).await?;
-        socket.set_nodelay(true)?;
-        Ok(Self { socket, received: Vec::new(), framing: Framing::UntilClosed, closes: false })
-    }
-
     /// Opens a stream of server-sent events.
     pub(super) async fn events(target: &Target, endpoint: &str) -> Result<Self, Failure> {
         Self::open(target, endpoint, "Accept: text/event-stream", 200).await
     }
 
-    /// Opens a stream that the server goes on with: the head of its answer is here and has the expected status.
+    /// Opens a stream whose answer has the expected status.
     pub(super) async fn open(target: &Target, endpoint: &str, header: &str, expected: u16) -> Result<Self, Failure> {
-        let mut stream = Self::connect(target).await?;
-        let status = stream.send(&target.get(endpoint, header)).await?;
-        if status != expected {
-            return Err(Failure::status(status, &stream.received));
+        let mut reader = target.connect().await?;
+        let Head { status, framing, .. } = send(&mut reader, &target.get(endpoint, header)).await?;
+        let mut stream = Self { reader, framing };
+        if status == expected {
+            return Ok(stream);
         }
-        stream.received.shrink_to_fit();
-        Ok(stream)
+        let mut body = Vec::new();
+        while stream.read(&mut body).await? {}
+        Err(Failure::status(status, &body))
     }
 
-    /// Sends a request and reads the head of its answer.
-    async fn send(&mut self, request: &[u8]) -> Result<u16, Failure> {
-        self.socket.write_all(request).await?;
-        self.received.clear();
-        let head = loop {
-            fill(&mut self.socket, &mut self.received, ROOM).await?;
-            if let Some(head) = Head::parse(&self.received)? {
-                break head;
-            }
-        };
-        self.received.drain(..head.size);
-        (self.framing, self.closes) = (head.framing, head.closes);
-        Ok(head.status)
-    }
-
-    /// Adds what has come of the body to `data`, and waits if there is nothing. Returns whether more can come.
+    /// Adds the next bytes of the body to `data`. Returns whether more can come.
     pub(super) async fn read(&mut self, data: &mut Vec<u8>) -> Result<bool, Failure> {
-        let length = data.len();
-        loop {
-            if self.framing.take(&mut self.received, data)? {
-                return Ok(false);
-            } else if data.len() > length {
-                return Ok(true);
-            }
-            match fill(&mut self.socket, &mut self.received, ROOM).await {
-                Err(Failure::Closed) if self.framing == Framing::UntilClosed => return Ok(false),
-                filled => filled?,
-            };
-        }
+        self.framing.read(&mut self.reader, data).await
     }
 }
 
-/// Reads once and returns how many bytes came. Room is made when they are there: thousands of idle streams hold no buffer.
-pub(super) async fn fill(socket: &mut TcpStream, received: &mut Vec<u8>, room: usize) -> Result<usize, Failure> {
-    if received.len() > LARGEST_ANSWER {
-        return Err(Failure::Malformed("the answer is too large"));
-    }
-    socket.readable().await?;
-    received.reserve(room);
-    match socket.read_buf(received).await? {
-        0 => Err(Failure::Closed),
-        count => Ok(count),
-    }
+/// Sends a request and reads the head of its answer.
+async fn send(reader: &mut BufReader<TcpStream>, request: &[u8]) -> Result<Head, Failure> {
+    reader.write_all(request).await?;
+    Head::read(reader).await
 }
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// After so many bytes.
+    /// The body has so many bytes.
     Length(usize),
     Chunked,
     UntilClosed,
 }
 
 impl Framing {
-    /// Moves the part of the body that is in `received` to `data`; returns whether the body ends with it.
-    fn take(&mut self, received: &mut Vec<u8>, data: &mut Vec<u8>) -> Result<bool, Failure> {
-        if data.len() > LARGEST_ANSWER {
-            return Err(Failure::Malformed("the answer is too large"));
-        }
+    /// Adds the next bytes of a body to `data`. Returns whether more can come.
+    pub(super) async fn read(
+        self,
+        reader: &mut (impl AsyncBufRead + Unpin),
+        data: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
         match self {
-            Self::Chunked => take_chunks(received, data),
-            Self::UntilClosed => {
-                data.append(received);
-                Ok(false)
-            }
-            Self::Length(left) => {
-                let length = received.len().min(*left);
-                data.extend_from_slice(&received[..length]);
-                received.drain(..length);
-                *left -= length;
-                Ok(*left == 0)
+            Self::Length(length) => read_exactly(reader, length, data).await.map(|()| false),
+            Self::UntilClosed if data.len() > LARGEST_ANSWER => Err(Failure::Malformed("the answer is too large")),
+            Self::UntilClosed => Ok(reader.read_buf(data).await? > 0),
+            Self::Chunked => {
+                let mut line = Vec::new();
+                read_line(reader, &mut line).await?;
+                let Ok(Status::Complete((_, size))) = httparse::parse_chunk_size(&line) else {
+                    return Err(Failure::Malformed("a chunk without a size"));
+                };
+                if size == 0 {
+                    // Trailers may follow, and an empty line ends the body.
+                    while line != b"\r\n" {
+                        line.clear();
+                        read_line(reader, &mut line).await?;
+                    }
+                    return Ok(false);
+                }
+                read_exactly(reader, usize::try_from(size).unwrap_or(usize::MAX), data).await?;
+                let mut end = [0; 2];
+                reader.read_exact(&mut end).await?;
+                if end == *b"\r\n" { Ok(true) } else { Err(Failure::Malformed("a chunk longer than its size")) }
             }
         }
     }
 }
 
-/// The head of a response.
+/// Adds `count` bytes to `data`.
+async fn read_exactly(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    count: usize,
+    data: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let start = data.len();
+    if count > LARGEST_ANSWER.saturating_sub(start) {
+        return Err(Failure::Malformed("the answer is too large"));
+    }
+    data.resize(start + count, 0);
+    reader.read_exact(&mut data[start..]).await?;
+    Ok(())
+}
+
+/// Adds a line to `data`, with its end.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), data: &mut Vec<u8>) -> Result<(), Failure> {
+    let room = LARGEST_ANSWER.saturating_sub(data.len());
+    let length = reader.take(room as u64).read_until(b'\n', data).await?;
+    match data.last() {
+        Some(b'\n') => Ok(()),
+        _ if length == room => Err(Failure::Malformed("the answer is too large")),
+        _ => Err(Failure::Closed),
+    }
+}
+
+/// The head of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
-    /// How many bytes it takes, with the empty line.
-    pub(super) size: usize,
     pub(super) framing: Framing,
-    /// The server will not take another request on this connection.
+    /// Whether the server takes no other request on this connection.
     pub(super) closes: bool,
 }
 
 impl Head {
-    /// Reads the head at the start of `bytes`, if it is all there.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, Failure> {
+    /// Reads a head, up to the empty line.
+    pub(super) async fn read(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Self, Failure> {
+        let mut head = Vec::with_capacity(BUFFER);
+        while !head.ends_with(b"\r\n\r\n") {
+            read_line(reader, &mut head).await?;
+        }
         let mut fields = [httparse::EMPTY_HEADER; 64];
         let mut response = httparse::Response::new(&mut fields);
-        let Ok(parsed) = response.parse(bytes) else { return Err(Failure::Malformed("a head without a status")) };
-        let (Status::Complete(size), Some(status)) = (parsed, response.code) else { return Ok(None) };
+        let (Ok(_), Some(status)) = (response.parse(&head), response.code) else {
+            return Err(Failure::Malformed("a head without a status"));
+        };
         let mut framing = Framing::UntilClosed;
         let mut closes = response.version == Some(0);
         for field in response.headers {
@@ -297,38 +312,6 @@ impl Head {
             framing = Framing::Length(0);
         }
         closes |= framing == Framing::UntilClosed;
-        Ok(Some(Self { status, size, framing, closes }))
+        Ok(Self { status, framing, closes })
     }
-}
-
-/// Moves the data of every chunk that is whole from `received` to `data`; returns whether the body ends with them.
-pub(super) fn take_chunks(received: &mut Vec<u8>, data: &mut Vec<u8>) -> Result<bool, Failure> {
-    let mut taken = 0;
-    loop {
-        let rest = &received[taken..];
-        let parsed = httparse::parse_chunk_size(rest).map_err(|_| Failure::Malformed("a chunk without a size"))?;
-        let Status::Complete((start, size)) = parsed else { break };
-        if size == 0 {
-            // Trailers may follow, and an empty line ends the body.
-            match rest[start - 2..].windows(4).position(|window| window == b"\r\n\r\n") {
-                None => break,
-                Some(end) if start + end + 2 < rest.len() => {
-                    return Err(Failure::Malformed("bytes after the last chunk"));
-                }
-                Some(_) => return Ok(true),
-            }
-        }
-        if size > LARGEST_ANSWER as u64 {
-            return Err(Failure::Malformed("a chunk that is too large"));
-        }
-        let end = start + size as usize;
-        match rest.get(end..end + 2) {
-            None => break,
-            Some(b"\r\n") => data.extend_from_slice(&rest[start..end]),
-            Some(_) => return Err(Failure::Malformed("a chunk longer than its size")),
-        }
-        taken += end + 2;
-    }
-    received.drain(..taken);
-    Ok(false)
 }

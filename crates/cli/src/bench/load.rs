@@ -1,4 +1,4 @@
-//! The load: workers that make one call, or run one turn, after the other, and the clock that times them.
+//! The load: workers that make one call or run one turn after the other, and the clock that times them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,20 +17,11 @@ use super::report::{Report, capitalized};
 use super::run::Run;
 use super::sessions::Session;
 
-/// After a failure a worker waits this long: a server that is gone is not hammered.
+/// How long a worker waits after a failure, so that a server that is down is not flooded.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// A turn's cost grows with the messages before it; a fresh session after so many keeps it that of a usual one.
+/// How many turns a session has before it is replaced. The cost of a turn grows with the messages before it.
 const TURNS: u32 = 20;
-
-/// What the workers do, over and over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Bare calls, by `execute`.
-    Calls,
-    /// Whole turns of sessions, each with one call in it.
-    Turns,
-}
 
 /// How the load is made.
 #[derive(Debug, Clone, Args)]
@@ -44,6 +35,9 @@ pub(super) struct Plan {
     /// How long to call before that, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(super) warmup: Duration,
+    /// Run whole turns of sessions with the built-in model, each with one call, instead of bare calls.
+    #[arg(long, conflicts_with = "idle")]
+    pub(super) turns: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -53,18 +47,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What the workers are to do now.
+/// The phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     WarmUp,
     Measurement,
-    /// They finish what is under way, and it does not count.
+    /// The workers finish what they have begun, and it does not count.
     End,
 }
 
-/// Works with the clients in turn for as long as the plan says, and lets what is under way finish. Reports what was
-/// measured between the warm-up and the end.
-pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) -> anyhow::Result<Report> {
+/// Works with the clients in turn for as long as the plan says. Reports what was measured between the warm-up and the end.
+pub(super) async fn run(run: &Run, clients: &[String], plan: &Plan) -> anyhow::Result<Report> {
     let phase = Cell::new(Phase::WarmUp);
     let latencies = Latencies::new()?;
     let next = Cell::new(0);
@@ -76,9 +69,10 @@ pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) 
         let mut connection = Connection::new(&run.target);
         let mut session = None;
         while phase.get() != Phase::End {
-            let (during, done) = match work {
-                Work::Calls => ("execute", call(&mut connection, next_client()).await),
-                Work::Turns => ("turn", turn(&mut connection, &mut session, next_client).await),
+            let (during, done) = if plan.turns {
+                ("turn", turn(&mut connection, &mut session, next_client).await)
+            } else {
+                ("execute", call(&mut connection, next_client()).await)
             };
             match done {
                 Ok(began) if phase.get() == Phase::Measurement => latencies.record(began),
@@ -101,10 +95,10 @@ pub(super) async fn run(run: &Run, clients: &[String], work: Work, plan: &Plan) 
     };
     let workers = stream::iter(0..plan.concurrency).for_each_concurrent(None, worker);
     let (cost, ()) = tokio::join!(clock, workers);
-    Ok(report(clients.len(), work, plan, &latencies, &cost))
+    Ok(report(clients.len(), plan, &latencies, &cost))
 }
 
-/// Lets the time pass and shows it.
+/// Waits, and shows the progress.
 async fn wait(run: &Run, prefix: &'static str, duration: Duration, latencies: &Latencies) {
     let began = Instant::now();
     let bar = run.progress(prefix, duration.as_millis() as u64, "{msg}");
@@ -116,7 +110,7 @@ async fn wait(run: &Run, prefix: &'static str, duration: Duration, latencies: &L
     }
 }
 
-/// Makes a call and returns when it began.
+/// Makes a call, and returns when it began.
 async fn call(connection: &mut Connection, client_id: &str) -> Result<Instant, Failure> {
     #[derive(Deserialize)]
     struct Outcome<'a> {
@@ -130,16 +124,16 @@ async fn call(connection: &mut Connection, client_id: &str) -> Result<Instant, F
     }
 }
 
-/// Runs a turn in the session that is kept, or in one of the next client when that is used up; returns when the turn began.
+/// Runs a turn in the kept session, or in a new one of the next client if that one is used up. Returns when it began.
 async fn turn<'a>(
     connection: &mut Connection,
     kept: &mut Option<Session>,
     next_client: impl Fn() -> &'a str,
 ) -> Result<Instant, Failure> {
-    // The session is kept only if its turn succeeds: the next turn shall not wait for whatever is under way in it.
+    // The session is kept only if its turn succeeds: a failed one may still be busy, and the next turn would wait.
     let mut session = match kept.take().filter(|session| session.turns < TURNS) {
         Some(session) => session,
-        None => Session::make(connection, next_client()).await?,
+        None => Session::create(connection, next_client()).await?,
     };
     let began = Instant::now();
     session.turn(connection).await?;
@@ -147,12 +141,9 @@ async fn turn<'a>(
     Ok(began)
 }
 
-fn report(active: usize, work: Work, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
-    // The names of the figures say what was counted: `callsPerSecond`, `serverCpuUsPerCall`, or the same of turns.
-    let noun = match work {
-        Work::Calls => "call",
-        Work::Turns => "turn",
-    };
+fn report(active: usize, plan: &Plan, latencies: &Latencies, cost: &Cost) -> Report {
+    // The names of the figures contain the noun: `callsPerSecond`, `serverCpuUsPerTurn`.
+    let noun = if plan.turns { "turn" } else { "call" };
     let name = capitalized(noun);
     let Cost { seconds, server_cpu, own_cpu } = *cost;
     let (count, latency) = (latencies.count(), latencies.quantiles());

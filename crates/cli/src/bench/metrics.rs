@@ -1,5 +1,4 @@
-//! What is measured: what the server says of itself at `/metrics`, what the kernel says of this process, and how long
-//! calls and turns take.
+//! Measurements: the server's own metrics, the CPU time of this process, and the latencies of calls and turns.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::http::{Connection, Failure, Target};
 use super::run::Run;
 
-/// How often the memory is read until it stands still, and for how long at most.
+/// The interval at which the memory is read until it is steady, and the longest wait.
 const SETTLING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// The standard process metrics of a server.
@@ -22,7 +21,7 @@ pub(super) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Asks the server. `None` if it does not tell; an error only if it cannot be reached.
+    /// Fetches the metrics; `None` if the server has none. Fails only if the server cannot be reached.
     pub(super) async fn fetch(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
         match Connection::new(target).get("/metrics").await {
             Ok(body) => Ok(Self::parse(&String::from_utf8_lossy(body))),
@@ -31,7 +30,7 @@ impl ProcessMetrics {
         }
     }
 
-    /// Asks until the memory stands still: within 1 % for three readings.
+    /// Fetches the metrics until the memory is steady: within 1 % for three readings.
     pub(super) async fn settled(target: &Arc<Target>) -> Result<Option<Self>, Failure> {
         let (interval, limit) = SETTLING;
         let began = Instant::now();
@@ -60,7 +59,7 @@ impl ProcessMetrics {
     }
 }
 
-/// How much CPU this process has used, where the kernel says so (Linux).
+/// The CPU time of this process; only Linux tells it.
 fn own_cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // User and system time are the 12th and 13th fields after the program's name, in ticks of 1/100 s.
@@ -69,7 +68,7 @@ fn own_cpu_seconds() -> Option<f64> {
     Some(ticks / 100.0)
 }
 
-/// What some work cost, in seconds: its time, the CPU time of the server, and the CPU time of this process.
+/// The cost of some work, in seconds: its duration, the CPU time of the server, and the CPU time of this process.
 pub(super) struct Cost {
     pub(super) seconds: f64,
     pub(super) server_cpu: Option<f64>,
@@ -77,7 +76,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// Waits for the work and measures what it costs. Where the server cannot be asked, that is counted as an error.
+    /// Waits for the work and measures its cost. If the server cannot be asked, that is counted as an error.
     pub(super) async fn of<T>(run: &Run, work: impl Future<Output = T>) -> (T, Self) {
         let server_cpu_seconds = async || {
             let fetched = ProcessMetrics::fetch(&run.target).await;
@@ -93,21 +92,21 @@ impl Cost {
     }
 }
 
-/// CPU time for each of `count` calls or turns, in microseconds.
+/// The CPU time for each of `count` calls or turns, in microseconds.
 pub(super) fn each(cpu_seconds: Option<f64>, count: u64) -> Option<f64> {
     cpu_seconds.filter(|_| count > 0).map(|seconds| seconds * 1e6 / count as f64)
 }
 
-/// How long each of many calls or turns took, in nanoseconds.
+/// The latencies of calls or turns, in nanoseconds.
 pub(super) struct Latencies(RefCell<Histogram<u64>>);
 
 impl Latencies {
-    /// Has room for latencies from a microsecond to two minutes.
+    /// Covers latencies from a microsecond to two minutes.
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self(RefCell::new(Histogram::new_with_bounds(1_000, 120_000_000_000, 3)?)))
     }
 
-    /// Adds one that ends now.
+    /// Adds a latency that ends now.
     pub(super) fn record(&self, began: Instant) {
         self.0.borrow_mut().saturating_record(began.elapsed().as_nanos() as u64);
     }
@@ -116,7 +115,7 @@ impl Latencies {
         self.0.borrow().len()
     }
 
-    /// Quantiles in milliseconds, by their names.
+    /// The quantiles in milliseconds, with their names.
     pub(super) fn quantiles(&self) -> [(&'static str, f64); 4] {
         let latencies = self.0.borrow();
         [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)]
@@ -124,7 +123,7 @@ impl Latencies {
     }
 }
 
-/// Quantiles in one line.
+/// The quantiles in one line.
 pub(super) fn in_words(quantiles: &[(&str, f64)]) -> String {
     let named: Vec<String> = quantiles.iter().map(|(name, latency)| format!("{name} {latency:.2} ms")).collect();
     named.join("   ")

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use super::metrics::ProcessMetrics;
 
-/// With fewer clients or sessions than this, memory for each says more of the server's start than of them.
+/// With fewer clients or sessions, the memory for each says more about the start of the server than about them.
 const ENOUGH: u32 = 100;
 
-/// What a run, or one part of it, found out: the same figures for scripts and for people.
+/// The figures of a run or of one part of it, for scripts and for people.
 #[derive(Default)]
 pub(super) struct Report {
     /// For scripts. Figures that are null are left out.
     pub(super) json: Value,
-    /// For people, what the first line says.
+    /// The first line for people.
     pub(super) headline: String,
-    /// The lines after it, each with its name.
+    /// The other lines, with their names.
     rows: Vec<(String, String)>,
-    /// What the line about memory says.
+    /// The line about memory.
     pub(super) memory: String,
     /// Why the run is a failure, if it is one.
     pub(super) failure: Option<String>,
@@ -38,7 +38,7 @@ impl Report {
         self.rows.push((name.to_owned(), text));
     }
 
-    /// Adds what one part of the run found out.
+    /// Adds the figures of one part of the run.
     pub(super) fn add(&mut self, name: &str, part: Self) {
         self.json[name] = part.json;
         self.headline.push_str(&part.headline);
@@ -47,7 +47,7 @@ impl Report {
         self.failure = self.failure.take().or(part.failure);
     }
 
-    /// Adds the server's resident memory, in bytes, before and after so many clients or sessions came.
+    /// Adds the server's resident memory before and after `count` clients or sessions came.
     pub(super) fn add_memory(
         &mut self,
         ProcessMetrics { resident_bytes: before, .. }: ProcessMetrics,
@@ -65,7 +65,7 @@ impl Report {
         }
     }
 
-    /// Adds how often each failure came.
+    /// Adds the counted failures.
     pub(super) fn add_errors(&mut self, errors: &BTreeMap<String, u64>) {
         self.json["errors"] = errors.iter().map(|(kind, count)| (kind.clone(), *count)).collect();
         self.row("memory", self.memory.clone());
@@ -85,12 +85,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// So many of something, in words.
+/// A count with its noun, such as `2 clients`.
 pub(super) fn counted(count: u32, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(count.into()), if count == 1 { "" } else { "s" })
 }
 
-/// The name of something, as it is inside of another name.
+/// A noun with a capital letter, as part of a camelCase name.
 pub(super) fn capitalized(noun: &str) -> String {
     noun[..1].to_uppercase() + &noun[1..]
 }

@@ -1,4 +1,4 @@
-//! What all parts of a run share: the server, the failures that are counted, and the progress that is shown.
+//! What all parts of a run share: the server, the counted failures, and the progress bars.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
@@ -11,10 +11,10 @@ use super::http::{Failure, Target};
 /// One run of the bench.
 pub(super) struct Run {
     pub(super) target: Arc<Target>,
-    /// How many calls the clients have got, where they answer none.
+    /// How many calls the clients hold; `None` if they answer their calls.
     pub(super) held: Option<AtomicU32>,
     pub(super) shows_progress: bool,
-    /// Every failure, by name, with how often it came.
+    /// How often each failure came, by its text.
     pub(super) errors: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -28,7 +28,7 @@ impl Run {
         std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A bar on standard error that is gone when it is dropped; it shows nothing where that is no terminal.
+    /// A progress bar on standard error, which is erased when it is dropped. Without a terminal it is not shown.
     pub(super) fn progress(&self, prefix: &'static str, length: u64, what: &str) -> ProgressBar {
         let target = if self.shows_progress { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template(&format!("{{prefix:>10}} [{{bar:30}}] {what}"));

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
+use handback_client::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::clients::{self, Lines, OUTPUT, Socket, Transport, open_events, serve_events, tool};
-use super::http::{Connection, Failure, Framing, Head, Target, take_chunks};
-use super::load::{self, Plan, Work};
+use super::clients::{self, EventParser, OUTPUT, Socket, open_events, serve_events, tool};
+use super::http::{Connection, Failure, Framing, Head, Target};
+use super::load::{self, Plan};
 use super::metrics::ProcessMetrics;
 use super::readers::{self, Reading};
 use super::run::Run;
@@ -31,10 +32,10 @@ const REQUESTS: [&str; 2] = [r#""a""#, r#""b\"c""#];
 #[test]
 fn the_calls_of_a_stream_are_read_however_it_is_cut() -> anyhow::Result<()> {
     for cut in 0..=STREAM.len() {
-        let (mut lines, mut requests) = (Lines::default(), Vec::new());
+        let (mut parser, mut requests) = (EventParser::default(), Vec::new());
         for text in [&STREAM[..cut], &STREAM[cut..]] {
-            lines.text.extend_from_slice(text.as_bytes());
-            lines.parse(|request| requests.push(request.request_id.get().to_owned()))?;
+            parser.text.extend_from_slice(text.as_bytes());
+            requests.extend(parser.parse(|request| request.request_id.get().to_owned())?);
         }
         assert_eq!(requests, REQUESTS, "cut at {cut}");
     }
@@ -43,36 +44,50 @@ fn the_calls_of_a_stream_are_read_however_it_is_cut() -> anyhow::Result<()> {
 
 #[test]
 fn a_request_without_an_id_is_an_error() {
-    let mut lines = Lines::default();
-    lines.text.extend_from_slice(b"event: tool-request\ndata: {}\n\n");
-    let parsed = lines.parse(|_| {});
+    let mut parser = EventParser::default();
+    parser.text.extend_from_slice(b"event: tool-request\ndata: {}\n\n");
+    let parsed = parser.parse(|_| {});
     assert!(matches!(parsed, Err(Failure::Malformed("a request without an id"))), "{parsed:?}");
 }
 
-#[test]
-fn chunks_are_joined_however_they_are_cut() -> anyhow::Result<()> {
+/// Reads a chunked body that a network cuts in two.
+async fn read_chunks(body: &[u8], cut: usize) -> Result<Vec<u8>, Failure> {
+    let (mut reader, mut data) = ((&body[..cut]).chain(&body[cut..]), Vec::new());
+    while Framing::Chunked.read(&mut reader, &mut data).await? {}
+    Ok(data)
+}
+
+#[tokio::test]
+async fn chunks_are_joined_however_they_are_cut() -> anyhow::Result<()> {
     let body = b"5\r\nhello\r\n1;name=\"x\"\r\n,\r\n0a\r\n wide\r\nwor\r\n2\r\nld\r\n0\r\nTrailer: x\r\n\r\n";
     for cut in 0..=body.len() {
-        let (mut received, mut data) = (body[..cut].to_vec(), Vec::new());
-        let has_ended = take_chunks(&mut received, &mut data)?;
-        assert_eq!(has_ended, cut == body.len(), "cut at {cut}");
-        received.extend_from_slice(&body[cut..]);
-        assert!(has_ended || take_chunks(&mut received, &mut data)?, "cut at {cut}");
+        let data = read_chunks(body, cut).await?;
         assert_eq!(String::from_utf8_lossy(&data), "hello, wide\r\nworld", "cut at {cut}");
+        let cut_off = read_chunks(&body[..cut], 0).await;
+        assert!(cut == body.len() || matches!(cut_off, Err(Failure::Closed)), "cut at {cut}: {cut_off:?}");
     }
     Ok(())
 }
 
-#[test]
-fn chunks_that_make_no_sense_are_errors() {
-    for body in ["x\r\n", "2\r\nabcd", "ffffff\r\n", "ffffffffffffffffff\r\n", "0\r\n\r\nmore"] {
-        let decoded = take_chunks(&mut body.as_bytes().to_vec(), &mut Vec::new());
+#[tokio::test]
+async fn chunks_that_make_no_sense_are_errors() {
+    for body in ["x\r\n", "2\r\nabcd", "ffffff\r\n", "ffffffffffffffffff\r\n"] {
+        let decoded = read_chunks(body.as_bytes(), 0).await;
         assert!(matches!(decoded, Err(Failure::Malformed(_))), "{body:?}: {decoded:?}");
     }
 }
 
-#[test]
-fn heads_tell_how_their_body_ends() -> anyhow::Result<()> {
+#[tokio::test]
+async fn bytes_after_an_answer_are_an_error() -> anyhow::Result<()> {
+    let (listener, run) = listen().await?;
+    event_floor(listener, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nmore");
+    let answer = Connection::new(&run.target).get("/").await.map(<[u8]>::to_vec);
+    assert!(matches!(answer, Err(Failure::Malformed("bytes after the answer"))), "{answer:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn heads_tell_how_their_body_ends() -> anyhow::Result<()> {
     let cases = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n", 200, Framing::Length(12), false),
         (
@@ -86,11 +101,14 @@ fn heads_tell_how_their_body_ends() -> anyhow::Result<()> {
         ("HTTP/1.1 204 No Content\r\n\r\n", 204, Framing::Length(0), false),
     ];
     for (text, status, framing, closes) in cases {
-        let expected = Head { status, size: text.len(), framing, closes };
-        assert_eq!(Head::parse(format!("{text}body").as_bytes())?, Some(expected), "{text:?}");
-        assert_eq!(Head::parse(&text.as_bytes()[..text.len() - 1])?, None, "{text:?}");
+        let answer = format!("{text}body");
+        let mut reader = answer.as_bytes();
+        assert_eq!(Head::read(&mut reader).await?, Head { status, framing, closes }, "{text:?}");
+        assert_eq!(reader, b"body", "{text:?}");
+        let cut_off = Head::read(&mut &text.as_bytes()[..text.len() - 1]).await;
+        assert!(matches!(cut_off, Err(Failure::Closed)), "{text:?}: {cut_off:?}");
     }
-    assert!(Head::parse(b"SMTP ready\r\n\r\n").is_err());
+    assert!(Head::read(&mut &b"SMTP ready\r\n\r\n"[..]).await.is_err());
     Ok(())
 }
 
@@ -241,10 +259,10 @@ async fn slow_floor(listener: TcpListener, limit: usize) -> anyhow::Result<()> {
 async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     let server = tokio::spawn(slow_floor(listener, 10));
-    let crowd = clients::connect(&run, Transport::Sse, 3).await;
-    assert_eq!(crowd.clients.len(), 3);
-    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1) };
-    let load = load::run(&run, &crowd.clients, Work::Calls, &plan).await?;
+    let (clients, _serving) = clients::connect(&run, Transport::Sse, 3).await;
+    assert_eq!(clients.len(), 3);
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_secs(1), turns: false };
+    let load = load::run(&run, &clients, &plan).await?;
 
     assert_eq!([&load.json["calls"], &load.json["serverCpuUsPerCall"]], [&json!(10), &Value::Null]);
     assert_eq!(run.take_errors().keys().collect::<Vec<_>>(), ["execute: HTTP 503 UNAVAILABLE"]);
@@ -256,8 +274,8 @@ async fn a_run_counts_its_calls_and_names_its_errors() -> anyhow::Result<()> {
 async fn clients_that_cannot_connect_are_counted() -> anyhow::Result<()> {
     let (listener, run) = listen().await?;
     drop(listener);
-    let crowd = clients::connect(&run, Transport::Sse, 70).await;
-    assert!(crowd.clients.is_empty());
+    let (clients, _serving) = clients::connect(&run, Transport::Sse, 70).await;
+    assert!(clients.is_empty());
     assert_eq!(run.take_errors().into_values().collect::<Vec<_>>(), [70]);
     Ok(())
 }
@@ -414,8 +432,8 @@ async fn workers_take_a_fresh_session_of_the_next_client_after_twenty_turns() ->
     let turns = Arc::new(Mutex::new(Vec::new()));
     let server = tokio::spawn(session_floor(listener, turns.clone()));
     let clients = ["a", "b", "c"].map(str::to_owned);
-    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500) };
-    let load = load::run(&run, &clients, Work::Turns, &plan).await?;
+    let plan = Plan { concurrency: 1, warmup: Duration::ZERO, duration: Duration::from_millis(500), turns: true };
+    let load = load::run(&run, &clients, &plan).await?;
     server.abort();
 
     assert_eq!(run.take_errors(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Sessions that wait: each has a turn whose call the client got and does not answer.
+//! Waiting sessions: each has a turn whose call the client holds.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::report::{Report, counted};
 use super::run::Run;
 use super::sessions::Session;
 
-/// When the client got no call for this long, the calls that are missing do not come.
+/// After this long without a new call, the missing calls are given up.
 const LULL: Duration = Duration::from_secs(2);
 
-/// How often it is looked at.
+/// How often the number of calls is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How many calls the server lists at most.
+/// The most calls that the server lists.
 const LISTED: usize = 1_000;
 
-/// Has `count` sessions of a client wait, and measures. Whatever keeps one from it is counted as an error.
+/// Makes `count` sessions of a client wait, and measures the memory. A session that does not wait is counted as an error.
 pub(super) async fn run(
     run: &Run,
     client_id: &str,
@@ -34,7 +34,7 @@ pub(super) async fn run(
     let mut sessions = Vec::new();
     for _ in 0..count {
         let begun = async {
-            let session = Session::make(&mut connection, client_id).await?;
+            let session = Session::create(&mut connection, client_id).await?;
             session.begin(&mut connection).await.map(|()| session)
         };
         match begun.await {
@@ -53,7 +53,7 @@ pub(super) async fn run(
         return Ok(report(count, waiting, None));
     }
     let after = ProcessMetrics::settled(&run.target).await?;
-    // The calls that the client still has not answered, as the server sees it: the sessions waited until the end, too.
+    // The server must still have all the calls, or else not all sessions waited until the end.
     let calls = format!("/client-tools/calls?state=offered&clientID={client_id}");
     let calls = http::json::<Vec<IgnoredAny>>(connection.get(&calls).await?, "a list of calls that is none")?;
     let offered = calls.len();
@@ -74,7 +74,7 @@ fn report(count: u32, waiting: u32, metrics: Option<(ProcessMetrics, ProcessMetr
     report
 }
 
-/// Waits until the client has got so many calls, or until no more come; returns how many it got.
+/// Waits until the client holds `count` calls, or until no more come. Returns how many it holds.
 async fn all_held(run: &Run, count: usize) -> u32 {
     let held = || run.held.as_ref().map_or(0, |held| held.load(Ordering::Relaxed));
     let (mut last, mut since) = (held(), Instant::now());

@@ -8,6 +8,6 @@ fn an_input_is_passed_on_as_it_was_written() {
 #[test]
 fn an_input_that_is_no_object_is_bad_usage() {
     for input in ["", "[]", "1", "{", "{} {}", "{a:1}"] {
-        assert!(read_input(input.to_owned()).unwrap_err().is::<Usage>(), "{input}");
+        assert!(read_input(input.to_owned()).unwrap_err().is::<UsageError>(), "{input}");
     }
 }

@@ -1,13 +1,15 @@
 //! The arguments of `handback chat`.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 
 use clap::Args;
+use handback_client::Tool;
 use handback_wire::session::Model;
 use serde_json::Value;
 
 use super::question::Approval;
-use super::tools::LocalTool;
+use crate::attach::command_tool;
 use crate::connection::ServerArgs;
 
 /// Talks with a model that may call the tools of a client.
@@ -48,8 +50,8 @@ pub(crate) struct ChatArgs {
     #[arg(long, value_name = "ID")]
     pub(super) client: Option<String>,
     /// Offer a local command as a tool; may be given several times.
-    #[arg(long, value_name = "NAME=COMMAND", value_parser = LocalTool::parse)]
-    pub(super) attach: Vec<LocalTool>,
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = parse_tool)]
+    pub(super) attach: Vec<Tool>,
     /// Talk with the agent at this URL, which speaks AG-UI. Of a URL …/api/v1/rooms/ROOM it is the agent of that room, with
     /// threads that the server keeps.
     #[arg(long, value_name = "URL", conflicts_with_all = ["session", "resume", "model", "agent", "client"])]
@@ -58,8 +60,8 @@ pub(crate) struct ChatArgs {
     #[arg(long, value_name = "MESSAGE", requires = "agui")]
     pub(super) also: Vec<String>,
     /// Tell the agent's server something more, such as model=demo/scripted; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", requires = "agui", value_parser = Property::parse)]
-    pub(super) forward: Vec<Property>,
+    #[arg(long, value_name = "NAME=VALUE", requires = "agui", value_parser = parse_property)]
+    pub(super) forward: Vec<(String, Value)>,
     /// Allow every call that asks for it.
     #[arg(long)]
     pub(super) yes: bool,
@@ -75,7 +77,7 @@ pub(crate) struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// Who decides about calls that ask for it.
+    /// Who decides about calls that need to be allowed.
     pub(super) fn approval(&self) -> Approval {
         if self.yes {
             Approval::Allow
@@ -87,32 +89,36 @@ impl ChatArgs {
     }
 }
 
-/// A property for the agent's server, as it is given: `NAME=VALUE`.
-#[derive(Debug, Clone)]
-pub(super) struct Property {
-    pub(super) name: String,
-    pub(super) value: Value,
-}
-
-impl Property {
-    /// Reads `NAME=VALUE`; a value that is not JSON is a text.
-    fn parse(argument: &str) -> Result<Self, String> {
-        match argument.split_once('=').map(|(name, value)| (name.trim(), value)) {
-            Some((name, value)) if !name.is_empty() => Ok(Self {
-                name: name.to_owned(),
-                value: serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
-            }),
-            _ => Err("it must be NAME=VALUE, such as 'model=demo/scripted'".to_owned()),
+/// Parses `NAME=COMMAND`, a tool that runs the command in a shell.
+fn parse_tool(argument: &str) -> Result<Tool, String> {
+    match argument.split_once('=').map(|(name, command)| (name.trim(), command.trim())) {
+        Some((name, command)) if !name.is_empty() && !command.is_empty() => {
+            let shell = if cfg!(windows) { ["cmd", "/C"] } else { ["sh", "-c"] };
+            let words = shell.into_iter().chain([command]).map(OsString::from).collect();
+            let description =
+                format!("Runs `{command}` on the user's computer; its standard input is the input as JSON");
+            Ok(command_tool(name.to_owned(), description, words))
         }
+        _ => Err("it must be NAME=COMMAND, such as 'today=date'".to_owned()),
     }
 }
 
-/// What is set to anything is set, whatever it says; that is how this variable is used.
+/// Parses `NAME=VALUE`, a property for the agent's server; a value that is not JSON is a text.
+fn parse_property(argument: &str) -> Result<(String, Value), String> {
+    match argument.split_once('=').map(|(name, value)| (name.trim(), value)) {
+        Some((name, value)) if !name.is_empty() => {
+            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into())))
+        }
+        _ => Err("it must be NAME=VALUE, such as 'model=demo/scripted'".to_owned()),
+    }
+}
+
+/// Any value of `NO_COLOR` but the empty one turns colours off, as is usual for this variable.
 fn is_set(value: &str) -> Result<bool, std::convert::Infallible> {
     Ok(!value.is_empty())
 }
 
-/// Reads `PROVIDER/MODEL`.
+/// Parses `PROVIDER/MODEL`.
 pub(super) fn parse_model(name: &str) -> Result<Model, String> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {

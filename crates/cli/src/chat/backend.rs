@@ -5,9 +5,8 @@ use std::future::pending;
 use handback_client::Error;
 use handback_wire::session::Tokens;
 
-use super::layout::CallStyle;
 use super::piece::Piece;
-use super::question::{Answer, Approval, Question};
+use super::question::{Answer, Question};
 
 /// What happens in a thread.
 #[derive(Debug)]
@@ -16,21 +15,21 @@ pub(super) enum Event {
     Show(Vec<Piece>),
     /// The user is asked something.
     Ask(Question),
-    /// The question with this id is not open any more.
+    /// The question with this id is closed.
     AskClosed(String),
-    /// The thread has answered, or given up: how it stands then, and what that cost.
-    Ended(Standing, Tokens),
+    /// The answer is over: the state of the thread then, and what the answer cost.
+    Ended(ThreadState, Tokens),
 }
 
-/// How a thread stands.
+/// The state of a thread.
 #[derive(Debug, Default)]
-pub(super) enum Standing {
-    /// It can be spoken to.
+pub(super) enum ThreadState {
+    /// The last answer is complete, or nothing was said yet.
     #[default]
     Idle,
     /// An answer comes, or waits for the user.
     Busy,
-    /// The user did not say what the agent must know.
+    /// The user left a question of the agent open.
     Unanswered,
     /// The answer failed.
     Failed(anyhow::Error),
@@ -38,52 +37,54 @@ pub(super) enum Standing {
     Stopped,
 }
 
-/// Who answers in the threads of a chat, which are counted from 1.
+/// Who answers in the threads of a chat. Threads are counted from 1.
 pub(super) trait Backend {
-    /// What `/help` says.
+    /// The text of `/help`.
     const HELP: &'static str;
-    /// Whether there may be several threads. The user then leads them by commands and is listened to while they answer.
+    /// Whether there may be several threads. The user then manages them by commands and may type while they answer.
     const HAS_THREADS: bool;
-    /// How calls are shown.
-    const CALL_STYLE: CallStyle;
 
-    /// Says something in a thread in which nothing goes on.
+    /// Says something in a thread that is not busy.
     fn say(&mut self, thread: usize, text: &str) -> anyhow::Result<()>;
 
-    /// Asks again for what failed, was stopped or was not answered.
-    fn retry(&mut self, thread: usize) -> anyhow::Result<()>;
+    /// Asks again for an answer that failed, was stopped or waits for the user. Only backends with threads need it.
+    fn retry(&mut self, _thread: usize) -> anyhow::Result<()> {
+        Ok(())
+    }
 
-    /// Stops what goes on in a thread, whose end is told as an event. False if nothing does, since it waits for the user.
+    /// Stops the answer of a thread; an event tells its end. Returns false if no answer comes, because it waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
-    /// Gives the answer to a question, which was decided by the user or for them. An [`Error`] with status 404 says that the
-    /// question is not open any more.
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()>;
+    /// Answers a question. An [`Error`] with status 404 means that the question is closed.
+    async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()>;
 
-    /// What happens next, and in which thread. Waits for ever if nothing goes on. Safe to drop while it waits.
+    /// Waits for the next events, and returns the thread of which they are. Safe to drop while it waits.
     async fn next(&mut self) -> (usize, Vec<Event>);
 
-    /// Who is waited for, if that is shown.
+    /// Who the answer waits for, if that is to be shown.
     fn awaited(&self) -> Option<String> {
         None
     }
 
-    /// Waits until the connection that offers the tools is lost, or is there again if it was lost.
-    async fn connection_change(&mut self, _was_lost: bool) -> String {
+    /// Waits until the connection that offers the tools is lost or open again. Returns what to tell the user.
+    async fn connection_change(&mut self) -> String {
         pending().await
     }
 
-    /// The first lines of a chat: where this is, and how to leave.
+    /// The first lines of a chat: where it is, and how to leave.
     async fn introduction(&mut self) -> Result<String, Error>;
 
-    /// Does what a command of its own says, and gives what to show; `None` if there is no such command.
+    /// Runs a command of this backend and returns its output; `None` if there is no such command.
     async fn command(&mut self, command: &str, argument: &str) -> anyhow::Result<Option<String>>;
 
-    /// The user leaves: what to tell them.
+    /// Tidies up when the user leaves, and returns what to tell them.
     async fn leave(&mut self) -> Option<String> {
         None
     }
 
     /// Prints the answers as JSON.
     fn print_json(&self) -> anyhow::Result<()>;
+
+    /// Stops all that still runs, and waits until it has stopped.
+    async fn close(&self);
 }

@@ -1,26 +1,27 @@
-//! A chat at a terminal: a prompt, commands, and what is said.
+//! A chat at a terminal: a prompt for messages and commands.
 
 use std::io;
 
 use rustyline::error::ReadlineError;
 
-use super::backend::{Backend, Standing};
+use super::backend::{Backend, ThreadState};
 use super::paint::{Ink, excerpt};
-use super::prompt::Prompt;
+use super::prompt::LineEditor;
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
-use crate::failure::Interrupted;
+use crate::exit::Interrupted;
 use crate::output::{Table, plain};
 use crate::signals::{Signals, Stop};
 
-/// So many messages may wait until a thread has answered; one more is refused.
+/// The most messages that wait until a thread has answered; one more is refused.
 const MOST_WAITING: usize = 16;
 
-/// A chat, and which of its threads the user is in.
+/// A chat, and the state of its user.
 struct Interactive<'a, B> {
     chat: &'a mut Chat<B>,
+    /// The thread that the user is in.
     current: usize,
-    prompt: Prompt,
-    /// Whether the user leaves when nothing goes on any more.
+    prompt: LineEditor,
+    /// Whether the chat ends as soon as no thread is busy.
     is_leaving: bool,
 }
 
@@ -28,10 +29,10 @@ struct Interactive<'a, B> {
 pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -> anyhow::Result<()> {
     chat.listens = B::HAS_THREADS;
     if !chat.listens {
-        // What is typed while an answer comes is for the next prompt.
-        chat.lines.hide();
+        // Text that is typed while an answer comes is for the next prompt.
+        chat.keyboard.hide();
     }
-    let prompt = Prompt::new(chat.screen.layout.paint)?;
+    let prompt = LineEditor::new(chat.screen.layout.paint)?;
     let introduction = chat.backend.introduction().await?;
     chat.screen.line(None, Ink::Dim, &introduction)?;
     let current = chat.open()?;
@@ -40,8 +41,11 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
         match interactive.step(signals).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) if is_final(&error) => return Err(error),
-            // The next try may succeed.
+            // The user stopped the chat, or the terminal cannot be used.
+            Err(error) if error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>() => {
+                return Err(error);
+            }
+            // The user may try again.
             Err(error) => interactive.chat.screen.line(None, Ink::Red, &format!("✗ {error:#}"))?,
         }
     }
@@ -52,7 +56,7 @@ pub(super) async fn run<B: Backend>(chat: &mut Chat<B>, signals: &mut Signals) -
 }
 
 impl<B: Backend> Interactive<'_, B> {
-    /// Waits until something is typed or has happened, and does what follows from it; says whether the chat goes on.
+    /// Waits for the user or for the end of an answer, and acts on it. Returns whether the chat goes on.
     async fn step(&mut self, signals: &mut Signals) -> anyhow::Result<bool> {
         if self.is_leaving && !self.chat.is_busy() {
             return Ok(false);
@@ -68,44 +72,30 @@ impl<B: Backend> Interactive<'_, B> {
         Ok(true)
     }
 
-    /// What is typed while nothing goes on; `None` if the user leaves instead.
+    /// Prompts the user while no thread is busy; `None` if the user leaves.
     async fn prompt(&mut self, signals: &mut Signals) -> anyhow::Result<Option<String>> {
         self.chat.screen.aside(None, Ink::Bold, "\n")?;
         let text = if self.chat.threads.len() > 1 { format!("[{}] > ", self.current) } else { "> ".to_owned() };
-        let mut was_lost = false;
         loop {
             tokio::select! {
                 typed = self.prompt.next(&text, signals) => return Ok(typed?),
-                note = self.chat.backend.connection_change(was_lost) => {
-                    was_lost = !was_lost;
-                    self.prompt.print(Ink::Yellow, &plain(&note))?;
-                }
+                note = self.chat.backend.connection_change() => self.prompt.print(Ink::Yellow, &plain(&note))?,
             }
         }
     }
 
-    /// Does what was typed; says whether the chat goes on.
+    /// Acts on typed text. Returns whether the chat goes on.
     async fn act(&mut self, typed: &str) -> anyhow::Result<bool> {
-        match as_command(typed) {
-            None if typed.is_empty() => {}
-            None => self.say(typed)?,
-            Some(("/quit" | "/exit", _)) => return Ok(false),
-            Some(("/help" | "/?", _)) => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
-            Some((command @ ("/new" | "/threads" | "/thread" | "/cancel" | "/retry"), argument)) if B::HAS_THREADS => {
-                self.lead(command, argument).await?;
+        let Some((command, argument)) = as_command(typed) else {
+            if !typed.is_empty() {
+                self.say(typed)?;
             }
-            Some((command, argument)) => match self.chat.backend.command(command, argument).await? {
-                Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
-                None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
-            },
-        }
-        Ok(true)
-    }
-
-    /// Does what a command says about threads.
-    async fn lead(&mut self, command: &str, argument: &str) -> anyhow::Result<()> {
+            return Ok(true);
+        };
         match command {
-            "/new" => match self.chat.open() {
+            "/quit" | "/exit" => return Ok(false),
+            "/help" | "/?" => self.chat.screen.line(None, Ink::Dim, B::HELP)?,
+            "/new" if B::HAS_THREADS => match self.chat.open() {
                 Ok(number) => {
                     self.current = number;
                     self.note(Ink::Dim, "A new thread.")?;
@@ -115,28 +105,32 @@ impl<B: Backend> Interactive<'_, B> {
                 }
                 Err(error) => self.note(Ink::Yellow, &error.to_string())?,
             },
-            "/thread" => self.current = self.find(argument)?.unwrap_or(self.current),
-            "/cancel" => {
+            "/threads" if B::HAS_THREADS => {
+                let table = self.threads();
+                self.chat.screen.line(None, Ink::Dim, table.text())?;
+            }
+            "/thread" if B::HAS_THREADS => self.current = self.find(argument)?.unwrap_or(self.current),
+            "/cancel" if B::HAS_THREADS => {
                 if let Some(number) = self.find(argument)?
                     && !(self.chat.thread(number).is_busy() && self.chat.backend.interrupt(number).await?)
                 {
                     self.note(Ink::Yellow, "There is nothing to stop.")?;
                 }
             }
-            "/retry" => {
+            "/retry" if B::HAS_THREADS => {
                 if !self.chat.retry(self.current)? {
                     self.note(Ink::Yellow, "There is nothing to ask again.")?;
                 }
             }
-            _ => {
-                let table = self.threads().text();
-                self.chat.screen.line(None, Ink::Dim, &table)?;
-            }
+            _ => match self.chat.backend.command(command, argument).await? {
+                Some(text) => self.chat.screen.line(None, Ink::Dim, &text)?,
+                None => self.note(Ink::Yellow, &format!("There is no {command}; /help lists what there is."))?,
+            },
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Says something in the thread that the user is in, now or when it has answered.
+    /// Says something in the current thread, now or when it has answered.
     fn say(&mut self, text: &str) -> anyhow::Result<()> {
         let thread = self.chat.thread(self.current);
         if !thread.is_busy() {
@@ -149,22 +143,22 @@ impl<B: Backend> Interactive<'_, B> {
         Ok(self.note(Ink::Dim, "It is said when this thread has answered; /new says it at once, in another.")?)
     }
 
-    /// A thread has answered, or given up: what waits is said, or not.
+    /// Handles the end of an answer: shows how it ended, and says the next message that waits or drops them all.
     fn ended(&mut self, number: usize) -> anyhow::Result<()> {
-        self.chat.tell_failure(number)?;
+        self.chat.show_failure(number)?;
         let thread = self.chat.thread(number);
-        match &thread.standing {
-            Standing::Idle => {
+        match &thread.state {
+            ThreadState::Idle => {
                 if let Some(text) = thread.waiting.pop_front() {
                     self.chat.screen.line(number, Ink::Dim, &format!("> {}", excerpt(&text, TITLE_CHARACTERS)))?;
                     self.chat.say(number, &text)?;
                 }
                 return Ok(());
             }
-            Standing::Failed(_) if B::HAS_THREADS => {
+            ThreadState::Failed(_) if B::HAS_THREADS => {
                 self.chat.screen.line(number, Ink::Dim, "/retry asks again.")?;
             }
-            Standing::Stopped if !self.is_leaving => {
+            ThreadState::Stopped if !self.is_leaving => {
                 self.chat.screen.line(number, Ink::Yellow, "The turn was aborted.")?;
             }
             _ => {}
@@ -176,7 +170,7 @@ impl<B: Backend> Interactive<'_, B> {
         Ok(())
     }
 
-    /// The thread of this number; the one that the user is in if there is none.
+    /// The thread with a number, or the current one if the number is empty.
     fn find(&mut self, number: &str) -> io::Result<Option<usize>> {
         if number.is_empty() {
             return Ok(Some(self.current));
@@ -193,30 +187,25 @@ impl<B: Backend> Interactive<'_, B> {
     fn threads(&self) -> Table {
         let rows = (1..).zip(&self.chat.threads).map(|(number, thread)| {
             let here = if number == self.current { "here" } else { "" };
-            let standing = match thread.standing {
-                Standing::Idle => "idle",
-                Standing::Busy => "running",
-                Standing::Unanswered => "asks you",
-                Standing::Failed(_) => "failed",
-                Standing::Stopped => "stopped",
+            let state = match thread.state {
+                ThreadState::Idle => "idle",
+                ThreadState::Busy => "running",
+                ThreadState::Unanswered => "asks you",
+                ThreadState::Failed(_) => "failed",
+                ThreadState::Stopped => "stopped",
             };
-            [number.to_string(), here.to_owned(), standing.to_owned(), thread.title.clone()]
+            [number.to_string(), here.to_owned(), state.to_owned(), thread.title.clone()]
         });
         Table::new(["THREAD", "", "STATE", "FIRST SAID"], "no threads", rows)
     }
 
-    /// Shows a line that belongs to the thread that the user is in.
+    /// Shows a line that belongs to the current thread.
     fn note(&mut self, ink: Ink, text: &str) -> io::Result<()> {
         self.chat.screen.line(self.current, ink, text)
     }
 }
 
-/// Whether the chat cannot go on: the user has stopped it, or the terminal cannot be used.
-fn is_final(error: &anyhow::Error) -> bool {
-    error.is::<Interrupted>() || error.is::<io::Error>() || error.is::<ReadlineError>()
-}
-
-/// A command and its argument; `None` if what was typed is a message. A path, or a lone slash, is no command.
+/// Splits typed text into a command and its argument; `None` for a message. A path, or a lone slash, is no command.
 fn as_command(typed: &str) -> Option<(&str, &str)> {
     let (first, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
     let name = first.strip_prefix('/')?;

@@ -1,37 +1,34 @@
-//! How answers look: pieces in, text for the terminal out.
+//! How a chat looks: pieces in, text for the terminal out.
 //!
-//! Answers are one thing and go to standard output, all else is aside and goes to standard error. Both may be the same
-//! terminal, so a line that one has begun is ended before the other begins its own. Whatever a model or a tool said
-//! passes through [`plain`].
+//! Answers go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
+//! them has begun is ended before the other begins its own. Untrusted text passes through [`plain`].
 //!
-//! The answer of a thread that is alone streams. Where there are several, each line begins with the thread that it belongs
-//! to. At a terminal, lines that still grow and calls that go on are rows at the bottom, which are written anew as they
-//! change; what is over stands above them and stays.
+//! The answer of a single thread streams. With several threads, each line begins with the number of its thread. At a
+//! terminal, lines that still grow and calls that still run are rows at the bottom, which are rewritten as they change;
+//! finished lines stand above the rows and stay.
 
 use super::paint::{Ink, LINE_CHARACTERS, Paint, excerpt, seconds};
 use super::piece::{Call, Piece, Stage};
 use crate::output::plain;
 
-/// So much of a tool's name and of its input is shown.
+/// How much of a tool's name and of its input is shown.
 const CALL_CHARACTERS: usize = 100;
-/// So many rows are at the bottom; how many more there are is said.
+/// The most rows at the bottom; the number of the others is shown instead of them.
 const MOST_ROWS: usize = 10;
-/// So much of the end of a line is shown while it grows.
+/// How much of the end of a line is shown while it grows.
 const TAIL_CHARACTERS: usize = 60;
 
 /// A text, and where it goes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Chunk {
-    /// To standard output.
-    Answer(String),
-    /// To standard error.
-    Aside(String),
+    Stdout(String),
+    Stderr(String),
 }
 
-/// What is written to.
+/// What standard error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A terminal, on which rows can be written anew.
+    /// A terminal, on which rows can be rewritten.
     Terminal,
     /// A file or a pipe.
     Log,
@@ -40,29 +37,38 @@ pub(super) enum Place {
 /// How calls are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallStyle {
-    /// A line is begun when the call is, and ended when the call is over.
+    /// A line begins when the call begins, and ends when the call is over.
     OneLine,
-    /// Every stage is shown: at a terminal in a row that is written anew, in a log on a line for each.
+    /// Every stage is shown: at a terminal in a row that is rewritten, in a log on a line for each.
     Stages,
 }
 
-/// Lays out one thing after the other.
+/// When answers are shown as they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerDisplay {
+    Always,
+    /// Only if there is one thread. The answers of several are printed when they are complete.
+    OfSingleThread,
+    /// Never, because they are printed as JSON.
+    Never,
+}
+
+/// The state of what is shown.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) paint: Paint,
-    place: Place,
+    pub(super) place: Place,
     style: CallStyle,
+    pub(super) answers: AnswerDisplay,
     /// Whether there are several threads.
     is_shared: bool,
-    /// Whether the answers of several threads are shown as they come, and not elsewhere.
-    shows_shared_answers: bool,
-    /// The line of a thread that is alone, as long as it is not ended.
+    /// The line of a single thread that is not ended yet.
     open: Option<OpenLine>,
-    /// What goes on, in the order in which it began.
+    /// Growing lines and running calls, in the order in which they began.
     rows: Vec<Row>,
     /// The rows that are on the terminal, right above the cursor.
     drawn: String,
-    /// What is to be written above the rows.
+    /// The chunks to write above the rows.
     written: Vec<Chunk>,
 }
 
@@ -70,13 +76,13 @@ pub(super) struct Layout {
 #[derive(Debug)]
 struct OpenLine {
     kind: Kind,
-    /// The part of the answer, or the call.
+    /// The part of the answer, or the id of the call.
     part: String,
-    /// Whether the cursor is at the start of a line already.
+    /// Whether the cursor is at the start of a line.
     at_line_start: bool,
 }
 
-/// What a line belongs to.
+/// What a line is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Answer,
@@ -84,7 +90,7 @@ enum Kind {
     Call,
 }
 
-/// Something that goes on.
+/// A growing line, or a running call.
 #[derive(Debug)]
 struct Row {
     thread: usize,
@@ -95,7 +101,7 @@ struct Row {
 enum Content {
     Call(Call),
     /// The last line of an answer or of a thought.
-    Line {
+    Text {
         part: String,
         text: String,
         kind: Kind,
@@ -103,96 +109,85 @@ enum Content {
 }
 
 impl Layout {
-    pub(super) fn new(paint: Paint, place: Place, style: CallStyle, shows_shared_answers: bool) -> Self {
-        Self {
-            paint,
-            place,
-            style,
-            is_shared: false,
-            shows_shared_answers,
-            open: None,
-            rows: Vec::new(),
-            drawn: String::new(),
-            written: Vec::new(),
-        }
+    pub(super) fn new(paint: Paint, place: Place, style: CallStyle, answers: AnswerDisplay) -> Self {
+        let (is_shared, open, rows, drawn, written) = Default::default();
+        Self { paint, place, style, answers, is_shared, open, rows, drawn, written }
     }
 
-    /// From now on there are several threads.
-    pub(super) fn share(&mut self) -> Vec<Chunk> {
+    /// Marks lines with their threads from now on, because there are several.
+    pub(super) fn share(&mut self) {
         self.end_line();
         self.is_shared = true;
-        self.flush()
     }
 
-    /// Pieces of a thread.
-    pub(super) fn show(&mut self, thread: usize, pieces: &[Piece]) -> Vec<Chunk> {
+    /// Shows pieces of a thread.
+    pub(super) fn show(&mut self, thread: usize, pieces: &[Piece]) {
         for piece in pieces {
             match piece {
                 Piece::Text { part, text } => self.text(thread, part, text, Kind::Answer),
                 Piece::Thought { part, text } => self.text(thread, part, text, Kind::Thought),
                 Piece::Call(call) if self.style == CallStyle::OneLine => self.call_on_one_line(call),
                 Piece::Call(call) => self.call_in_stages(thread, call),
-                Piece::Note(ink, text) => self.put_line(Some(thread), *ink, text),
+                Piece::Note(ink, text) => self.line(Some(thread), *ink, text),
             }
         }
-        self.flush()
     }
 
-    /// A thread has stopped, for now: what it has not ended is left as it is.
-    pub(super) fn end(&mut self, thread: usize) -> Vec<Chunk> {
+    /// Ends the lines and rows of a thread whose answer is over or waits.
+    pub(super) fn end(&mut self, thread: usize) {
         self.end_line();
-        let (own, others) = std::mem::take(&mut self.rows).into_iter().partition(|row| row.thread == thread);
-        self.rows = others;
+        let own: Vec<Row> = self.rows.extract_if(.., |row| row.thread == thread).collect();
         self.leave(own);
-        self.flush()
     }
 
-    /// A line that stands for itself, its text from anywhere.
-    pub(super) fn line(&mut self, thread: Option<usize>, ink: Ink, text: &str) -> Vec<Chunk> {
-        self.put_line(thread, ink, text);
-        self.flush()
-    }
-
-    /// Ends the line that is open; `None` if that would break a text.
-    pub(super) fn make_room(&mut self) -> Option<Vec<Chunk>> {
-        if self.open.as_ref().is_some_and(|open| open.kind != Kind::Call && !open.at_line_start) {
-            return None;
-        }
+    /// Shows a line of its own. The text may be untrusted.
+    pub(super) fn line(&mut self, thread: Option<usize>, ink: Ink, text: &str) {
         self.end_line();
-        Some(self.flush())
+        let mark = thread.map(|thread| self.mark(thread)).unwrap_or_default();
+        self.written.push(Chunk::Stderr(format!("{mark}{}\n", self.paint.ink(ink, &plain(text)))));
     }
 
-    /// The user has pressed Ctrl-C: goes on below what the terminal shows of that, unless it is wiped out with the rows.
-    pub(super) fn interrupted(&mut self) -> Vec<Chunk> {
+    /// Whether the cursor is in the middle of a text, which another line would break.
+    pub(super) fn is_in_text(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.kind != Kind::Call && !open.at_line_start)
+    }
+
+    /// Handles Ctrl-C: writes go on below the `^C` of the terminal, unless it is erased together with the rows.
+    pub(super) fn interrupted(&mut self) {
         self.end_line();
         if self.place == Place::Terminal && self.drawn.is_empty() && self.written.is_empty() {
-            self.written.push(Chunk::Aside("\n".to_owned()));
+            self.written.push(Chunk::Stderr("\n".to_owned()));
         }
-        self.flush()
     }
 
-    /// Somebody else has written, below what is there: goes on below that.
+    /// Handles text that others wrote at the cursor: writes go on below it.
     pub(super) fn move_on(&mut self) {
         self.open = None;
         self.drawn.clear();
     }
 
-    /// What a thread's lines begin with.
+    /// The mark that the lines of a thread begin with.
     pub(super) fn mark(&self, thread: usize) -> String {
         if self.is_shared { self.paint.ink(Ink::Dim, &format!("[{thread}] ")) } else { String::new() }
     }
 
     fn text(&mut self, thread: usize, part: &str, text: &str, kind: Kind) {
-        let text = plain(text);
-        if !self.is_shared {
-            self.stream(part, text, kind);
-        } else if kind == Kind::Thought || self.shows_shared_answers {
-            self.grow(thread, part, text, kind);
+        let is_hidden = match self.answers {
+            AnswerDisplay::Always => false,
+            AnswerDisplay::OfSingleThread => self.is_shared,
+            AnswerDisplay::Never => true,
+        };
+        if kind == Kind::Answer && is_hidden {
+            self.end_line();
+        } else if self.is_shared {
+            self.grow(thread, part, plain(text), kind);
+        } else {
+            self.stream(part, &plain(text), kind);
         }
     }
 
-    /// More of a text of the thread that is alone. Each line of a thought is marked: not everybody sees that it is dim.
-    fn stream(&mut self, part: &str, text: String, kind: Kind) {
+    /// Streams the text of a single thread. Each line of a thought is marked, since not everybody sees that it is dim.
+    fn stream(&mut self, part: &str, text: &str, kind: Kind) {
         // Rows cannot stay below a line that is not ended.
         if self.place == Place::Terminal {
             let rows = std::mem::take(&mut self.rows);
@@ -211,39 +206,42 @@ impl Layout {
             at_line_start = line.ends_with('\n');
         }
         self.open = Some(OpenLine { kind, part: part.to_owned(), at_line_start });
-        self.put(kind, if kind == Kind::Answer { marked } else { self.paint.ink(Ink::Dim, &marked) });
+        self.push(kind, if kind == Kind::Answer { marked } else { self.paint.ink(Ink::Dim, &marked) });
     }
 
-    /// More of a text of one of several threads: lines that are complete are written, the last one is a row.
+    /// Adds to the text of one of several threads: complete lines are written, and the last one is a row.
     fn grow(&mut self, thread: usize, part: &str, text: String, kind: Kind) {
-        // It stays where it is among the rows.
-        let place = self.find_line(thread).unwrap_or(self.rows.len());
-        let mut grown = match self.take_line(thread) {
-            Some((open, begun, open_kind)) if open == part && open_kind == kind => begun + &text,
-            Some((_, begun, open_kind)) => {
-                self.put_text(thread, &begun, open_kind);
+        let (place, row) = self.take_text(thread);
+        let mut grown = match row {
+            Some(Row { content: Content::Text { part: open, text: begun, kind: open_kind }, .. })
+                if open == part && open_kind == kind =>
+            {
+                begun + &text
+            }
+            row => {
+                self.leave(row);
                 text
             }
-            None => text,
         };
         while let Some((line, rest)) = grown.split_once('\n') {
-            self.put_text(thread, line, kind);
+            self.push(kind, self.text_line(thread, line, kind));
             grown = rest.to_owned();
         }
         if !grown.is_empty() {
-            let content = Content::Line { part: part.to_owned(), text: grown, kind };
+            let content = Content::Text { part: part.to_owned(), text: grown, kind };
             self.rows.insert(place, Row { thread, content });
         }
     }
 
     fn call_on_one_line(&mut self, call: &Call) {
         let is_open = self.open.as_ref().is_some_and(|open| open.kind == Kind::Call && open.part == call.id);
-        let (words, quoted) = self.words(&call.stage);
+        let (sign, words, quoted) = self.describe(&call.stage);
+        let tool = self.tool_name(call);
         let line = match (call.stage.is_over(), is_open) {
-            (false, _) => format!("{} {} {words}", self.head(call), excerpt(&call.input, CALL_CHARACTERS)),
-            (true, true) => format!(" {} {words}\n{quoted}", self.sign(&call.stage)),
-            // Something came in between: it says again what was called.
-            (true, false) => format!("{} {words}\n{quoted}", self.head(call)),
+            (false, _) => format!("{sign} {tool} {} {words}", excerpt(&call.input, CALL_CHARACTERS)),
+            (true, true) => format!(" {sign} {words}\n{quoted}"),
+            // The line was ended in between, so the tool is named again.
+            (true, false) => format!("{sign} {tool} {words}\n{quoted}"),
         };
         if is_open {
             self.open = None;
@@ -253,119 +251,101 @@ impl Layout {
         if !call.stage.is_over() {
             self.open = Some(OpenLine { kind: Kind::Call, part: call.id.clone(), at_line_start: false });
         }
-        self.written.push(Chunk::Aside(line));
+        self.written.push(Chunk::Stderr(line));
     }
 
     fn call_in_stages(&mut self, thread: usize, call: &Call) {
         self.end_line();
-        if let Some((_, begun, kind)) = self.take_line(thread) {
-            self.put_text(thread, &begun, kind);
-        }
-        let known = self.rows.iter().position(|row| {
+        let (_, text) = self.take_text(thread);
+        self.leave(text);
+        let (place, before) = self.take_row(|row| {
             row.thread == thread && matches!(&row.content, Content::Call(known) if known.id == call.id)
         });
-        let place = known.unwrap_or(self.rows.len());
-        let is_as_before = match known.map(|row| self.rows.remove(row).content) {
-            Some(Content::Call(before)) => before.stage == call.stage,
-            _ => false,
-        };
-        if call.stage.is_over() || (self.place == Place::Log && !is_as_before) {
-            self.written.push(Chunk::Aside(self.call_lines(thread, call)));
+        let is_same_stage =
+            matches!(before, Some(Row { content: Content::Call(before), .. }) if before.stage == call.stage);
+        if call.stage.is_over() || (self.place == Place::Log && !is_same_stage) {
+            self.written.push(Chunk::Stderr(self.call_lines(thread, call)));
         }
         if !call.stage.is_over() {
             self.rows.insert(place, Row { thread, content: Content::Call(call.clone()) });
         }
     }
 
-    /// The row of a thread's line that still grows.
-    fn find_line(&self, thread: usize) -> Option<usize> {
-        self.rows.iter().position(|row| row.thread == thread && matches!(row.content, Content::Line { .. }))
-    }
-
-    fn take_line(&mut self, thread: usize) -> Option<(String, String, Kind)> {
-        let row = self.find_line(thread)?;
-        match self.rows.remove(row).content {
-            Content::Line { part, text, kind } => Some((part, text, kind)),
-            Content::Call(_) => None,
+    /// Removes a row. Returns its place among the rows as well, or the place for a new row.
+    fn take_row(&mut self, is_wanted: impl Fn(&Row) -> bool) -> (usize, Option<Row>) {
+        match self.rows.iter().position(is_wanted) {
+            Some(place) => (place, Some(self.rows.remove(place))),
+            None => (self.rows.len(), None),
         }
     }
 
-    /// Writes rows down, to stay.
-    fn leave(&mut self, rows: Vec<Row>) {
-        for row in rows {
-            match row.content {
-                Content::Line { text, kind, .. } => self.put_text(row.thread, &text, kind),
+    /// Removes the row of a thread's growing line.
+    fn take_text(&mut self, thread: usize) -> (usize, Option<Row>) {
+        self.take_row(|row| row.thread == thread && matches!(row.content, Content::Text { .. }))
+    }
+
+    /// Writes removed rows, so that they stay.
+    fn leave(&mut self, rows: impl IntoIterator<Item = Row>) {
+        for Row { thread, content } in rows {
+            match content {
+                Content::Text { text, kind, .. } => self.push(kind, self.text_line(thread, &text, kind)),
                 Content::Call(call) if self.place == Place::Terminal => {
-                    self.written.push(Chunk::Aside(self.call_lines(row.thread, &call)));
+                    self.written.push(Chunk::Stderr(self.call_lines(thread, &call)));
                 }
-                // In a log it is written already.
+                // A log has it already.
                 Content::Call(_) => {}
             }
         }
     }
 
-    fn put_text(&mut self, thread: usize, line: &str, kind: Kind) {
-        self.put(kind, self.text_line(thread, line, kind));
+    fn push(&mut self, kind: Kind, text: String) {
+        self.written.push(if kind == Kind::Answer { Chunk::Stdout(text) } else { Chunk::Stderr(text) });
     }
 
-    fn put(&mut self, kind: Kind, text: String) {
-        self.written.push(if kind == Kind::Answer { Chunk::Answer(text) } else { Chunk::Aside(text) });
-    }
-
-    fn put_line(&mut self, thread: Option<usize>, ink: Ink, text: &str) {
-        self.end_line();
-        let mark = thread.map(|thread| self.mark(thread)).unwrap_or_default();
-        self.written.push(Chunk::Aside(format!("{mark}{}\n", self.paint.ink(ink, &plain(text)))));
-    }
-
-    fn end_line(&mut self) {
+    /// Ends the open line.
+    pub(super) fn end_line(&mut self) {
         if let Some(OpenLine { kind, at_line_start: false, .. }) = self.open.take() {
-            self.put(kind, "\n".to_owned());
+            self.push(kind, "\n".to_owned());
         }
     }
 
-    /// A line of a text of one of several threads.
+    /// A line of the text of one of several threads.
     fn text_line(&self, thread: usize, line: &str, kind: Kind) -> String {
         let thought = || self.paint.ink(Ink::Dim, &format!("┊ {line}"));
         format!("{}{}\n", self.mark(thread), if kind == Kind::Answer { line.to_owned() } else { thought() })
     }
 
-    /// A call as it is now, with what came of it.
+    /// The lines of a call, with its result.
     fn call_lines(&self, thread: usize, call: &Call) -> String {
         let input = match call.stage {
-            // What of it is there when it is written is chance, and it stays written.
+            // How much of the input has come is chance, and a log cannot be rewritten.
             Stage::Receiving if self.place == Place::Log => String::new(),
             _ if call.input.is_empty() => String::new(),
             _ => format!(" {}", excerpt(&call.input, CALL_CHARACTERS)),
         };
-        let (words, quoted) = self.words(&call.stage);
-        let mark = self.mark(thread);
+        let (sign, words, quoted) = self.describe(&call.stage);
+        let (mark, tool) = (self.mark(thread), self.tool_name(call));
         let quoted: String = quoted.lines().map(|line| format!("{mark}{line}\n")).collect();
-        format!("{mark}{}{input} {words}\n{quoted}", self.head(call))
+        format!("{mark}{sign} {tool}{input} {words}\n{quoted}")
     }
 
-    /// What a call's line begins with: how it stands, and the tool.
-    fn head(&self, call: &Call) -> String {
-        format!("{} {}", self.sign(&call.stage), self.paint.ink(Ink::Bold, &excerpt(&call.tool, CALL_CHARACTERS)))
+    fn tool_name(&self, call: &Call) -> String {
+        self.paint.ink(Ink::Bold, &excerpt(&call.tool, CALL_CHARACTERS))
     }
 
-    fn sign(&self, stage: &Stage) -> String {
-        match stage {
-            Stage::Done { .. } => self.paint.ink(Ink::Green, "✓"),
-            Stage::Failed { .. } => self.paint.ink(Ink::Red, "✗"),
-            Stage::Receiving | Stage::Ready | Stage::Running => self.paint.ink(Ink::Cyan, "⚙"),
-        }
-    }
-
-    /// How far a call is, in words, and what follows on lines of its own.
-    fn words(&self, stage: &Stage) -> (String, String) {
-        let dim = |words: &str| self.paint.ink(Ink::Dim, words);
+    /// The stage of a call as a sign and in words, and the lines that follow.
+    fn describe(&self, stage: &Stage) -> (String, String, String) {
         let is_one_line = self.style == CallStyle::OneLine;
-        match stage {
-            Stage::Receiving | Stage::Ready | Stage::Running if is_one_line => (dim("…"), String::new()),
-            Stage::Receiving => (dim("· receiving"), String::new()),
-            Stage::Ready => (dim("· ready"), String::new()),
-            Stage::Running => (dim("· running"), String::new()),
+        let (ink, sign, words_ink, words, quoted) = match stage {
+            Stage::Receiving | Stage::Ready | Stage::Running => {
+                let words = match stage {
+                    _ if is_one_line => "…",
+                    Stage::Receiving => "· receiving",
+                    Stage::Ready => "· ready",
+                    _ => "· running",
+                };
+                (Ink::Cyan, "⚙", Ink::Dim, words.to_owned(), String::new())
+            }
             Stage::Done { output, files, took } => {
                 let words = match took {
                     took if is_one_line => seconds(took.unwrap_or_default()),
@@ -374,20 +354,21 @@ impl Layout {
                 };
                 let files = files.iter().map(|file| format!("📎 {}", excerpt(file, LINE_CHARACTERS)));
                 let files: String = files.map(|file| self.paint.quoted(&file)).collect();
-                (dim(&words), self.paint.excerpt_lines(output) + &files)
+                (Ink::Green, "✓", Ink::Dim, words, self.paint.excerpt_lines(output) + &files)
             }
             Stage::Failed { error } => {
                 let error = plain(error);
                 let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
                 let failed = if is_one_line { "" } else { "· failed: " };
                 let words = format!("{failed}{}", excerpt(first, LINE_CHARACTERS));
-                (self.paint.ink(Ink::Red, &words), self.paint.excerpt_lines(rest))
+                (Ink::Red, "✗", Ink::Red, words, self.paint.excerpt_lines(rest))
             }
-        }
+        };
+        (self.paint.ink(ink, sign), self.paint.ink(words_ink, &words), quoted)
     }
 
-    /// What is to be written: the rows are taken away, what stays is written in their place, and they come below it.
-    fn flush(&mut self) -> Vec<Chunk> {
+    /// The chunks to write: they erase the rows, write what stays in their place, and draw the rows below it.
+    pub(super) fn flush(&mut self) -> Vec<Chunk> {
         let written = std::mem::take(&mut self.written);
         let rows = if self.place == Place::Terminal { self.draw() } else { String::new() };
         if written.is_empty() && rows == self.drawn {
@@ -395,13 +376,13 @@ impl Layout {
         }
         let mut chunks = Vec::new();
         if !self.drawn.is_empty() {
-            // From the start of the line: what is being typed may be on it.
-            chunks.push(Chunk::Aside(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn.lines().count())));
+            // It starts at the beginning of the line, which may hold what the user is typing.
+            chunks.push(Chunk::Stderr(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn.lines().count())));
         }
         chunks.extend(written);
         if !rows.is_empty() {
-            // The terminal cuts a row that is too long for it, so that each is one line.
-            chunks.push(Chunk::Aside(format!("\u{1b}[?7l{rows}\u{1b}[?7h")));
+            // Without line wrapping, each row takes one line of the terminal.
+            chunks.push(Chunk::Stderr(format!("\u{1b}[?7l{rows}\u{1b}[?7h")));
         }
         self.drawn = rows;
         chunks
@@ -410,7 +391,7 @@ impl Layout {
     fn draw(&self) -> String {
         let drawn = self.rows.iter().take(MOST_ROWS).map(|Row { thread, content }| match content {
             Content::Call(call) => self.call_lines(*thread, call),
-            Content::Line { text, kind, .. } => self.text_line(*thread, &tail(text), *kind),
+            Content::Text { text, kind, .. } => self.text_line(*thread, &tail(text), *kind),
         });
         let mut rows: String = drawn.collect();
         if self.rows.len() > MOST_ROWS {

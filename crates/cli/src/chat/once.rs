@@ -1,13 +1,12 @@
-//! A chat whose messages are known from the start: all are said at once, each in a thread of its own.
-
-use std::io::{self, IsTerminal};
+//! A chat whose messages are known from the start. All are said at once, each in a thread of its own.
 
 use anyhow::anyhow;
 
-use super::backend::{Backend, Standing};
+use super::backend::{Backend, ThreadState};
+use super::layout::AnswerDisplay;
 use super::paint::{Ink, excerpt};
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
-use crate::failure::Interrupted;
+use crate::exit::Interrupted;
 use crate::output::{plain, print};
 use crate::signals::Signals;
 
@@ -16,7 +15,6 @@ pub(super) async fn run<B: Backend>(
     chat: &mut Chat<B>,
     messages: &[String],
     signals: &mut Signals,
-    json: bool,
 ) -> anyhow::Result<()> {
     let is_shared = messages.len() > 1;
     for _ in messages {
@@ -28,46 +26,41 @@ pub(super) async fn run<B: Backend>(
         }
         chat.say(number, text)?;
     }
-    // At a terminal they are shown line by line as they come.
-    let prints_answers = is_shared && !json && !io::stdout().is_terminal();
+    let answers = chat.screen.layout.answers;
+    let prints_answers = is_shared && answers == AnswerDisplay::OfSingleThread;
     let (mut printed, mut is_stopped) = (0, false);
     while chat.is_busy() {
         match chat.next(signals).await? {
-            Next::Ended(number) if is_shared => chat.tell_failure(number)?,
+            Next::Ended(number) if is_shared => chat.show_failure(number)?,
             Next::Stop(_) => is_stopped = true,
             Next::Ended(_) | Next::Typed(_) => {}
         }
         while prints_answers && printed < messages.len() && !chat.threads[printed].is_busy() {
             printed += 1;
-            print_answer(printed, &chat.thread(printed).answer)?;
+            let answer = &chat.thread(printed).answer;
+            let between = if printed > 1 { "\n" } else { "" };
+            let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
+            print(&format!("{between}{}{end}", plain(answer)))?;
         }
     }
     if is_stopped {
         return Err(Interrupted("the turn was aborted").into());
     }
-    if json {
+    if answers == AnswerDisplay::Never {
         chat.backend.print_json()?;
     }
     outcome(chat)
 }
 
-/// Answers are on lines of their own, with one between them.
-fn print_answer(number: usize, answer: &str) -> io::Result<()> {
-    let between = if number > 1 { "\n" } else { "" };
-    let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
-    print(&format!("{between}{}{end}", plain(answer)))
-}
-
 /// An error if any thread has failed.
 fn outcome<B>(chat: &mut Chat<B>) -> anyhow::Result<()> {
     let all = chat.threads.len();
-    let standings = chat.threads.drain(..).map(|thread| thread.standing);
-    let mut failures: Vec<anyhow::Error> = standings
-        .filter_map(|standing| if let Standing::Failed(error) = standing { Some(error) } else { None })
-        .collect();
-    match (failures.pop(), failures.len() + 1) {
-        (None, _) => Ok(()),
-        (Some(error), _) if all == 1 => Err(error),
-        (Some(_), failed) => Err(anyhow!("{failed} of {all} answers failed")),
+    let states = chat.threads.drain(..).map(|thread| thread.state);
+    let failures = states.filter_map(|state| if let ThreadState::Failed(error) = state { Some(error) } else { None });
+    let mut failures: Vec<anyhow::Error> = failures.collect();
+    match failures.len() {
+        0 => Ok(()),
+        1 if all == 1 => Err(failures.remove(0)),
+        failed => Err(anyhow!("{failed} of {all} answers failed")),
     }
 }

@@ -1,4 +1,4 @@
-//! Texts that are made ready for a terminal: plain, short, and in colours where they are wanted.
+//! Prepares texts for a terminal: safe, short, and coloured where that is wanted.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use handback_wire::session::Tokens;
 
 use crate::output::plain;
 
-/// So many lines of a tool's output are shown; how many more there are is said.
+/// How many lines of a tool's output are shown; the number of the others is shown instead of them.
 const OUTPUT_LINES: usize = 5;
-/// So much of each of them.
+/// How much of each of these lines is shown.
 pub(super) const LINE_CHARACTERS: usize = 160;
 
 /// How a text stands out.
@@ -22,14 +22,14 @@ pub(super) enum Ink {
     Cyan,
 }
 
-/// What texts are written with.
+/// Whether texts are coloured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
     pub(super) coloured: bool,
 }
 
 impl Paint {
-    /// Text that stands out, where that is wanted.
+    /// The text in a colour, if texts are coloured.
     pub(super) fn ink(self, ink: Ink, text: &str) -> String {
         if !self.coloured || text.trim().is_empty() {
             return text.to_owned();
@@ -45,11 +45,11 @@ impl Paint {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// The first lines of what a tool said, each quoted.
+    /// The first lines of a tool's output, each quoted. The output may be untrusted.
     pub(super) fn excerpt_lines(self, text: &str) -> String {
         let text = plain(text);
         let lines: Vec<&str> = text.trim_end().lines().collect();
-        // One line more is as short as saying so.
+        // One line more takes no more room than the note about it.
         let most = if lines.len() == OUTPUT_LINES + 1 { OUTPUT_LINES + 1 } else { OUTPUT_LINES };
         let mut shown: String =
             lines.iter().take(most).map(|line| self.quoted(&excerpt(line, LINE_CHARACTERS))).collect();
@@ -59,13 +59,13 @@ impl Paint {
         shown
     }
 
-    /// A line that is quoted from elsewhere.
+    /// A quoted line.
     pub(super) fn quoted(self, line: &str) -> String {
         format!("  {}\n", self.ink(Ink::Dim, format!("│ {line}").trim_end()))
     }
 }
 
-/// A text from anywhere, as one line of at most so many characters.
+/// A text as one line of at most `most` characters. The text may be untrusted.
 pub(super) fn excerpt(text: &str, most: usize) -> String {
     let line: String = plain(text).chars().map(|char| if char == '\n' { ' ' } else { char }).collect();
     match line.char_indices().nth(most) {
@@ -74,14 +74,14 @@ pub(super) fn excerpt(text: &str, most: usize) -> String {
     }
 }
 
-/// What an answer cost, in a few words; `None` if nobody counted.
+/// The tokens of an answer, in a few words; `None` if they were not counted.
 pub(super) fn usage(tokens: Tokens) -> Option<String> {
     let read = tokens.input.saturating_add(tokens.cache.read).saturating_add(tokens.cache.write);
     let written = tokens.output.saturating_add(tokens.reasoning);
     (read > 0 || written > 0).then(|| format!("{read} tokens in, {written} out"))
 }
 
-/// A time, in a few characters.
+/// A duration, in a few characters.
 pub(super) fn seconds(took: Duration) -> String {
     match took.as_secs() {
         0..60 => format!("{:.1} s", took.as_secs_f64()),

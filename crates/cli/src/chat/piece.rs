@@ -1,4 +1,4 @@
-//! What is shown of an answer, piece by piece.
+//! The pieces of an answer, as they are shown.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::paint::Ink;
 pub(super) enum Piece {
     /// More of an answer.
     Text { part: String, text: String },
-    /// More of what the model thinks before it answers.
+    /// More of a thought of the model.
     Thought { part: String, text: String },
-    /// A call, which is new, or further than before.
+    /// A call that is new or at another stage.
     Call(Call),
-    /// Something to know about the answer, on a line of its own.
+    /// A note about the answer, on a line of its own.
     Note(Ink, String),
 }
 
-/// A call of a tool, and how far it is.
+/// A call of a tool, and its stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) id: String,
@@ -27,7 +27,7 @@ pub(super) struct Call {
     pub(super) stage: Stage,
 }
 
-/// How far a call is.
+/// The stage of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
     /// Its input comes in.
@@ -35,13 +35,13 @@ pub(super) enum Stage {
     /// Its input is complete.
     Ready,
     Running,
-    /// It is done: what the tool gave, the files that came with that, and how long it took if that is known.
+    /// The call is done; `took` is `None` if nobody measured it.
     Done {
         output: String,
         files: Vec<String>,
         took: Option<Duration>,
     },
-    /// It failed, or was not made at all.
+    /// The call failed, or was not made at all.
     Failed {
         error: String,
     },

@@ -1,4 +1,4 @@
-//! The prompt: what is typed there can be edited, and earlier messages can be had back.
+//! The prompt: a line editor with a history of messages.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use super::mode::Mode;
+use super::keyboard::Mode;
 use super::paint::{Ink, Paint};
 use super::screen::write_aside;
 use crate::signals::{Signals, Stop};
@@ -20,40 +20,41 @@ use crate::signals::{Signals, Stop};
 const HOW_TO_LEAVE: &str = "Press Ctrl-C again or Ctrl-D to leave.";
 const NOT_UTF_8: &str = "That is not UTF-8, which is all that is understood here.";
 
-/// A prompt at the terminal. What was typed before is kept as long as this is, and nowhere else.
-pub(super) struct Prompt {
+/// A prompt at the terminal. The history lives only as long as this value.
+pub(super) struct LineEditor {
     paint: Paint,
+    /// Has the editor's thread prompt, with a plain and a styled text.
     prompts: requests::Sender<(String, String)>,
     typed: mpsc::Receiver<rustyline::Result<String>>,
-    /// Writes above what is being typed; there is none where the terminal cannot do that.
+    /// Writes above the line that is being edited; `None` if the terminal cannot do that.
     printer: Option<Box<dyn ExternalPrinter + Send>>,
-    /// Whether the user is asked to type something.
+    /// Whether the editor is prompting.
     is_open: bool,
-    /// Whether the user was told how to leave, and has typed nothing since.
+    /// Whether the user was told how to leave and has typed nothing since.
     is_warned: bool,
-    /// Whether something that was typed was taken back.
-    taken_back: Arc<AtomicBool>,
+    /// Whether Ctrl-C has cleared a line since the last message.
+    is_cleared: Arc<AtomicBool>,
     mode: Mode,
 }
 
-impl Prompt {
+impl LineEditor {
     pub(super) fn new(paint: Paint) -> rustyline::Result<Self> {
-        // The editor writes to standard output. Where that is not the terminal, the answers alone go there.
+        // The editor writes to standard output only if that is the terminal: otherwise only answers go there.
         let behavior = if io::stdout().is_terminal() { Behavior::Stdio } else { Behavior::PreferTerm };
         let config = Config::builder().behavior(behavior).build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::<(), MemHistory>::with_history(config, history)?;
-        // Without a helper the prompt is not painted.
+        // Without a helper the editor ignores the styled prompt.
         editor.set_helper(Some(()));
-        let taken_back = Arc::<AtomicBool>::default();
-        let take_back = TakeBack(Arc::clone(&taken_back));
-        editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(take_back)));
-        // Fails where the terminal can do too little for it.
+        let is_cleared = Arc::<AtomicBool>::default();
+        let clear_line = ClearLine(Arc::clone(&is_cleared));
+        editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(clear_line)));
+        // It fails on a terminal that cannot do it.
         let printer = editor.create_external_printer().ok();
         let printer = printer.map(|printer| Box::new(printer) as Box<dyn ExternalPrinter + Send>);
         let (prompts, prompted) = requests::channel::<(String, String)>();
         let (sender, typed) = mpsc::channel(1);
-        // A thread that nobody waits for: the editor cannot be stopped, and must not hold up the end.
+        // Nobody joins this thread: the editor cannot be stopped, and must not delay the end of the process.
         std::thread::Builder::new().name("prompt".to_owned()).spawn(move || {
             while let Ok(prompt) = prompted.recv() {
                 if sender.blocking_send(read(&mut editor, &prompt)).is_err() {
@@ -62,33 +63,27 @@ impl Prompt {
             }
         })?;
         let (is_open, is_warned, mode) = (false, false, Mode::of_terminal());
-        Ok(Self { paint, prompts, typed, printer, is_open, is_warned, taken_back, mode })
+        Ok(Self { paint, prompts, typed, printer, is_open, is_warned, is_cleared, mode })
     }
 
-    /// What is typed next, of one line or more; `None` if the user leaves instead. Safe to drop while it waits: the prompt
-    /// stays, and nothing is lost.
+    /// The next message, of one line or more; `None` if the user leaves. Safe to drop while it waits: the prompt stays, and
+    /// nothing is lost.
     pub(super) async fn next(&mut self, prompt: &str, signals: &mut Signals) -> rustyline::Result<Option<String>> {
         loop {
             if !self.is_open {
                 let styled = self.paint.ink(Ink::Bold, prompt);
-                // Fails when the editor is gone, and then nothing is typed either.
+                // It fails when the editor's thread has ended; `recv` reports that.
                 self.is_open = self.prompts.send((prompt.to_owned(), styled)).is_ok();
             }
             let typed = tokio::select! {
-                typed = self.typed.recv() => typed,
-                // Not the key, which the editor reads: somebody sent a signal, or the key was pressed just before.
-                stop = signals.next() => {
-                    if stop == Stop::Terminate || self.is_warned {
-                        self.close();
-                        return Ok(None);
-                    }
-                    self.is_warned = true;
-                    self.print(Ink::Dim, HOW_TO_LEAVE)?;
-                    continue;
+                typed = self.typed.recv() => {
+                    self.is_open = false;
+                    self.is_warned &= !self.is_cleared.swap(false, Ordering::Relaxed);
+                    typed
                 }
+                // The editor itself reads the key Ctrl-C, so this is a real signal, or a key from just before the prompt.
+                stop = signals.next() => (stop == Stop::Interrupt).then_some(Err(ReadlineError::Interrupted)),
             };
-            self.is_open = false;
-            self.is_warned &= !self.taken_back.swap(false, Ordering::Relaxed);
             match typed {
                 Some(Ok(text)) => {
                     self.is_warned = false;
@@ -101,13 +96,16 @@ impl Prompt {
                 Some(Err(ReadlineError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
                     self.print(Ink::Yellow, NOT_UTF_8)?;
                 }
-                Some(Err(ReadlineError::Interrupted | ReadlineError::Eof)) | None => return Ok(None),
+                Some(Err(ReadlineError::Interrupted | ReadlineError::Eof)) | None => {
+                    self.close();
+                    return Ok(None);
+                }
                 Some(Err(error)) => return Err(error),
             }
         }
     }
 
-    /// Writes a line above what is being typed. The text is our own, or made plain.
+    /// Writes a line above the one that is being edited. The text must be safe for a terminal.
     pub(super) fn print(&mut self, ink: Ink, text: &str) -> rustyline::Result<()> {
         let line = format!("{}\n", self.paint.ink(ink, text));
         match &mut self.printer {
@@ -116,26 +114,26 @@ impl Prompt {
         }
     }
 
-    /// Leaves the terminal as it was, although the editor goes on until the process ends.
+    /// Restores the terminal while the editor still prompts; it prompts until the process ends.
     fn close(&mut self) {
         if std::mem::take(&mut self.is_open) {
             self.mode.restore();
-            // Bracketed paste is off again. Fails where there is no terminal any more, and then it need not be.
+            // This turns bracketed paste off. It fails only if the terminal is gone.
             let _ = write_aside("\u{1b}[?2004l\n");
         }
     }
 }
 
-impl Drop for Prompt {
+impl Drop for LineEditor {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Ctrl-C takes back what is on the line. Where nothing is, whoever reads the line decides.
-struct TakeBack(Arc<AtomicBool>);
+/// Handles Ctrl-C: clears the line. On an empty line the editor reports an interruption instead.
+struct ClearLine(Arc<AtomicBool>);
 
-impl ConditionalEventHandler for TakeBack {
+impl ConditionalEventHandler for ClearLine {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         if context.line().is_empty() {
             return None;
@@ -145,7 +143,7 @@ impl ConditionalEventHandler for TakeBack {
     }
 }
 
-/// Reads a message. A line that ends with a backslash goes on in the next; one within a paste stays what it is.
+/// Reads a message. A line that ends with a backslash is continued on the next; a pasted backslash stays as it is.
 fn read(editor: &mut Editor<(), MemHistory>, prompt: &(String, String)) -> rustyline::Result<String> {
     let mut message = editor.readline(prompt)?;
     while message.ends_with('\\') {

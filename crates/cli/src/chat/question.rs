@@ -1,4 +1,4 @@
-//! A question to the user: may this call be made, or whatever else an agent must know before it goes on.
+//! A question to the user: whether a call may be made, or anything else that an agent must know before it goes on.
 
 use handback_wire::session::{PermissionResponse, Reply};
 use serde_json::Value;
@@ -6,72 +6,70 @@ use serde_json::value::RawValue;
 
 use super::paint::excerpt;
 
-/// So much of an input, or of what an agent asks, is shown. More of an input is shown when asked for, so that nobody allows
-/// what they have not seen unknowingly.
+/// How much of an input, or of an agent's question, is shown. A longer input can be shown whole, so that nobody allows
+/// unknowingly what they have not seen.
 const SHOWN_CHARACTERS: usize = 2_000;
 
-/// Who decides about calls that ask for it.
+/// Who decides about calls that need to be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Approval {
-    /// Whoever sits at the terminal.
+    /// The user at the terminal.
     User,
-    /// Each is allowed, once.
+    /// Each call is allowed, once.
     Allow,
-    /// There is nobody to ask: each is rejected.
+    /// Nobody can be asked: each call is rejected.
     Reject,
 }
 
-/// A question that is put to the user, as far as it has come.
+/// A question to the user.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) id: String,
     /// The thread that waits for the answer.
     pub(super) thread: usize,
-    /// What it is about: the tool as it is shown, or the question in the agent's words.
+    /// The tool as it is shown, or the question in the agent's words.
     pub(super) subject: String,
-    about: About,
+    pub(super) about: About,
 }
 
+/// What a question is about, and so what answers it.
 #[derive(Debug)]
-enum About {
-    /// Whether a call of a tool may be made.
+pub(super) enum About {
+    /// Whether a call may be made. `awaits_input` while the user types another input.
     Call { tool: String, input: String, choices: Choices, awaits_input: bool },
-    /// Anything else.
-    Words(Form),
+    /// Anything else; the answer is a text.
+    Text,
+    /// Anything else; the answer is JSON.
+    Json,
 }
 
-/// What may be answered besides yes and no.
+/// The answers that are possible besides yes and no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choices {
-    /// Yes to all calls of the tool that follow.
+    /// Yes to this call and to all later calls of the tool.
     pub(super) always: bool,
     /// Yes, but with another input.
     pub(super) edit: bool,
 }
 
-/// What an answer in words is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    Json,
-}
-
-/// What is answered.
+/// The answer to a question.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// Whether the call may be made, and how.
     Call(PermissionResponse),
-    /// What the agent must know; `None` if the user does not say it.
-    Words(Option<Value>),
+    /// What the agent must know; `None` if the user refuses to say it.
+    Value(Option<Value>),
 }
 
-/// What a line that was typed means.
-#[derive(Debug)]
-pub(super) enum Reading {
-    /// The question is answered.
-    Answer(Answer),
-    /// It is put once more, after a remark.
-    Again(String),
+impl Answer {
+    fn call(response: Reply) -> Self {
+        Self::Call(PermissionResponse { response, input: None, message: None })
+    }
+
+    /// Whether all later calls of the tool are allowed as well.
+    pub(super) fn is_always(&self) -> bool {
+        matches!(self, Self::Call(answer) if answer.response == Reply::Always)
+    }
 }
 
 impl Question {
@@ -82,22 +80,17 @@ impl Question {
         Self { id: id.to_owned(), thread, subject: name.to_owned(), about }
     }
 
-    /// Asks something in the agent's words.
-    pub(super) fn in_words(id: &str, thread: usize, message: &str, form: Form) -> Self {
-        Self { id: id.to_owned(), thread, subject: message.to_owned(), about: About::Words(form) }
-    }
-
-    /// The tool that is to be called, if it is about a call.
+    /// The tool that is to be called, if the question is about a call.
     pub(super) fn tool(&self) -> Option<&str> {
         if let About::Call { tool, .. } = &self.about { Some(tool) } else { None }
     }
 
-    /// What to ask.
+    /// The prompt.
     pub(super) fn text(&self) -> String {
         let subject = excerpt(&self.subject, SHOWN_CHARACTERS);
         match &self.about {
-            About::Words(Form::Text) => format!("{subject} (text; nothing to refuse): "),
-            About::Words(Form::Json) => format!("{subject} (JSON; nothing to refuse): "),
+            About::Text => format!("{subject} (text; nothing to refuse): "),
+            About::Json => format!("{subject} (JSON; nothing to refuse): "),
             About::Call { awaits_input: true, .. } => "New input (a JSON object; nothing to go back): ".to_owned(),
             About::Call { input, choices, .. } => {
                 let always = if choices.always { ", [a]lways" } else { "" };
@@ -110,72 +103,58 @@ impl Question {
         }
     }
 
-    /// Reads what was typed; `None` is the end of all typing.
-    pub(super) fn read(&mut self, line: Option<&str>) -> Reading {
+    /// Reads a typed line; `None` means that nothing more can be typed. An error is a remark, after which the question is
+    /// asked again.
+    pub(super) fn read(&mut self, line: Option<&str>) -> Result<Answer, String> {
         let line = line.map(str::trim);
         match (&mut self.about, line) {
-            (About::Words(_), None | Some("")) => Reading::Answer(Answer::Words(None)),
-            (About::Words(Form::Text), Some(line)) => Reading::Answer(Answer::Words(Some(line.into()))),
-            (About::Words(Form::Json), Some(line)) => match serde_json::from_str(line) {
-                Ok(value) => Reading::Answer(Answer::Words(Some(value))),
-                Err(error) => Reading::Again(format!("That is not JSON: {error}\n")),
-            },
-            (About::Call { .. }, None) => answer(Reply::Reject, None),
-            (About::Call { awaits_input, .. }, Some(line)) if *awaits_input => read_input(line, awaits_input),
+            (About::Text | About::Json, None | Some("")) => Ok(Answer::Value(None)),
+            (About::Text, Some(line)) => Ok(Answer::Value(Some(line.into()))),
+            (About::Json, Some(line)) => {
+                serde_json::from_str(line).map(|value| Answer::Value(Some(value))).map_err(not_json)
+            }
+            (About::Call { .. }, None) => Ok(Answer::call(Reply::Reject)),
+            (About::Call { awaits_input, .. }, Some("")) => {
+                *awaits_input = false;
+                Err(String::new())
+            }
+            (About::Call { awaits_input: awaits_input @ true, .. }, Some(line)) => {
+                let input: Box<RawValue> = serde_json::from_str(line).map_err(not_json)?;
+                if !input.get().starts_with('{') {
+                    return Err("That is not a JSON object.\n".to_owned());
+                }
+                *awaits_input = false;
+                Ok(Answer::Call(PermissionResponse { response: Reply::Once, input: Some(input), message: None }))
+            }
             (About::Call { input, choices, awaits_input, .. }, Some(line)) => match line.to_lowercase().as_str() {
-                "y" | "yes" => answer(Reply::Once, None),
-                "a" | "always" if choices.always => answer(Reply::Always, None),
-                "n" | "no" => answer(Reply::Reject, None),
-                "s" | "show" => Reading::Again(format!("{}\n", excerpt(input, usize::MAX))),
+                "y" | "yes" => Ok(Answer::call(Reply::Once)),
+                "a" | "always" if choices.always => Ok(Answer::call(Reply::Always)),
+                "n" | "no" => Ok(Answer::call(Reply::Reject)),
+                "s" | "show" => Err(format!("{}\n", excerpt(input, usize::MAX))),
                 other => {
                     *awaits_input = choices.edit && matches!(other, "e" | "edit");
-                    Reading::Again(String::new())
+                    Err(String::new())
                 }
             },
         }
     }
 
-    /// Puts the question from its start, after what the answer came to.
-    pub(super) fn start_over(&mut self) {
-        if let About::Call { awaits_input, .. } = &mut self.about {
-            *awaits_input = false;
-        }
-    }
-
-    /// Yes, to a call; nobody can answer anything else unasked.
+    /// The answer that allows a call. `None` for other questions, which only the user can answer.
     pub(super) fn allowed(&self) -> Option<Answer> {
-        self.tool().map(|_| Answer::Call(response(Reply::Once)))
+        self.tool().map(|_| Answer::call(Reply::Once))
     }
 
-    /// No, and why.
+    /// The answer that rejects a call with a reason, or refuses to answer another question.
     pub(super) fn rejected(&self, reason: &str) -> Answer {
-        match self.about {
-            About::Call { .. } => {
-                Answer::Call(PermissionResponse { message: Some(reason.to_owned()), ..response(Reply::Reject) })
-            }
-            About::Words(_) => Answer::Words(None),
+        if self.tool().is_none() {
+            return Answer::Value(None);
         }
+        Answer::Call(PermissionResponse { response: Reply::Reject, input: None, message: Some(reason.to_owned()) })
     }
 }
 
-fn read_input(line: &str, awaits_input: &mut bool) -> Reading {
-    if line.is_empty() {
-        *awaits_input = false;
-        return Reading::Again(String::new());
-    }
-    match serde_json::from_str::<Box<RawValue>>(line) {
-        Ok(input) if input.get().starts_with('{') => answer(Reply::Once, Some(input)),
-        Ok(_) => Reading::Again("That is not a JSON object.\n".to_owned()),
-        Err(error) => Reading::Again(format!("That is not JSON: {error}\n")),
-    }
-}
-
-fn answer(reply: Reply, input: Option<Box<RawValue>>) -> Reading {
-    Reading::Answer(Answer::Call(PermissionResponse { input, ..response(reply) }))
-}
-
-fn response(response: Reply) -> PermissionResponse {
-    PermissionResponse { response, input: None, message: None }
+fn not_json(error: serde_json::Error) -> String {
+    format!("That is not JSON: {error}\n")
 }
 
 #[cfg(test)]

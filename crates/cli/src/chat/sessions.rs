@@ -1,12 +1,12 @@
-//! A session of a Handback server as the one thread of a chat.
+//! A session of a Handback server, as the backend of a chat with one thread.
 //!
 //! | module | responsibility |
 //! | --- | --- |
 //! | `attached` | the connection that offers local commands |
-//! | `pieces` | what of a turn is shown |
+//! | `translator` | translates the events of a turn into pieces |
 
 mod attached;
-mod pieces;
+mod translator;
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -17,75 +17,84 @@ use handback_wire::session::{
     CreateSession, MessageWithParts, Model, OfferedTool, Permission, Prompt, Session, Tokens,
 };
 
-use self::pieces::Pieces;
+use self::attached::Attached;
+use self::translator::{Translator, short_name};
 use super::args::{ChatArgs, parse_model};
-use super::backend::{Backend, Event, Standing};
-use super::layout::CallStyle;
+use super::backend::{Backend, Event, ThreadState};
 use super::paint::Ink;
 use super::piece::Piece;
 use super::question::{Answer, Approval, Choices, Question};
 use crate::connection::word;
-use crate::failure::Usage;
+use crate::exit::UsageError;
 use crate::output::{Table, print_json};
 use crate::sessions;
 
-pub(super) use self::attached::Attached;
-
-/// So many sessions are listed.
+/// How many sessions `/sessions` lists.
 const LISTED_SESSIONS: usize = 20;
 
-/// A session, and the turn that goes on in it.
-pub(super) struct Sessions {
+/// A session, and the turn that is under way in it.
+pub(super) struct SessionBackend {
     api: Api,
-    /// The tools that are offered here.
+    /// The local commands that are offered.
     attached: Option<Attached>,
-    /// What a session is made with, and what each prompt in it says: the client whose tools the model may call, the model
-    /// and the agent.
+    /// The client whose tools the model may call, the model and the agent: for new sessions and for every prompt.
     setting: CreateSession,
+    approval: Approval,
     session: Session,
-    /// Whether something is in the session, or was before.
+    /// Whether anything was said in the session, now or earlier.
     is_used: bool,
     turn: Option<Turn>,
     is_aborted: bool,
-    pieces: Pieces,
-    /// The calls of the turn that asked to be allowed, by the ids of the asks.
+    translator: Translator,
+    /// The calls of the turn that need to be allowed, by the ids of the questions.
     asks: HashMap<String, Ask>,
     /// The last message of the last turn.
     answer: Option<Box<MessageWithParts>>,
 }
 
-impl Sessions {
-    /// Goes on with a session, or makes a new one.
-    pub(super) async fn start(
-        api: Api,
-        attached: Option<Attached>,
-        setting: CreateSession,
-        resumed: Option<Session>,
-    ) -> Result<Self, Error> {
+impl SessionBackend {
+    /// Offers the local commands, and resumes a session or creates one.
+    pub(super) async fn start(args: &ChatArgs) -> anyhow::Result<Self> {
+        let api = args.server.api()?;
+        let resumed = find_session(&api, args).await?;
+        let own = resumed.as_ref().and_then(|session| session.client_id.clone());
+        if let (Some(named), Some(own)) = (&args.client, &own)
+            && named != own
+        {
+            return Err(UsageError(format!("the session is one of client {own}, not of {named}")).into());
+        }
+        let (client_id, model, agent) = (args.client.clone().or(own), args.model.clone(), args.agent.clone());
+        let mut setting = CreateSession { client_id, model, agent, ..CreateSession::default() };
+        let mut attached = None;
+        if !args.attach.is_empty() {
+            let client = setting.client_id.get_or_insert_with(|| format!("chat-{:08x}", fastrand::u32(..)));
+            attached = Some(Attached::connect(&api, client, &args.attach).await?);
+        }
         let is_used = resumed.is_some();
         let session = match resumed {
-            Some(session) => session,
-            None => api.create_session(&setting).await?,
+            Some(session) => Ok(session),
+            None => api.create_session(&setting).await,
         };
-        let (turn, is_aborted, pieces, asks, answer) = Default::default();
-        Ok(Self { api, attached, setting, session, is_used, turn, is_aborted, pieces, asks, answer })
+        if let (Err(_), Some(attached)) = (&session, &attached) {
+            attached.tools.disconnect().await;
+        }
+        let session = session?;
+        let (turn, is_aborted, translator, asks, answer) = Default::default();
+        let approval = args.approval();
+        Ok(Self { api, attached, setting, approval, session, is_used, turn, is_aborted, translator, asks, answer })
     }
 
-    /// Takes back a session in which nothing was said.
+    /// Deletes a session in which nothing was said.
     async fn leave_session(&self) {
         if !self.is_used {
-            // It would do no harm if it stayed.
+            // A session that stays does no harm.
             let _ = self.api.delete_session(&self.session.id).await;
         }
     }
 
-    fn take(&mut self, event: Option<Result<TurnEvent, Error>>) -> Vec<Event> {
+    fn translate(&mut self, event: Option<Result<TurnEvent, Error>>) -> Vec<Event> {
         let (mut events, mut cost) = (Vec::new(), Tokens::default());
-        let standing = match event {
-            Some(Ok(TurnEvent::Done { tokens, .. })) if self.is_aborted => {
-                cost = tokens;
-                Standing::Stopped
-            }
+        let state = match event {
             Some(Ok(TurnEvent::Done { message, tokens })) => {
                 cost = tokens;
                 if message.info.finish.as_deref() == Some("length") {
@@ -94,26 +103,30 @@ impl Sessions {
                 }
                 let error = message.info.error.as_ref().map(|error| anyhow!(error.reason().to_owned()));
                 self.answer = Some(message);
-                error.map_or(Standing::Idle, Standing::Failed)
+                match error {
+                    _ if self.is_aborted => ThreadState::Stopped,
+                    Some(error) => ThreadState::Failed(error),
+                    None => ThreadState::Idle,
+                }
             }
             Some(Ok(TurnEvent::Ask(ask))) => return vec![Event::Ask(self.question(*ask))],
             Some(Ok(TurnEvent::AskClosed { id })) => return vec![Event::AskClosed(id)],
-            Some(Ok(event)) => return vec![Event::Show(self.pieces.of(event))],
+            Some(Ok(event)) => return vec![Event::Show(self.translator.translate(event))],
             Some(Err(error @ Error::GivenUp { .. })) => {
-                Standing::Failed(anyhow!("{error}, the turn may go on without this chat"))
+                ThreadState::Failed(anyhow!("{error}, the turn may go on without this chat"))
             }
-            Some(Err(error)) => Standing::Failed(error.into()),
-            None if self.is_aborted => Standing::Stopped,
-            None => Standing::Failed(anyhow!("the turn was not begun")),
+            Some(Err(error)) => ThreadState::Failed(error.into()),
+            None if self.is_aborted => ThreadState::Stopped,
+            None => ThreadState::Failed(anyhow!("the turn was not begun")),
         };
         self.turn = None;
-        events.push(Event::Ended(standing, cost));
+        events.push(Event::Ended(state, cost));
         events
     }
 
     fn question(&mut self, ask: Ask) -> Question {
         let Permission { id, tool, input, .. } = &ask.permission;
-        let name = self.pieces.short_name(tool);
+        let name = self.translator.short_name(tool);
         let choices = Choices { always: true, edit: true };
         let question = Question::about_call(id, 1, [tool, name, input.get()], choices);
         self.asks.insert(id.clone(), ask);
@@ -124,16 +137,16 @@ impl Sessions {
         let Self { setting, session, .. } = self;
         match (&setting.model, &setting.agent, &session.model) {
             (Some(model), _, _) => model_name(model),
-            // What the session has may be its own agent's.
+            // The model of the session may be that of the session's own agent.
             (None, Some(agent), _) if session.agent.as_ref() != Some(agent) => format!("as agent {agent} has it"),
             (None, _, Some(model)) => model_name(model),
-            // A server that does not say.
+            // The server does not name its default.
             (None, _, None) => "the server's default".to_owned(),
         }
     }
 }
 
-impl Backend for Sessions {
+impl Backend for SessionBackend {
     const HELP: &'static str = "\
 /tools        the tools that the model may call here
 /new          go on in a new session
@@ -142,25 +155,19 @@ impl Backend for Sessions {
 /quit         leave; so does Ctrl-D
 Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ goes on in the next.";
     const HAS_THREADS: bool = false;
-    const CALL_STYLE: CallStyle = CallStyle::OneLine;
 
     fn say(&mut self, _thread: usize, text: &str) -> anyhow::Result<()> {
         let CreateSession { client_id, model, agent, .. } = self.setting.clone();
-        self.pieces = Pieces::new(self.session.client_id.as_deref().or(client_id.as_deref()));
+        self.translator = Translator::new(self.session.client_id.clone().or_else(|| client_id.clone()));
         let prompt = Prompt { client_id, model, agent, ..Prompt::from(text) };
         self.turn = Some(match &self.attached {
-            Some(attached) => attached.tools.turn(&self.session.id, prompt),
+            Some(attached) => attached.turn(&self.session.id, prompt)?,
             None => self.api.turn(&self.session.id, prompt),
         });
         self.is_used = true;
         self.is_aborted = false;
         self.asks.clear();
         self.answer = None;
-        Ok(())
-    }
-
-    /// There is no command for it.
-    fn retry(&mut self, _thread: usize) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -172,12 +179,12 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         Ok(true)
     }
 
-    async fn answer(&mut self, question: &Question, answer: Answer, by: Approval) -> anyhow::Result<()> {
-        // In a session nothing is asked but whether calls may be made.
+    async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
+        // A session asks only whether calls may be made.
         let Answer::Call(answer) = answer else { return Ok(()) };
         match self.asks.get(&question.id) {
-            // It is tried again while the server cannot be reached; a user is told so instead, and can try again.
-            Some(ask) if by != Approval::User => Ok(ask.answer(&answer).await?),
+            // This retries while the server cannot be reached. A user is told so at once instead, and can try again.
+            Some(ask) if self.approval != Approval::User => Ok(ask.answer(&answer).await?),
             _ => Ok(self.api.answer_permission(&self.session.id, &question.id, &answer).await?),
         }
     }
@@ -185,23 +192,24 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
     async fn next(&mut self) -> (usize, Vec<Event>) {
         let Some(turn) = &mut self.turn else { return pending().await };
         let event = turn.next().await;
-        (1, self.take(event))
+        (1, self.translate(event))
     }
 
     fn awaited(&self) -> Option<String> {
-        self.turn.as_ref().map(|_| self.pieces.awaited())
+        self.turn.as_ref().map(|_| self.translator.awaited())
     }
 
-    async fn connection_change(&mut self, was_lost: bool) -> String {
+    async fn connection_change(&mut self) -> String {
         match &mut self.attached {
-            Some(attached) => attached.change(was_lost).await,
+            Some(attached) => attached.change().await,
             None => pending().await,
         }
     }
 
     async fn introduction(&mut self) -> Result<String, Error> {
         let tools = self.api.session_tools(&self.session.id).await?;
-        let names: Vec<&str> = tools.iter().map(short_name).collect();
+        let names = tools.iter().map(|tool| short_name(&tool.id, tool.client_id.as_deref()));
+        let names: Vec<&str> = names.collect();
         let names = if names.is_empty() { "none; see --attach and --client".to_owned() } else { names.join(", ") };
         let Session { id, title, .. } = &self.session;
         let (server, model) = (self.api.url(), self.model());
@@ -213,8 +221,8 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
 
     async fn command(&mut self, command: &str, argument: &str) -> anyhow::Result<Option<String>> {
         Ok(Some(match (command, argument) {
-            ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text(),
-            ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text(),
+            ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text().to_owned(),
+            ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text().to_owned(),
             ("/new", _) => {
                 let session = self.api.create_session(&self.setting).await?;
                 self.leave_session().await;
@@ -239,10 +247,16 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
     fn print_json(&self) -> anyhow::Result<()> {
         self.answer.as_ref().map_or(Ok(()), print_json)
     }
+
+    async fn close(&self) {
+        if let Some(attached) = &self.attached {
+            attached.tools.disconnect().await;
+        }
+    }
 }
 
-/// The session to go on with. In any case the server is spoken to: if it is not there, nothing else has to begin.
-pub(super) async fn find_session(api: &Api, args: &ChatArgs) -> anyhow::Result<Option<Session>> {
+/// The session to resume. The server is asked in any case, so that nothing else begins if it cannot be reached.
+async fn find_session(api: &Api, args: &ChatArgs) -> anyhow::Result<Option<Session>> {
     if let Some(id) = &args.session {
         return Ok(Some(api.session(id).await?));
     }
@@ -256,17 +270,6 @@ pub(super) async fn find_session(api: &Api, args: &ChatArgs) -> anyhow::Result<O
     last.map(Some).ok_or_else(|| anyhow!("there is no session to go on with"))
 }
 
-/// The client whose tools are used: the one that is named, or the session's own.
-pub(super) fn find_client(args: &ChatArgs, resumed: Option<&Session>) -> Result<Option<String>, Usage> {
-    let own = resumed.and_then(|session| session.client_id.clone());
-    match (&args.client, own) {
-        (Some(named), Some(own)) if *named != own => {
-            Err(Usage(format!("the session is one of client {own}, not of {named}")))
-        }
-        (named, own) => Ok(named.clone().or(own)),
-    }
-}
-
 fn model_name(model: &Model) -> String {
     let name = model.model_id.as_ref().or(model.id.as_ref());
     format!("{}/{}", model.provider_id, name.map_or("", String::as_str))
@@ -275,15 +278,10 @@ fn model_name(model: &Model) -> String {
 fn tools_table(tools: Vec<OfferedTool>) -> Table {
     let rows = tools.into_iter().map(|tool| {
         let place = tool.client_id.clone().unwrap_or_else(|| word(&tool.runs));
-        [short_name(&tool).to_owned(), place, word(&tool.permission), tool.description]
+        let name = short_name(&tool.id, tool.client_id.as_deref()).to_owned();
+        [name, place, word(&tool.permission), tool.description]
     });
     Table::new(["TOOL", "RUNS ON", "PERMISSION", "DESCRIPTION"], "no tools", rows)
-}
-
-/// A tool's own name, which its client gave it.
-fn short_name(tool: &OfferedTool) -> &str {
-    let prefix = tool.client_id.as_ref().map(|client| format!("client_{client}_")).unwrap_or_default();
-    tool.id.strip_prefix(&prefix).unwrap_or(&tool.id)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The threads of a chat: what happens in them is shown, and what they ask is answered.
+//! The threads of a chat: shows what happens in them, and has their questions answered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,69 +6,68 @@ use std::time::Duration;
 
 use anyhow::bail;
 use handback_client::Error;
-use handback_wire::session::Reply;
 use tokio::time::{Instant, sleep_until};
 
-use super::backend::{Backend, Event, Standing};
+use super::backend::{Backend, Event, ThreadState};
+use super::keyboard::Keyboard;
 use super::layout::Layout;
-use super::lines::Lines;
 use super::paint::{Ink, usage};
 use super::piece::Piece;
-use super::question::{Answer, Approval, Question, Reading};
+use super::question::{Answer, Approval, Question};
 use super::screen::Screen;
-use crate::failure::Interrupted;
+use crate::exit::Interrupted;
 use crate::output::plain;
 use crate::signals::{Signals, Stop};
 
-/// So much of a message is shown, where it tells threads apart.
+/// How much of a message is shown where it tells threads apart.
 pub(super) const TITLE_CHARACTERS: usize = 100;
 
-/// There are at most so many threads; one more is refused.
+/// The most threads; one more is refused.
 const MOST_THREADS: usize = 64;
 
-/// A chat: who answers in it, what is shown of it, and where its threads stand.
+/// A chat: its backend, its screen, and the state of its threads.
 pub(super) struct Chat<B> {
     pub(super) backend: B,
     pub(super) screen: Screen,
-    pub(super) lines: Lines,
+    pub(super) keyboard: Keyboard,
     pub(super) threads: Vec<Thread>,
-    /// Whether the user may type whatever they like while an answer comes, and not only to answer what is asked.
+    /// Whether the user may type messages and commands while an answer comes, and not only answers to questions.
     pub(super) listens: bool,
     approval: Approval,
-    /// What waits for the user.
+    /// The questions that wait for the user.
     questions: VecDeque<Question>,
     /// Whether the first question is on the screen.
     is_asking: bool,
-    /// What has happened and is not shown yet. While a question is on the screen nothing is: little happens then, since a
-    /// model that waits for calls says nothing.
-    happened: VecDeque<(usize, Event)>,
-    /// Since when nothing was shown, and the user was not heard.
+    /// The events that are not shown yet, with their threads. None is shown while a question is on the screen; only few come
+    /// then, since a model that waits for calls says nothing.
+    backlog: VecDeque<(usize, Event)>,
+    /// When something was last shown or typed.
     waits_since: Instant,
-    /// Whether the user has stopped what goes on.
+    /// Whether the user has stopped all answers.
     is_stopping: bool,
 }
 
 /// A conversation.
 #[derive(Default)]
 pub(super) struct Thread {
-    pub(super) standing: Standing,
-    /// What was said first.
+    pub(super) state: ThreadState,
+    /// The first message.
     pub(super) title: String,
-    /// What is said when it has answered.
+    /// The messages to say when it has answered.
     pub(super) waiting: VecDeque<String>,
-    /// Its answers, as they are printed.
+    /// The text of its answers.
     pub(super) answer: String,
-    /// The part of the answer that came last.
+    /// The part of the answer that was added last.
     part: String,
 }
 
 impl Thread {
     /// Whether an answer comes, or the user is asked.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.standing, Standing::Busy)
+        matches!(self.state, ThreadState::Busy)
     }
 
-    /// Adds what is new to the answer, each part of which begins on a line of its own.
+    /// Adds pieces to the answer. Each part begins on a line of its own.
     fn keep_answer(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             if let Piece::Text { part, text } = piece {
@@ -82,13 +81,13 @@ impl Thread {
     }
 }
 
-/// What whoever leads the chat must know.
+/// What the caller of [`Chat::next`] has to act on.
 pub(super) enum Next {
-    /// The user has typed something; `None` when there will be nothing more.
+    /// The user typed a line; `None` when nothing more can be typed.
     Typed(Option<String>),
-    /// A signal came, and what went on is stopped.
+    /// A signal came, and all answers are being stopped.
     Stop(Stop),
-    /// A thread has answered, or given up.
+    /// The answer of a thread is over.
     Ended(usize),
 }
 
@@ -98,19 +97,19 @@ impl<B: Backend> Chat<B> {
         Self {
             backend,
             screen,
-            lines: Lines::default(),
+            keyboard: Keyboard::default(),
             threads: Vec::new(),
             listens: false,
             approval,
             questions: VecDeque::new(),
             is_asking: false,
-            happened: VecDeque::new(),
+            backlog: VecDeque::new(),
             waits_since: Instant::now(),
             is_stopping: false,
         }
     }
 
-    /// Opens a thread in which nothing is said yet.
+    /// Opens a thread and returns its number.
     pub(super) fn open(&mut self) -> anyhow::Result<usize> {
         if self.threads.len() >= MOST_THREADS {
             bail!("there are {MOST_THREADS} threads already");
@@ -126,7 +125,7 @@ impl<B: Backend> Chat<B> {
         &mut self.threads[number - 1]
     }
 
-    /// Whether something goes on in any thread.
+    /// Whether any thread is busy.
     pub(super) fn is_busy(&self) -> bool {
         self.threads.iter().any(Thread::is_busy)
     }
@@ -142,9 +141,9 @@ impl<B: Backend> Chat<B> {
         Ok(())
     }
 
-    /// Asks again for what failed, was stopped, or was not answered; false if nothing was.
+    /// Asks again for an answer that failed, was stopped or waits for the user; returns false if there is none.
     pub(super) fn retry(&mut self, number: usize) -> anyhow::Result<bool> {
-        if matches!(self.thread(number).standing, Standing::Idle | Standing::Busy) {
+        if matches!(self.thread(number).state, ThreadState::Idle | ThreadState::Busy) {
             return Ok(false);
         }
         self.backend.retry(number)?;
@@ -152,21 +151,21 @@ impl<B: Backend> Chat<B> {
         Ok(true)
     }
 
-    /// Says why an answer failed, if it did.
-    pub(super) fn tell_failure(&mut self, number: usize) -> io::Result<()> {
-        match &self.threads[number - 1].standing {
-            Standing::Failed(error) => self.screen.line(number, Ink::Red, &format!("✗ {error:#}")),
+    /// Shows why an answer failed, if it did.
+    pub(super) fn show_failure(&mut self, number: usize) -> io::Result<()> {
+        match &self.threads[number - 1].state {
+            ThreadState::Failed(error) => self.screen.line(number, Ink::Red, &format!("✗ {error:#}")),
             _ => Ok(()),
         }
     }
 
     fn begun(&mut self, number: usize) {
-        self.thread(number).standing = Standing::Busy;
+        self.thread(number).state = ThreadState::Busy;
         self.waits_since = Instant::now();
         self.is_stopping = false;
     }
 
-    /// Shows what happens until there is something to decide. Ctrl-C stops all that goes on; a second one stops at once.
+    /// Shows what happens until the caller has to act. Ctrl-C stops all answers; a second one ends the chat at once.
     pub(super) async fn next(&mut self, signals: &mut Signals) -> anyhow::Result<Next> {
         let stop = tokio::select! {
             next = self.listen() => return next,
@@ -182,19 +181,19 @@ impl<B: Backend> Chat<B> {
         Err(Interrupted("stopped at once").into())
     }
 
-    /// What [`Chat::next`] does until a signal comes, which drops this in the middle.
+    /// What [`Chat::next`] does until a signal comes. The signal drops this at any await.
     async fn listen(&mut self) -> anyhow::Result<Next> {
         loop {
-            if let Some(ended) = self.show_happened().await? {
+            if let Some(ended) = self.show_backlog().await? {
                 return Ok(Next::Ended(ended));
             }
             self.put_question()?;
             let awaited = self.backend.awaited().filter(|_| !self.is_asking && !self.is_stopping);
             let seconds = self.waits_since.elapsed().as_secs() + 1;
             tokio::select! {
-                line = self.lines.next(), if self.is_asking || self.listens => {
+                line = self.keyboard.next_line(), if self.is_asking || self.listens => {
                     let line = line?;
-                    // The terminal shows it below what was there.
+                    // The terminal has echoed the line at the cursor.
                     self.screen.layout.move_on();
                     if !self.is_asking {
                         return Ok(Next::Typed(line));
@@ -213,27 +212,29 @@ impl<B: Backend> Chat<B> {
         }
     }
 
-    /// Stops all that goes on, and asks nothing any more.
+    /// Stops all answers and drops all questions.
     async fn interrupt_all(&mut self) -> anyhow::Result<()> {
         let asking: Vec<usize> = self.questions.drain(..).map(|question| question.thread).collect();
         if self.is_asking {
             self.close_question("\n")?;
-        } else if self.lines.are_hidden() {
-            // The terminal shows nothing of Ctrl-C.
-            self.screen.draw(|layout| layout.make_room().unwrap_or_default())?;
+        } else if self.keyboard.is_hidden() {
+            // The terminal echoes nothing for Ctrl-C, so a text may go on.
+            if !self.screen.layout.is_in_text() {
+                self.screen.draw(Layout::end_line)?;
+            }
         } else {
             self.screen.draw(Layout::interrupted)?;
         }
         for number in 1..=self.threads.len() {
             if self.thread(number).is_busy() && !self.backend.interrupt(number).await? && asking.contains(&number) {
-                self.thread(number).standing = Standing::Unanswered;
+                self.thread(number).state = ThreadState::Unanswered;
                 self.screen.line(number, Ink::Dim, "The question stays open; /retry asks it again.")?;
             }
         }
         Ok(())
     }
 
-    /// Takes what happens, to be shown when no question is on the screen; what concerns that question is heeded at once.
+    /// Queues an event until it can be shown. Events that close questions take effect at once.
     fn take(&mut self, number: usize, event: Event) -> anyhow::Result<()> {
         match event {
             Event::Ask(question) if self.approval == Approval::User => self.questions.push_back(question),
@@ -243,29 +244,35 @@ impl<B: Backend> Chat<B> {
             }
             Event::Ended(..) => {
                 self.withdraw(|question| question.thread == number, "\n")?;
-                self.happened.push_back((number, event));
+                self.backlog.push_back((number, event));
             }
-            event => self.happened.push_back((number, event)),
+            event => self.backlog.push_back((number, event)),
         }
         Ok(())
     }
 
-    /// Shows what has happened, until a thread has ended with it.
-    async fn show_happened(&mut self) -> anyhow::Result<Option<usize>> {
+    /// Shows the backlog up to the end of an answer, and returns the thread of that answer.
+    async fn show_backlog(&mut self) -> anyhow::Result<Option<usize>> {
         while !self.is_asking
-            && let Some((number, event)) = self.happened.pop_front()
+            && let Some((number, event)) = self.backlog.pop_front()
         {
             match event {
-                Event::Show(pieces) => self.show(number, &pieces)?,
+                Event::Show(pieces) => {
+                    self.thread(number).keep_answer(&pieces);
+                    if !pieces.is_empty() {
+                        self.waits_since = Instant::now();
+                    }
+                    self.screen.draw(|layout| layout.show(number, &pieces))?;
+                }
                 Event::Ask(question) => self.decide(question).await?,
-                // Heeded already.
+                // It took effect when it came.
                 Event::AskClosed(_) => {}
-                Event::Ended(standing, tokens) => {
+                Event::Ended(state, tokens) => {
                     self.screen.draw(|layout| layout.end(number))?;
                     if let Some(usage) = usage(tokens) {
                         self.screen.line(number, Ink::Dim, &usage)?;
                     }
-                    self.thread(number).standing = standing;
+                    self.thread(number).state = state;
                     return Ok(Some(number));
                 }
             }
@@ -273,18 +280,9 @@ impl<B: Backend> Chat<B> {
         Ok(None)
     }
 
-    fn show(&mut self, number: usize, pieces: &[Piece]) -> io::Result<()> {
-        self.thread(number).keep_answer(pieces);
-        if !pieces.is_empty() {
-            self.waits_since = Instant::now();
-        }
-        self.screen.draw(|layout| layout.show(number, pieces))
-    }
-
-    /// Answers a question for the user, who cannot be asked or has allowed every call.
+    /// Answers a question for a user who cannot be asked, or who has allowed every call.
     async fn decide(&mut self, question: Question) -> anyhow::Result<()> {
-        let allowed = question.allowed().filter(|_| self.approval == Approval::Allow);
-        let answer = match allowed {
+        let answer = match question.allowed().filter(|_| self.approval == Approval::Allow) {
             Some(answer) => answer,
             None => {
                 let note =
@@ -293,57 +291,69 @@ impl<B: Backend> Chat<B> {
                 question.rejected("This call needs to be allowed, and nobody could be asked")
             }
         };
-        match self.backend.answer(&question, answer, self.approval).await {
-            // Somebody else was quicker.
+        self.deliver(&question, answer).await
+    }
+
+    /// Gives the backend an answer. A question that somebody else has answered meanwhile is no error.
+    async fn deliver(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
+        match self.backend.answer(question, answer).await {
             Err(error) if is_closed(&error) => Ok(()),
             answered => answered,
         }
     }
 
+    /// Puts the first question on the screen.
     fn put_question(&mut self) -> io::Result<()> {
         let Some(question) = self.questions.front().filter(|_| !self.is_asking) else { return Ok(()) };
         self.screen.draw(|layout| layout.end(question.thread))?;
-        self.lines.ask();
+        self.keyboard.ask();
         self.screen.aside(question.thread, Ink::Yellow, &question.text())?;
         self.is_asking = true;
         Ok(())
     }
 
-    /// The question is not on the screen any more.
+    /// Takes the question off the screen, with a remark.
     fn close_question(&mut self, remark: &str) -> io::Result<()> {
         self.is_asking = false;
-        self.lines.stop_asking();
+        self.keyboard.stop_asking();
         self.waits_since = Instant::now();
         self.screen.aside(None, Ink::Dim, remark)
     }
 
-    /// The user has typed something while they were asked.
+    /// Takes a line that the user typed while a question was on the screen.
     async fn take_answer(&mut self, line: Option<&str>) -> anyhow::Result<()> {
         let Some(question) = self.questions.front_mut() else { return Ok(()) };
         let answer = match question.read(line) {
-            Reading::Answer(answer) => answer,
-            Reading::Again(remark) => return Ok(self.close_question(&remark)?),
+            Ok(answer) => answer,
+            Err(remark) => return Ok(self.close_question(&remark)?),
         };
-        let is_always = matches!(&answer, Answer::Call(answer) if answer.response == Reply::Always);
+        let is_always = answer.is_always();
         let mut remark = "";
-        match self.backend.answer(question, answer, Approval::User).await {
+        match self.backend.answer(question, answer).await {
             Ok(()) => {}
             Err(error) if is_closed(&error) => remark = "It was answered already, or its time was over.\n",
             Err(error) => {
-                question.start_over();
                 self.screen.aside(None, Ink::Red, &format!("{}\n", plain(&error.to_string())))?;
                 return Ok(self.close_question("")?);
             }
         }
-        if let Some(answered) = self.questions.pop_front().filter(|_| is_always) {
-            // The other calls of the tool in this thread are allowed with it.
-            let is_other = |other: &Question| other.thread != answered.thread || other.tool() != answered.tool();
-            self.questions.retain(is_other);
+        let answered = self.questions.pop_front();
+        self.close_question(remark)?;
+        if let Some(answered) = answered.filter(|_| is_always) {
+            // The other calls of the tool that wait in this thread are allowed as well.
+            let is_same = |other: &Question| other.thread == answered.thread && other.tool() == answered.tool();
+            let (same, others) = std::mem::take(&mut self.questions).into_iter().partition(is_same);
+            self.questions = others;
+            for question in same {
+                if let Some(allowed) = question.allowed() {
+                    self.deliver(&question, allowed).await?;
+                }
+            }
         }
-        Ok(self.close_question(remark)?)
+        Ok(())
     }
 
-    /// Takes questions back that are not open any more.
+    /// Drops questions that are closed.
     fn withdraw(&mut self, is_closed: impl Fn(&Question) -> bool, remark: &str) -> io::Result<()> {
         let is_on_screen = self.is_asking && self.questions.front().is_some_and(&is_closed);
         self.questions.retain(|question| !is_closed(question));
@@ -351,7 +361,7 @@ impl<B: Backend> Chat<B> {
     }
 }
 
-/// Whether a question could not be answered since it is not open any more.
+/// Whether an answer failed because the question is closed.
 fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref().and_then(Error::status) == Some(404)
 }

@@ -18,7 +18,7 @@ fn a_token_goes_to_its_own_server_and_where_it_is_typed_for() {
     assert_eq!(sent(&typed, "http://other.example/agui").as_deref(), Some("t"));
     assert_eq!(sent(&["--token", ""], "http://other.example/agui"), None);
     let mut server_args = Cli::parse_from(["handback", "--url", "http://own.example"]).server;
-    server_args.token = Token { text: Some("t".to_owned()), is_typed: false };
+    server_args.token = Some(Token { text: "t".to_owned(), is_typed: false });
     for (server, expected) in [
         ("http://own.example:80/agui/writer", Some("t")),
         ("http://own.example:8080/agui", None),

@@ -27,16 +27,24 @@ fn failed(error: &str) -> Stage {
     Stage::Failed { error: error.to_owned() }
 }
 
+impl Layout {
+    /// What is written after a change.
+    fn drawn(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Chunk> {
+        change(self);
+        self.flush()
+    }
+}
+
 /// All that is written, and what of it is an answer.
 fn written(chunks: impl IntoIterator<Item = Chunk>) -> (String, String) {
     let (mut all, mut answers) = (String::new(), String::new());
     for chunk in chunks {
         match chunk {
-            Chunk::Answer(text) => {
+            Chunk::Stdout(text) => {
                 all.push_str(&text);
                 answers.push_str(&text);
             }
-            Chunk::Aside(text) => all.push_str(&text),
+            Chunk::Stderr(text) => all.push_str(&text),
         }
     }
     (all, answers)
@@ -62,12 +70,12 @@ fn nothing_from_a_model_or_a_tool_reaches_the_terminal_raw() {
         Piece::Note(Ink::Yellow, hostile.to_owned()),
     ];
     for (style, is_shared) in [(CallStyle::OneLine, false), (CallStyle::Stages, false), (CallStyle::Stages, true)] {
-        let mut layout = Layout::new(Paint { coloured: false }, Place::Log, style, true);
+        let mut layout = Layout::new(Paint { coloured: false }, Place::Log, style, AnswerDisplay::Always);
         if is_shared {
-            layout.share();
+            layout.drawn(|layout| layout.share());
         }
-        let mut chunks = layout.show(1, &pieces);
-        chunks.extend(layout.line(Some(1), Ink::Red, hostile));
+        let mut chunks = layout.drawn(|layout| layout.show(1, &pieces));
+        chunks.extend(layout.drawn(|layout| layout.line(Some(1), Ink::Red, hostile)));
         let (all, _) = written(chunks);
         assert!(!all.contains(|char: char| char != '\n' && (char.is_control() || char == '\u{202e}')), "{all:?}");
     }

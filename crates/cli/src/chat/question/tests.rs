@@ -11,11 +11,9 @@ fn typed(question: &mut Question, lines: &[Option<&str>]) -> String {
     let mut said = String::new();
     for line in lines {
         match question.read(*line) {
-            Reading::Answer(Answer::Call(answer)) => return serde_json::to_string(&answer).unwrap(),
-            Reading::Answer(Answer::Words(words)) => {
-                return words.map_or("refused".to_owned(), |words| words.to_string());
-            }
-            Reading::Again(remark) => said.push_str(&format!("{remark}{}|", question.text())),
+            Ok(Answer::Call(answer)) => return serde_json::to_string(&answer).unwrap(),
+            Ok(Answer::Value(value)) => return value.map_or("refused".to_owned(), |value| value.to_string()),
+            Err(remark) => said.push_str(&format!("{remark}{}|", question.text())),
         }
     }
     said
@@ -71,12 +69,13 @@ fn nothing_in_a_question_moves_the_cursor() {
 }
 #[test]
 fn anything_else_is_answered_in_words_or_in_json() {
-    let mut words = Question::in_words("i", 1, "Which\nday?", Form::Text);
+    let question = |about| Question { id: "i".to_owned(), thread: 1, subject: "Which\nday?".to_owned(), about };
+    let mut words = question(About::Text);
     assert_eq!(words.text(), "Which day? (text; nothing to refuse): ");
     assert_eq!(typed(&mut words, &[Some(" Sunday ")]), "\"Sunday\"");
     assert_eq!(typed(&mut words, &[Some("")]), "refused");
     assert_eq!(typed(&mut words, &[None]), "refused");
-    let mut json = Question::in_words("i", 1, "Which\nday?", Form::Json);
+    let mut json = question(About::Json);
     let prompt = "Which day? (JSON; nothing to refuse): ";
     assert_eq!(json.text(), prompt);
     let remark = "That is not JSON: expected value at line 1 column 1\n";

@@ -4,75 +4,69 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
-use handback_client::{Api, ClientTools, Error, Options, Status};
+use anyhow::{Context, bail};
+use handback_client::{Api, ClientTools, Options, State, Status, Tool, Turn};
+use handback_wire::session::Prompt;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::chat::tools::LocalTool;
-
-/// How long it may take until the tools are there.
+/// How long registering the tools may take.
 const READY: Duration = Duration::from_secs(30);
 
 /// The delays between the tries to connect again: shorter than usual, since somebody is waiting.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// The tools that are offered, and how their connection stands.
-#[derive(Debug, Clone)]
-pub(in crate::chat) struct Attached {
-    pub(in crate::chat) tools: ClientTools,
-    link: watch::Receiver<Link>,
-}
-
-/// How the connection stands.
-#[derive(Debug, PartialEq, Eq)]
-enum Link {
-    /// It was not there yet.
-    Opening,
-    Open,
-    /// It is lost, or cannot be opened.
-    Lost(String),
+/// The offered tools, and why their connection is lost, if it is.
+pub(super) struct Attached {
+    pub(super) tools: ClientTools,
+    lost: watch::Receiver<Option<String>>,
+    /// Whether the user was told that the connection is lost.
+    is_told: bool,
 }
 
 impl Attached {
-    /// The client that offers the commands, once it is run.
-    pub(in crate::chat) async fn new(api: &Api, client: &str, commands: &[LocalTool]) -> Result<Self, Error> {
-        let (sender, link) = watch::channel(Link::Opening);
-        let observer = Arc::new(move |status| match status {
-            Status::Connected { .. } => _ = sender.send_replace(Link::Open),
-            Status::Disconnected { reason, .. } => _ = sender.send_replace(Link::Lost(reason)),
-            _ => {}
-        });
+    /// Offers the commands, and waits until the server has them.
+    pub(super) async fn connect(api: &Api, client: &str, commands: &[Tool]) -> anyhow::Result<Self> {
+        let (sender, lost) = watch::channel(None);
         let options = Options::with(|options| {
             options.reconnect = RECONNECT;
-            options.observer = observer;
+            options.observer = Arc::new(move |status| match status {
+                Status::Connected { .. } => _ = sender.send_replace(None),
+                Status::Disconnected { reason, .. } => _ = sender.send_replace(Some(reason)),
+                _ => {}
+            });
         });
         let tools = ClientTools::new(api.clone(), client, options);
         for command in commands {
-            tools.register(command.tool()).await?;
+            tools.register(command.clone()).await?;
         }
-        Ok(Self { tools, link })
+        match timeout(READY, tools.connect(None)).await {
+            Ok(connected) => connected.context("the tools cannot be offered")?,
+            Err(_) => match &*lost.borrow() {
+                Some(reason) => bail!("the tools cannot be offered: {reason}"),
+                None => bail!("the tools were not registered within {} s", READY.as_secs()),
+            },
+        }
+        Ok(Self { tools, lost, is_told: false })
     }
 
-    /// Waits until the server has the tools.
-    pub(in crate::chat) async fn ready(&mut self) -> anyhow::Result<()> {
-        // The sender goes only with the client itself, whose end is seen elsewhere.
-        if let Ok(Ok(_)) = timeout(READY, self.link.wait_for(|link| *link == Link::Open)).await {
-            return Ok(());
+    /// Starts a turn whose calls run here. Fails if the server has refused the tools for good.
+    pub(super) fn turn(&self, session: &str, prompt: Prompt) -> anyhow::Result<Turn> {
+        if let State::Closed(Some(error)) = &*self.tools.state().borrow() {
+            return Err(error.clone()).context("the tools cannot be offered");
         }
-        match &*self.link.borrow() {
-            Link::Lost(reason) => Err(anyhow!("the tools cannot be offered: {reason}")),
-            _ => Err(anyhow!("the tools were not registered within {} s", READY.as_secs())),
-        }
+        Ok(self.tools.turn(session, prompt))
     }
 
-    /// Waits until the connection is lost or found. It may have been lost before, during a turn.
-    pub(super) async fn change(&mut self, was_lost: bool) -> String {
-        match self.link.wait_for(|link| matches!(link, Link::Lost(_)) != was_lost).await.as_deref() {
-            Ok(Link::Lost(reason)) => format!("{reason}; connecting again"),
-            Ok(Link::Open | Link::Opening) => "connected again".to_owned(),
-            // Its end is seen elsewhere.
+    /// Waits until the connection is lost, or is open again after the user was told that it is lost.
+    pub(super) async fn change(&mut self) -> String {
+        let note = match self.lost.wait_for(|lost| lost.is_some() != self.is_told).await.as_deref() {
+            Ok(Some(reason)) => format!("{reason}; connecting again"),
+            Ok(None) => "connected again".to_owned(),
+            // The sender is gone, so nothing changes any more.
             Err(_) => pending().await,
-        }
+        };
+        self.is_told = !self.is_told;
+        note
     }
 }

@@ -1,7 +1,6 @@
 use handback_client::agui::process;
 
 use super::*;
-use crate::chat::question::Reading;
 
 fn interrupt(value: Value) -> Interrupt {
     serde_json::from_value(value).unwrap()
@@ -29,8 +28,8 @@ fn approval(properties: Value) -> Question {
 /// What is sent after this line, or what is said instead.
 fn typed(question: &mut Question, line: Option<&str>) -> Value {
     match question.read(line) {
-        Reading::Answer(answer) => json!(resume(&question.id, answer)),
-        Reading::Again(remark) => json!(remark),
+        Ok(answer) => json!(resume(&question.id, answer)),
+        Err(remark) => json!(remark),
     }
 }
 

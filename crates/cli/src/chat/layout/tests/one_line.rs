@@ -4,9 +4,10 @@ use super::*;
 
 /// All of it in a log, and what of it is on standard output.
 fn shown_by(coloured: bool, pieces: &[Piece]) -> (String, String) {
-    let mut layout = Layout::new(Paint { coloured }, Place::Log, CallStyle::OneLine, true);
-    let mut chunks: Vec<Chunk> = pieces.iter().flat_map(|piece| layout.show(1, std::slice::from_ref(piece))).collect();
-    chunks.extend(layout.end(1));
+    let mut layout = Layout::new(Paint { coloured }, Place::Log, CallStyle::OneLine, AnswerDisplay::Always);
+    let mut chunks: Vec<Chunk> =
+        pieces.iter().flat_map(|piece| layout.drawn(|layout| layout.show(1, std::slice::from_ref(piece)))).collect();
+    chunks.extend(layout.drawn(|layout| layout.end(1)));
     written(chunks)
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong, for people, and the exit code: 1 it failed, 2 it was asked wrongly, 130 it was stopped.
+//! Reports errors to people and picks the exit code: 1 for a failure, 2 for bad usage, 130 for an interruption.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -8,30 +8,30 @@ use handback_client::agui::{AgentError, RunError};
 
 use crate::output::plain;
 
-/// The command cannot mean what it says.
+/// The command line asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-/// The user stopped it before it was done; says what was stopped.
+/// The user stopped the command before it was done.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Interrupted(pub(crate) &'static str);
 
-/// Prints what went wrong and what to do about it.
+/// Prints an error with a tip what to do about it, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-        // Whoever read the output has seen enough, as in `handback tools | head -1`.
+        // The reader of the output has seen enough, as in `handback tools | head -1`.
         return ExitCode::SUCCESS;
     }
     let mut stderr = io::stderr().lock();
-    // When standard error is closed there is nobody to tell.
+    // A closed standard error is ignored: there is nobody to tell.
     let _ = writeln!(stderr, "error: {}", plain(&message(error)));
     if let Some(tip) = error.downcast_ref().and_then(tip).or_else(|| error.downcast_ref().and_then(agent_tip)) {
         let _ = writeln!(stderr, "\n  tip: {tip}");
     }
-    let asked_wrongly = matches!(error.downcast_ref(), Some(Error::InvalidUrl { .. } | Error::InvalidToken));
-    if error.is::<Usage>() || asked_wrongly {
+    let is_bad_url_or_token = matches!(error.downcast_ref(), Some(Error::InvalidUrl { .. } | Error::InvalidToken));
+    if error.is::<UsageError>() || is_bad_url_or_token {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)
@@ -40,7 +40,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// The error and its causes; a cause that is already quoted by what it caused is not said twice.
+/// The error and its causes. A cause that an earlier message already quotes is left out.
 fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -14,7 +14,7 @@ fn event(event: Value) -> Event {
 #[derive(Default)]
 struct Watched {
     conversation: Conversation,
-    pieces: Pieces,
+    translator: Translator,
     times: Times,
 }
 
@@ -24,7 +24,7 @@ impl Watched {
         for value in events {
             self.conversation = process(std::mem::take(&mut self.conversation), &event(value.clone()));
         }
-        self.pieces.of(&self.conversation, &self.times)
+        self.translator.translate(&self.conversation, &self.times)
     }
 }
 
@@ -97,7 +97,7 @@ fn a_call_whose_arguments_are_incomplete_was_never_ready() {
 fn a_call_that_was_not_allowed_has_failed_whatever_comes_of_it() {
     let mut watched = Watched::default();
     watched.after(&[&[started()][..], &call_events()].concat());
-    watched.pieces.reject("c");
+    watched.translator.reject("c");
     assert_eq!(watched.after(&[result()]), [call("{}", Stage::Failed { error: "Sunday".to_owned() })]);
 }
 

@@ -14,8 +14,8 @@ fn shown_call(input: &str, stage: Stage) -> Piece {
 }
 
 fn show(events: Vec<TurnEvent>) -> Vec<Piece> {
-    let mut pieces = Pieces::new(Some("laptop"));
-    events.into_iter().flat_map(|event| pieces.of(event)).collect()
+    let mut translator = Translator::new(Some("laptop".to_owned()));
+    events.into_iter().flat_map(|event| translator.translate(event)).collect()
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn a_call_whose_start_was_missed_is_shown_whole() {
 
 #[test]
 fn names_are_short_where_they_can_be() {
-    let pieces = Pieces::new(Some("laptop"));
-    assert_eq!(pieces.short_name("client_laptop_read"), "read");
-    assert_eq!(pieces.short_name("client_laptop_"), "client_laptop_");
-    assert_eq!(pieces.short_name("list_tools"), "list_tools");
+    let translator = Translator::new(Some("laptop".to_owned()));
+    assert_eq!(translator.short_name("client_laptop_read"), "read");
+    assert_eq!(translator.short_name("client_laptop_"), "client_laptop_");
+    assert_eq!(translator.short_name("list_tools"), "list_tools");
 }

@@ -1,4 +1,4 @@
-//! What of a conversation is new: conversations in, pieces to show out.
+//! Translates snapshots of a conversation into the pieces that are new.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,29 +8,31 @@ use super::tools::Times;
 use crate::chat::paint::Ink;
 use crate::chat::piece::{Call, Piece, Stage};
 
-/// Makes pieces of a conversation as it goes on. What was shown is not shown again.
+/// Remembers what it has translated of a conversation, so that each piece is shown once.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct Translator {
     texts: HashMap<String, String>,
     thoughts: HashMap<String, String>,
-    /// Of what the model thinks before it is known what it thinks it for.
+    /// A thought that does not belong to a text or a call yet.
     loose_thought: String,
+    /// How far each call was, and the length of its arguments.
     calls: HashMap<String, (ToolCallStatus, usize)>,
-    /// Calls that were not allowed. The agent tells why as if it came of them.
+    /// Calls that were not allowed. The agent reports the refusal as if it were their result.
     rejected: HashSet<String>,
-    unread: usize,
+    undecodable: usize,
 }
 
-impl Pieces {
-    /// What is new.
-    pub(super) fn of(&mut self, conversation: &Conversation, times: &Times) -> Vec<Piece> {
+impl Translator {
+    /// The pieces that are new in a conversation.
+    pub(super) fn translate(&mut self, conversation: &Conversation, times: &Times) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        let mut unread = 0;
+        let mut undecodable = 0;
         for item in conversation.items() {
             match item {
                 Item::Text(text) if text.role == Role::Assistant => {
                     self.thought(&text.id, &text.reasoning, &mut pieces);
-                    self.text(&text.id, &text.text, &mut pieces);
+                    let grown = grown(&mut self.texts, &text.id, &text.text);
+                    pieces.extend(grown.map(|(part, text)| Piece::Text { part, text }));
                 }
                 Item::ToolCalls(group) => {
                     if let Some(first) = group.calls.first() {
@@ -41,8 +43,8 @@ impl Pieces {
                     }
                 }
                 Item::Undecodable { kind, reason, .. } => {
-                    unread += 1;
-                    if unread > self.unread {
+                    undecodable += 1;
+                    if undecodable > self.undecodable {
                         let note = format!("an event {kind} that cannot be read: {reason}");
                         pieces.push(Piece::Note(Ink::Yellow, note));
                     }
@@ -50,40 +52,27 @@ impl Pieces {
                 _ => {}
             }
         }
-        self.unread = self.unread.max(unread);
-        self.loose_thought(conversation.reasoning(), &mut pieces);
+        self.undecodable = self.undecodable.max(undecodable);
+        let loose = conversation.reasoning();
+        pieces.extend(thought(loose.strip_prefix(&self.loose_thought).unwrap_or(loose)));
+        loose.clone_into(&mut self.loose_thought);
         pieces
     }
 
-    /// Notes that a call was not allowed.
+    /// Remembers that a call was not allowed.
     pub(super) fn reject(&mut self, call: &str) {
         self.rejected.insert(call.to_owned());
     }
 
-    fn text(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
-        if let Some((part, text)) = grown(&mut self.texts, id, text) {
-            pieces.push(Piece::Text { part, text });
-        }
-    }
-
+    /// Adds what is new in the thought of a text or a call. The thought may have begun as a loose one.
     fn thought(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
         if !text.is_empty() && !self.thoughts.contains_key(id) && text.starts_with(&self.loose_thought) {
             self.thoughts.insert(id.to_owned(), std::mem::take(&mut self.loose_thought));
         }
-        if let Some((_, text)) = grown(&mut self.thoughts, id, text) {
-            pieces.push(Piece::Thought { part: "thought".to_owned(), text });
-        }
+        pieces.extend(grown(&mut self.thoughts, id, text).and_then(|(_, text)| thought(&text)));
     }
 
-    fn loose_thought(&mut self, text: &str, pieces: &mut Vec<Piece>) {
-        let new = text.strip_prefix(&self.loose_thought).unwrap_or(text);
-        if !new.is_empty() {
-            pieces.push(Piece::Thought { part: "thought".to_owned(), text: new.to_owned() });
-        }
-        self.loose_thought = text.to_owned();
-    }
-
-    /// A call is seen at every stage that it has passed, also where it passed it too fast for us.
+    /// Adds every stage that a call has passed since the last snapshot, also those that no snapshot caught.
     fn call(&mut self, call: &ToolCall, times: &Times, pieces: &mut Vec<Piece>) {
         let size = call.arguments.len();
         let shown = self.calls.insert(call.id.clone(), (call.status, size));
@@ -109,22 +98,26 @@ impl Pieces {
         if !call.is_over() || last == Some(call.status) {
             return;
         }
-        // Whoever shows the end of a call takes its time.
+        // The time of a call is needed only here, so its entry is removed.
         let took = times.table().remove(&call.id).flatten();
-        let (result, files) = (call.result.clone().unwrap_or_default(), Vec::new());
+        let result = call.result.clone().unwrap_or_default();
         if call.status == ToolCallStatus::Failed || self.rejected.contains(&call.id) {
             show(Stage::Failed { error: result });
         } else {
-            show(Stage::Done { output: result, files, took });
+            show(Stage::Done { output: result, files: Vec::new(), took });
         }
     }
 }
 
-/// What has come to a text, and the part that it is shown as; `None` if nothing has. A text that was shown and is told anew in
-/// other words is shown as another part.
+fn thought(text: &str) -> Option<Piece> {
+    (!text.is_empty()).then(|| Piece::Thought { part: "thought".to_owned(), text: text.to_owned() })
+}
+
+/// The part to show a text as, and what is new in the text; `None` if nothing is. A text that is replaced by another one
+/// is shown as a new part.
 fn grown(shown: &mut HashMap<String, String>, id: &str, text: &str) -> Option<(String, String)> {
     let before = shown.entry(id.to_owned()).or_default();
-    // One that is told again from its beginning has nothing new until it is longer than it was.
+    // A text that is replayed has nothing new until it is longer than before.
     if before.starts_with(text) {
         return None;
     }
