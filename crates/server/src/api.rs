@@ -55,6 +55,17 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
+/// The server, and who asks.
+pub(crate) struct Access(pub(crate) App, pub(crate) Principal);
+
+impl FromRequestParts<App> for Access {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Ok(Self(app.clone(), Principal::from_request_parts(parts, app).await?))
+    }
+}
+
 /// Lets only the application pass.
 #[derive(Debug)]
 pub struct Application;

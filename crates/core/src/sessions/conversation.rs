@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use ahash::HashSet;
 use smol_str::SmolStr;
+use std::collections::HashSet;
 
 use super::playback::Playback;
 use super::{Prompt, Prompted, SessionError, Sessions};
@@ -18,9 +18,8 @@ use crate::schema::InputError;
 use crate::store::{Answer, Message, Part, PartBody, Reply, Session, ToolResult, TurnNeeds};
 
 /// What a page sends.
+#[derive(Debug, Default)]
 pub struct PageRequest {
-    /// On whose behalf asks are answered.
-    pub actor: Actor,
     /// What the user has said and the page has no answer to; the last of it is answered.
     pub said: Vec<Said>,
     /// Whether it is said in place of what was said under the same id: that and all after it is forgotten.
@@ -218,15 +217,20 @@ fn began(feed: &Feed, message: &MessageId) -> Option<usize> {
 type Done = Option<Playback>;
 
 impl Sessions {
-    /// Does what a page asks for, and tells what comes of it.
-    pub async fn converse(&self, session: &Arc<Session>, request: &PageRequest) -> Result<Playback, NotPlanned> {
+    /// Does what a page asks for on somebody's behalf, and tells what comes of it.
+    pub async fn converse(
+        &self,
+        session: &Arc<Session>,
+        actor: &Actor,
+        request: &PageRequest,
+    ) -> Result<Playback, NotPlanned> {
         self.must_be_serving()?;
         if request.manners.answers_all_asks {
             self.must_answer_all(session, request)?;
         }
         loop {
             let stored = self.messages(&session.id).await?;
-            let talk = Talk { sessions: self, session, request };
+            let talk = Talk { sessions: self, session, actor, request };
             let done = match request.plan(&stored, self.is_busy(&session.id))? {
                 Plan::Resume => talk.resume().await?,
                 Plan::Prompt => talk.prompt().await?,
@@ -270,6 +274,7 @@ impl Sessions {
 struct Talk<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
+    actor: &'a Actor,
     request: &'a PageRequest,
 }
 
@@ -456,7 +461,7 @@ impl Talk<'_> {
             playback = playback.then(later, 0);
         }
         for (ask, answer) in answers {
-            match sessions.answer(&ask, &self.request.actor, answer).await {
+            match sessions.answer(&ask, self.actor, answer).await {
                 // Somebody else was quicker.
                 Ok(_) | Err(NotAnswered::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
@@ -501,7 +506,7 @@ impl Talk<'_> {
     /// asks that are not open are dropped.
     async fn answers(&self, feed: Option<&Feed>) -> Result<Vec<(PermissionId, Answer)>, NotPlanned> {
         let mut answers = Vec::with_capacity(self.request.answers.len());
-        let mut known = HashSet::default();
+        let mut known = HashSet::new();
         for (ask, answer) in &self.request.answers {
             if self.request.manners.answers_all_asks {
                 if !known.insert(ask) {
@@ -535,7 +540,7 @@ impl Talk<'_> {
                 Some(_) => Ok(()),
             };
         };
-        if !self.request.actor.may_touch(ask.call.client(), &ask.call.session) {
+        if !self.actor.may_touch(ask.call.client(), &ask.call.session) {
             return Err(NotPlanned::NotYourAsk(id.clone()));
         }
         let Some(input) = &answer.input else { return Ok(()) };

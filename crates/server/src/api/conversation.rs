@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use handback_core::Hub;
 use handback_core::events::TurnEvent;
-use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId, ToolName};
-use handback_core::sessions::{Earlier, Manners, NewSession, NotPlanned, PageRequest, Playback, Said, SessionError};
-use handback_core::store::{Answer, Message, ModelRef, PageTool, PartBody, Session, ToolResult, TurnNeeds};
+use handback_core::id::{MessageId, SessionId, ToolName};
+use handback_core::sessions::{Earlier, Manners, NewSession, NotPlanned, PageRequest, Playback, SessionError};
+use handback_core::store::{Message, ModelRef, PageTool, PartBody, Session, TurnNeeds};
 use handback_core::tools::Offered;
 use handback_wire::error::ErrorCode;
 use serde::Deserialize;
@@ -33,47 +33,9 @@ const MESSAGES: usize = 10_000;
 /// What a page sends, whatever its protocol.
 pub(super) struct PageInput {
     pub(super) session: SessionId,
-    /// The client whose tools the session has.
-    pub(super) client: Option<ClientId>,
-    /// The client's connection that it comes from.
-    pub(super) connection: Option<ConnectionName>,
-    pub(super) agent: Option<String>,
-    pub(super) model: Option<ModelRef>,
-    pub(super) page_tools: Vec<PageTool>,
-    /// What the model is to know besides the agent's instructions.
-    pub(super) instructions: Vec<String>,
     /// The conversation before what is new.
     pub(super) history: History,
-    pub(super) said: Vec<Said>,
-    pub(super) replaces: bool,
-    pub(super) results: Vec<(CallId, ToolResult)>,
-    pub(super) has_new_results: bool,
-    pub(super) shown: Option<Vec<CallId>>,
-    pub(super) ended: Vec<CallId>,
-    pub(super) answers: Vec<(PermissionId, Answer)>,
-}
-
-impl PageInput {
-    /// A page of a session that sends nothing so far.
-    pub(super) fn new(session: SessionId) -> Self {
-        Self {
-            session,
-            client: None,
-            connection: None,
-            agent: None,
-            model: None,
-            page_tools: Vec::new(),
-            instructions: Vec::new(),
-            history: History::none(),
-            said: Vec::new(),
-            replaces: false,
-            results: Vec::new(),
-            has_new_results: true,
-            shown: None,
-            ended: Vec::new(),
-            answers: Vec::new(),
-        }
-    }
+    pub(super) request: PageRequest,
 }
 
 /// What a protocol wants of the sessions that it shows.
@@ -156,37 +118,47 @@ pub(super) async fn converse(
     begun.await.unwrap_or_else(|_| Err(Problem::interrupted().into()))
 }
 
-async fn begin(app: &App, principal: &Principal, mut input: PageInput, face: Face) -> Result<Playback, Failed> {
+async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -> Result<Playback, Failed> {
+    let PageInput { session: id, history, mut request } = input;
     if let Principal::Client(own) = principal {
-        principal.must_be_client(input.client.get_or_insert_with(|| own.client.clone()))?;
-        principal.session(Some(input.session.clone()))?;
+        principal.must_be_client(request.needs.client.get_or_insert_with(|| own.client.clone()))?;
+        principal.session(Some(id.clone()))?;
     }
+    let settles_calls = face.manners.settles_calls;
+    request.manners = face.manners;
+    request.needs = TurnNeeds {
+        is_followed: true,
+        yields_asks: face.yields_asks,
+        has_frontend: face.has_frontend,
+        settles_calls,
+        results: if settles_calls { request.results.clone() } else { Vec::new() },
+        ..request.needs
+    };
+    let (agent, needs) = (request.agent.as_deref(), &request.needs);
     let sessions = app.sessions();
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
     }
-    let known = match sessions.get(&input.session).await {
+    let known = match sessions.get(&id).await {
         Ok(session) => Some(session),
         Err(SessionError::Unknown(_)) if face.makes_sessions => None,
         Err(error) => return Err(error.into()),
     };
-    principal.must_be_allowed(&sessions.setup().agents, input.agent.as_deref(), known.as_deref())?;
-    sessions.must_know(input.agent.as_deref(), input.model.as_ref())?;
+    principal.must_be_allowed(&sessions.setup().agents, agent, known.as_deref())?;
+    sessions.must_know(agent, needs.model.as_ref())?;
     if let Some(session) = &known {
         must_own(principal, session)?;
     }
     let new = NewSession {
-        client: input.client.clone(),
-        agent: input.agent.as_deref().map(Into::into),
+        client: needs.client.clone(),
+        agent: request.agent.clone(),
         has_frontend: face.has_frontend,
         ..NewSession::default()
     };
-    let shown = as_shown(app, known.as_deref(), &input, face)?;
-    must_not_shadow(&input.page_tools, &sessions.offered(&shown, shown.client.as_ref(), &BTreeMap::new(), &[]))?;
-    let (id, history) = (input.session.clone(), std::mem::replace(&mut input.history, History::none()));
-    let earlier = earlier(app, &shown, input.model.as_ref(), history).await?;
+    let shown = as_shown(app, known.as_deref(), &id, needs)?;
+    must_not_shadow(&needs.page_tools, &sessions.offered(&shown, shown.client.as_ref(), &BTreeMap::new(), &[]))?;
+    let earlier = earlier(app, &shown, needs.model.as_ref(), history).await?;
     // Refused before anything is changed: no session is made, stopped or forgotten for it.
-    let request = request(principal, input, face);
     let stored = sessions.messages(&id).await?;
     let stored = if stored.is_empty() { &earlier } else { &stored };
     request.plan(stored, sessions.is_busy(&id)).map_err(Failed::NotPlanned)?;
@@ -202,21 +174,21 @@ async fn begin(app: &App, principal: &Principal, mut input: PageInput, face: Fac
     // Somebody else may have made it just now.
     must_own(principal, &session)?;
     sessions.import(&session.id, earlier).await?;
-    sessions.converse(&session, &request).await.map_err(Failed::NotPlanned)
+    sessions.converse(&session, &principal.actor(), &request).await.map_err(Failed::NotPlanned)
 }
 
 /// The session as it is once the page shows it.
-fn as_shown(app: &App, known: Option<&Session>, input: &PageInput, face: Face) -> Result<Session, SessionError> {
+fn as_shown(app: &App, known: Option<&Session>, id: &SessionId, needs: &TurnNeeds) -> Result<Session, SessionError> {
     let mut shown = match known {
         Some(session) => Session::clone(session),
-        None => app.sessions().draft(NewSession { id: Some(input.session.clone()), ..NewSession::default() })?,
+        None => app.sessions().draft(NewSession { id: Some(id.clone()), ..NewSession::default() })?,
     };
-    if let Some(client) = &input.client
+    if let Some(client) = &needs.client
         && shown.client.get_or_insert_with(|| client.clone()) != client
     {
         return Err(SessionError::Forbidden);
     }
-    shown.has_frontend |= face.has_frontend;
+    shown.has_frontend |= needs.has_frontend;
     Ok(shown)
 }
 
@@ -240,42 +212,6 @@ async fn earlier(
     let said = read.unwrap_or_else(|| Err(Problem::interrupted()))?;
     let model = model.unwrap_or_else(|| sessions.model_of(session));
     Ok(sessions.earlier(session, model, said).into_iter().map(Arc::new).collect())
-}
-
-fn request(principal: &Principal, input: PageInput, face: Face) -> PageRequest {
-    let settles_calls = face.manners.settles_calls;
-    PageRequest {
-        actor: principal.actor(),
-        said: input.said,
-        replaces: input.replaces,
-        needs: TurnNeeds {
-            client: input.client,
-            connection: input.connection,
-            model: input.model,
-            instructions: input.instructions,
-            page_tools: input.page_tools,
-            is_followed: true,
-            yields_asks: face.yields_asks,
-            has_frontend: face.has_frontend,
-            settles_calls,
-            results: if settles_calls { input.results.clone() } else { Vec::new() },
-            ..TurnNeeds::default()
-        },
-        results: input.results,
-        has_new_results: input.has_new_results,
-        shown: input.shown.map(|shown| shown.into_iter().collect()),
-        ended: input.ended.into_iter().collect(),
-        answers: input.answers,
-        agent: input.agent.map(Into::into),
-        manners: face.manners,
-    }
-}
-
-impl History {
-    /// No history at all.
-    fn none() -> Self {
-        Self { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) }
-    }
 }
 
 /// Refuses a conversation of too many messages.

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
@@ -23,7 +22,7 @@ use utoipa_axum::routes;
 use self::data_url::without_data_urls;
 use super::client_tools::encode::{json, request};
 use super::session::{encode as session, find};
-use super::{PathValue, Query};
+use super::{Access, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::problem::Problem;
@@ -57,11 +56,7 @@ struct EventQuery {
         (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
         (status = 403, description = "The session or the client is another's"),
     ))]
-async fn events(
-    State(app): State<App>,
-    principal: Principal,
-    Query(query): Query<EventQuery>,
-) -> Result<Response, Problem> {
+async fn events(Access(app, principal): Access, Query(query): Query<EventQuery>) -> Result<Response, Problem> {
     if let Some(client) = &query.client {
         principal.must_be_client(client)?;
     }
@@ -91,11 +86,7 @@ fn must_not_be_of_another(principal: &Principal, session: &Session) -> Result<()
         (status = 200, description = "Server-sent events, each an `Event`; `server.connected` is the first", body = String, content_type = "text/event-stream"),
         (status = 403, description = "Another client's session"),
     ))]
-async fn session_events(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Response, Problem> {
+async fn session_events(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Response, Problem> {
     let session = find(&app, &principal, &id).await?;
     let query = EventQuery { session: Some(session.id.clone()), client: None };
     Ok(follow(app, principal, query, Wrapping::None))
@@ -104,7 +95,7 @@ async fn session_events(
 /// The same, each event in an envelope, as opencode's terminal reads them
 #[utoipa::path(get, path = "/global/event", tag = "events",
     responses((status = 200, description = "Server-sent events, each `{directory, payload}` with an `Event` as its payload", body = String, content_type = "text/event-stream")))]
-pub(super) async fn global_events(State(app): State<App>, principal: Principal) -> Response {
+pub(super) async fn global_events(Access(app, principal): Access) -> Response {
     follow(app, principal, EventQuery { session: None, client: None }, Wrapping::Directory)
 }
 

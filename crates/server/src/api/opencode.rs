@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use handback_core::store::{DEFAULT_AGENT, ModelRef};
@@ -14,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::session::encode::ERRORS;
-use super::{Answer, Protocol, event};
+use super::{Access, Answer, Protocol, event};
 use crate::app::App;
 use crate::auth::Principal;
 
@@ -79,21 +78,21 @@ pub fn routes() -> Protocol {
 
 /// The settings that a client has to know
 #[utoipa::path(get, path = "/config", tag = TAG, responses((status = 200, body = Object)))]
-async fn config(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn config(Access(app, principal): Access) -> Answer<Value> {
     let model = allowed(&app, &principal).into_iter().map(|(_, model)| model.to_string()).next();
     Answer(json!({ "model": model, "share": "disabled", "autoupdate": false }))
 }
 
 /// The providers and models that can be named
 #[utoipa::path(get, path = "/config/providers", tag = TAG, responses((status = 200, body = Object)))]
-async fn config_providers(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn config_providers(Access(app, principal): Access) -> Answer<Value> {
     let models = models(&app, &principal);
     Answer(json!({ "providers": described(&app, &models), "default": defaults(&models) }))
 }
 
 /// The providers and models that can be named, and which are connected: all are
 #[utoipa::path(get, path = "/provider", tag = TAG, responses((status = 200, body = Object)))]
-async fn providers(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn providers(Access(app, principal): Access) -> Answer<Value> {
     let models = models(&app, &principal);
     let connected: Vec<&str> = models.keys().map(String::as_str).collect();
     Answer(json!({ "all": described(&app, &models), "default": defaults(&models), "connected": connected }))
@@ -101,7 +100,7 @@ async fn providers(State(app): State<App>, principal: Principal) -> Answer<Value
 
 /// The agents that can be named, the default one first
 #[utoipa::path(get, path = "/agent", tag = TAG, responses((status = 200, body = Vec<Object>)))]
-async fn agents(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn agents(Access(app, principal): Access) -> Answer<Value> {
     let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "modelID": model.model });
         json!({ "name": name, "mode": "primary", "permission": [], "options": {}, "model": model })
@@ -111,7 +110,7 @@ async fn agents(State(app): State<App>, principal: Principal) -> Answer<Value> {
 
 /// The agents that can be named, for newer clients
 #[utoipa::path(get, path = "/api/agent", tag = TAG, responses((status = 200, body = Object)))]
-async fn agents_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn agents_v2(Access(app, principal): Access) -> Answer<Value> {
     let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "id": model.model });
         let request = json!({ "headers": {}, "body": {} });
@@ -122,7 +121,7 @@ async fn agents_v2(State(app): State<App>, principal: Principal) -> Answer<Value
 
 /// The models that can be named, for newer clients
 #[utoipa::path(get, path = "/api/model", tag = TAG, responses((status = 200, body = Object)))]
-async fn models_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn models_v2(Access(app, principal): Access) -> Answer<Value> {
     let models = models(&app, &principal);
     let model = |(provider, name): (&String, &String)| {
         let input: &[&str] = if takes_images(&app, provider) { &["text", "image"] } else { &["text"] };
@@ -139,7 +138,7 @@ async fn models_v2(State(app): State<App>, principal: Principal) -> Answer<Value
 
 /// The providers that can be named, for newer clients
 #[utoipa::path(get, path = "/api/provider", tag = TAG, responses((status = 200, body = Object)))]
-async fn providers_v2(State(app): State<App>, principal: Principal) -> Answer<Value> {
+async fn providers_v2(Access(app, principal): Access) -> Answer<Value> {
     let provider = |name: &String| {
         let request = json!({ "headers": {}, "body": {} });
         json!({ "id": name, "name": name, "api": { "type": "native", "settings": {} }, "request": request })

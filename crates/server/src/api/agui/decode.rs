@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use handback_core::schema::{MOST_VALUES, values};
-use handback_core::sessions::{Earlier, Said};
-use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult};
+use handback_core::sessions::{Earlier, PageRequest, Said};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult, TurnNeeds};
 use handback_core::{Hub, json};
 use handback_wire::agui::{Content, Context, Message, Part, Resume, ResumeStatus, RunAgentInput, Source, speaks_1_0};
 use handback_wire::error::ErrorCode;
@@ -59,7 +59,7 @@ pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input,
     let taking = app.clone();
     let (mut input, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
     let tools = tools.into_iter().map(|tool| (tool.name, tool.description, tool.parameters));
-    input.page.page_tools = conversation::page_tools(app.hub(), tools).await?;
+    input.page.request.needs.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(input)
 }
 
@@ -122,7 +122,7 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
         }
     }
     let has_hooks = !app.sessions().setup().hooks.is_empty();
-    let ended: Vec<CallId> = results.iter().map(|(call, _)| call.clone()).collect();
+    let ended: HashSet<CallId> = results.iter().map(|(call, _)| call.clone()).collect();
     let said = once(said);
     let head = RunHead {
         thread: input.thread_id.clone(),
@@ -131,22 +131,20 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
         speaks_1_0: speaks_1_0(input.protocol_version.as_deref()),
         state: input.state.filter(|state| !state.as_object().is_some_and(serde_json::Map::is_empty)),
         withheld: tools.iter().filter(|_| has_hooks).map(|tool| tool.name.clone()).collect(),
-        brought: ended.iter().cloned().collect(),
+        brought: ended.clone(),
         approval_timeout: hub.limits().clocks.approval_timeout,
     };
-    let page = PageInput {
+    let needs = TurnNeeds {
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,
         connection: forwarded.connection.as_ref().and_then(|name| ConnectionName::parse(name.as_str()?).ok()),
         model: forwarded.model.as_deref().map(ModelRef::parse).transpose()?,
         instructions,
-        history: history(input.messages, known, first, said.is_empty()),
-        said,
-        results,
-        has_new_results,
-        ended,
-        answers,
-        ..PageInput::new(SessionId::parse(&input.thread_id)?)
+        ..TurnNeeds::default()
     };
+    let (session, history) =
+        (SessionId::parse(&input.thread_id)?, history(input.messages, known, first, said.is_empty()));
+    let request = PageRequest { said, results, has_new_results, ended, answers, needs, ..PageRequest::default() };
+    let page = PageInput { session, history, request };
     Ok((Input { head, page, bad_answer }, tools))
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
@@ -22,7 +21,7 @@ use super::{capabilities, proto};
 use crate::api::client_tools::encode::json;
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection};
-use crate::api::{Answer, PathValue};
+use crate::api::{Access, Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::Payload;
@@ -48,12 +47,7 @@ pub fn routes() -> OpenApiRouter<App> {
         (status = 403, description = "Another client's thread"),
         (status = 409, description = "Too many prompts wait, or the conversation has gone on"),
     ))]
-async fn run(
-    State(app): State<App>,
-    principal: Principal,
-    headers: HeaderMap,
-    payload: Payload,
-) -> Result<Response, Problem> {
+async fn run(Access(app, principal): Access, headers: HeaderMap, payload: Payload) -> Result<Response, Problem> {
     start(&app, &principal, &headers, None, &payload).await
 }
 
@@ -61,8 +55,7 @@ async fn run(
 #[utoipa::path(post, path = "/agui/{agent}", tag = "ag-ui", request_body = RunAgentInput<serde_json::Value>,
     responses((status = 200, description = "The events of the run", content((String = "text/event-stream"), (Vec<u8> = "application/vnd.ag-ui.event+proto")))))]
 async fn run_agent(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     headers: HeaderMap,
     PathValue(agent): PathValue,
     payload: Payload,
@@ -84,7 +77,7 @@ async fn start(
         principal.must_be_allowed(&app.sessions().setup().agents, Some(agent), None)?;
         return Err(Problem::not_found(unknown.to_string()));
     }
-    input.page.agent = agent.map(str::to_owned);
+    input.page.request.agent = agent.map(Into::into);
     let format = Format::wanted(headers, input.head.speaks_1_0);
     let stops_turns = app.config().agui.on_disconnect == OnDisconnect::Cancel;
     let (head, playback) =
@@ -117,8 +110,9 @@ pub(in crate::api) async fn begin(
     mut input: Input,
     face: Face,
 ) -> Result<(RunHead, Playback), Problem> {
-    input.page.client = client_header(headers, input.page.client)?;
-    input.page.connection = input.page.connection.or_else(|| connection(None, headers));
+    let needs = &mut input.page.request.needs;
+    needs.client = client_header(headers, needs.client.take())?;
+    needs.connection = needs.connection.take().or_else(|| connection(None, headers));
     let session = input.page.session.clone();
     let refused = |code: &str, message: String| {
         let error = TurnError::Refused { code: code.into(), message };
@@ -192,7 +186,7 @@ const CAPABILITIES: &str = "An `AgentCapabilities` of the protocol";
 
 /// What a front end can expect of the default agent
 #[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, description = CAPABILITIES, body = Object)))]
-async fn default_capabilities(State(app): State<App>, principal: Principal) -> Result<Answer<Value>, Problem> {
+async fn default_capabilities(Access(app, principal): Access) -> Result<Answer<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, None, None)?;
     Ok(Answer(capabilities::of(&app, None)))
 }
@@ -201,8 +195,7 @@ async fn default_capabilities(State(app): State<App>, principal: Principal) -> R
 #[utoipa::path(get, path = "/agui/{agent}", tag = "ag-ui",
     responses((status = 200, description = CAPABILITIES, body = Object)))]
 async fn agent_capabilities(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(agent): PathValue,
 ) -> Result<Answer<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, Some(&agent), None)?;

@@ -1,11 +1,13 @@
 //! From the wire to the core.
 
+use std::collections::HashSet;
+
 use handback_core::Hub;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, SessionId};
 use handback_core::schema::{depth, one_line};
-use handback_core::sessions::{Earlier, Said};
-use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult};
+use handback_core::sessions::{Earlier, PageRequest, Said};
+use handback_core::store::{Answer, Attachment, ModelRef, PartBody, Reply, Span, ToolResult, TurnNeeds};
 use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -30,7 +32,7 @@ pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> 
     let taking = app.clone();
     let (mut chat, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
     let tools = tools.into_iter().map(|tool| (tool.name, tool.description.unwrap_or_default(), tool.parameters));
-    chat.page.page_tools = conversation::page_tools(app.hub(), tools).await?;
+    chat.page.request.needs.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(chat)
 }
 
@@ -51,14 +53,19 @@ fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Pro
         return Err(Problem::invalid("`messages` is empty: the last one is what is to be answered"));
     };
     let last = message(app.hub(), &last, messages.len())?;
-    let mut page = PageInput {
+    let needs = TurnNeeds {
         client: request.client_id.as_deref().map(ClientId::parse).transpose()?,
         connection: request.connection.as_deref().and_then(|name| ConnectionName::parse(name).ok()),
-        agent: request.agent,
         model: request.model.as_deref().map(ModelRef::parse).transpose()?,
+        ..TurnNeeds::default()
+    };
+    let mut page = PageRequest {
+        agent: request.agent.map(Into::into),
         replaces: is_regenerated || request.message_id.is_some(),
-        shown: Some(Vec::new()),
-        ..PageInput::new(SessionId::parse(&request.id)?)
+        has_new_results: true,
+        shown: Some(HashSet::default()),
+        needs,
+        ..PageRequest::default()
     };
     let name = Some(last.id.clone()).filter(|id| !id.is_empty());
     let continued = match last.role.as_str() {
@@ -67,13 +74,14 @@ fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Pro
             None
         }
         "assistant" => {
-            page.go_on(&last)?;
+            go_on(&mut page, &last)?;
             Some(last)
         }
         _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
     };
     let is_continued = continued.is_some();
-    page.history = history(messages, continued)?;
+    let (session, history) = (SessionId::parse(&request.id)?, history(messages, continued)?);
+    let page = PageInput { session, history, request: page };
     let yields_asks = request.approvals == Some(wire::Approvals::Yield);
     let chat = Chat { page, yields_asks, message: name.filter(|_| is_continued) };
     Ok((chat, request.tools.unwrap_or_default()))
@@ -140,24 +148,22 @@ fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
     }
 }
 
-impl PageInput {
-    /// An answer goes on with what the page says of its calls, and the user to asks.
-    fn go_on(&mut self, message: &wire::UiMessage) -> Result<(), Problem> {
-        for part in &message.parts {
-            let Some(call) = part.tool_call_id.as_deref() else { continue };
-            let call = CallId::parse(call)?;
-            if part.state.as_deref().is_some_and(|state| state.starts_with("output-")) {
-                self.ended.push(call.clone());
-            }
-            self.results.extend(result(part).map(|result| (call.clone(), result)));
-            self.shown.get_or_insert_default().push(call);
-            if let Some(wire::UiApproval { id, approved: Some(approved), reason }) = &part.approval {
-                let reply = if *approved { Reply::Once } else { Reply::Reject };
-                self.answers.push((PermissionId::parse(id)?, Answer { reply, input: None, message: reason.clone() }));
-            }
+/// An answer goes on with what the page says of its calls, and the user to asks.
+fn go_on(page: &mut PageRequest, message: &wire::UiMessage) -> Result<(), Problem> {
+    for part in &message.parts {
+        let Some(call) = part.tool_call_id.as_deref() else { continue };
+        let call = CallId::parse(call)?;
+        if part.state.as_deref().is_some_and(|state| state.starts_with("output-")) {
+            page.ended.insert(call.clone());
         }
-        Ok(())
+        page.results.extend(result(part).map(|result| (call.clone(), result)));
+        page.shown.get_or_insert_default().insert(call);
+        if let Some(wire::UiApproval { id, approved: Some(approved), reason }) = &part.approval {
+            let reply = if *approved { Reply::Once } else { Reply::Reject };
+            page.answers.push((PermissionId::parse(id)?, Answer { reply, input: None, message: reason.clone() }));
+        }
     }
+    Ok(())
 }
 
 /// What a page says came of a call, if it says so.

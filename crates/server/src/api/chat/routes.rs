@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use handback_core::id::SessionId;
@@ -17,7 +16,7 @@ use super::decode;
 use super::encode::{self, Encoder, Surroundings};
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection, must_own};
-use crate::api::{Answer, PathValue};
+use crate::api::{Access, Answer, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::Payload;
@@ -39,15 +38,11 @@ pub fn routes() -> OpenApiRouter<App> {
         (status = 403, description = "Another client's chat"),
         (status = 409, description = "Too many prompts wait, the message is being answered elsewhere, or the conversation has gone on"),
     ))]
-async fn chat(
-    State(app): State<App>,
-    principal: Principal,
-    headers: HeaderMap,
-    payload: Payload,
-) -> Result<Response, Problem> {
+async fn chat(Access(app, principal): Access, headers: HeaderMap, payload: Payload) -> Result<Response, Problem> {
     let mut chat = decode::chat(&app, &payload).await?;
-    chat.page.client = client_header(&headers, chat.page.client)?;
-    chat.page.connection = chat.page.connection.or_else(|| connection(None, &headers));
+    let needs = &mut chat.page.request.needs;
+    needs.client = client_header(&headers, needs.client.take())?;
+    needs.connection = needs.connection.take().or_else(|| connection(None, &headers));
     let face =
         Face { manners: Manners::default(), yields_asks: chat.yields_asks, has_frontend: true, makes_sessions: true };
     match conversation::converse(&app, &principal, chat.page, face).await {
@@ -83,11 +78,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<S
 /// Show a chat with its messages, as a page has them
 #[utoipa::path(get, path = "/api/chat/{id}", tag = "chats",
     responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat")))]
-async fn show(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<wire::Chat>, Problem> {
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<wire::Chat>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
     let asks = app.hub().asks(Some(&session.id));
@@ -109,7 +100,7 @@ async fn show(
         (status = 204, description = "No turn of a page is under way"),
         (status = 403, description = "Another client's chat"),
     ))]
-async fn resume(State(app): State<App>, principal: Principal, PathValue(id): PathValue) -> Result<Response, Problem> {
+async fn resume(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Response, Problem> {
     let Some(session) = find(&app, &principal, &id).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     Ok(match app.sessions().play_back(&session).await? {
         Some(playback) => stream(&app, &principal, playback, None),
@@ -120,11 +111,7 @@ async fn resume(State(app): State<App>, principal: Principal, PathValue(id): Pat
 /// Stop the turn that is under way
 #[utoipa::path(post, path = "/api/chat/{id}/abort", tag = "chats",
     responses((status = 200, description = "It is over"), (status = 404, description = "No such chat")))]
-async fn abort(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<serde_json::Value>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<serde_json::Value>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     app.sessions().abort(&session.id).await;
     Ok(Answer(json!({ "ok": true })))

@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use super::{decode, encode, socket};
 use crate::api::listing::{Cursor, Listed, PageQuery};
-use crate::api::{Answer, Application, PathValue, Query};
+use crate::api::{Access, Answer, Application, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload};
@@ -64,8 +64,7 @@ pub fn routes() -> OpenApiRouter<App> {
         (status = 413, description = "The body, a schema or the number of tools is too large"),
     ))]
 async fn register(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Json(request): Json<wire::RegisterRequest>,
 ) -> Result<Answer<wire::Registered>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
@@ -83,8 +82,7 @@ async fn register(
 #[utoipa::path(delete, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
     responses((status = 200, body = wire::Unregistered)))]
 async fn unregister(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Json(request): Json<wire::UnregisterRequest>,
 ) -> Result<Answer<wire::Unregistered>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
@@ -98,11 +96,10 @@ async fn unregister(
 #[utoipa::path(post, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
     responses((status = 200, body = wire::Unregistered)))]
 async fn unregister_by_post(
-    app: State<App>,
-    principal: Principal,
+    access: Access,
     request: Json<wire::UnregisterRequest>,
 ) -> Result<Answer<wire::Unregistered>, Problem> {
-    unregister(app, principal, request).await
+    unregister(access, request).await
 }
 
 /// Run a tool
@@ -151,7 +148,7 @@ async fn execute(
         (status = 409, description = "Another result was taken"),
         (status = 410, description = "The call had expired, was cancelled or ended as disconnected"),
     ))]
-async fn result(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
+async fn result(Access(app, principal): Access, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.actor(), outcome).await?;
@@ -169,8 +166,7 @@ async fn result(State(app): State<App>, principal: Principal, payload: Payload) 
         (status = 410, description = "The call is over"),
     ))]
 async fn cancel(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Json(cancel): Json<wire::CancelRequest>,
 ) -> Result<Answer<wire::Done>, Problem> {
     let request = RequestId::parse(&cancel.request_id)?;
@@ -182,7 +178,7 @@ async fn cancel(
 /// List all tools by their full id
 #[utoipa::path(get, path = "/client-tools/tools", tag = "client-tools",
     responses((status = 200, body = BTreeMap<String, wire::Tool>)))]
-async fn list_tools(State(app): State<App>, principal: Principal) -> Answer<BTreeMap<String, wire::Tool>> {
+async fn list_tools(Access(app, principal): Access) -> Answer<BTreeMap<String, wire::Tool>> {
     let tools = match &principal {
         Principal::Application => app.hub().tools(),
         Principal::Client(own) => app.hub().tools_of(&own.client, own.session.as_ref()),
@@ -194,8 +190,7 @@ async fn list_tools(State(app): State<App>, principal: Principal) -> Answer<BTre
 #[utoipa::path(get, path = "/client-tools/tools/{clientID}", tag = "client-tools",
     responses((status = 200, body = Vec<wire::Tool>)))]
 async fn list_tools_of(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(client): PathValue,
 ) -> Result<Answer<Vec<wire::Tool>>, Problem> {
     let client = ClientId::parse(&client)?;
@@ -207,7 +202,7 @@ async fn list_tools_of(
 /// List the clients
 #[utoipa::path(get, path = "/client-tools/clients", tag = "client-tools",
     responses((status = 200, body = Vec<wire::Client>)))]
-async fn list_clients(State(app): State<App>, principal: Principal) -> Answer<Vec<wire::Client>> {
+async fn list_clients(Access(app, principal): Access) -> Answer<Vec<wire::Client>> {
     let clients = match &principal {
         Principal::Application => app.hub().clients(),
         Principal::Client(own) => app.hub().client(&own.client, own.session.as_ref()).into_iter().collect(),
@@ -233,8 +228,7 @@ struct CallsQuery {
 #[utoipa::path(get, path = "/client-tools/calls", tag = "client-tools", params(CallsQuery, PageQuery),
     responses((status = 200, body = Vec<wire::Call>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last")))))]
 async fn list_calls(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Query(query): Query<CallsQuery>,
     Query(page): Query<PageQuery>,
 ) -> Result<Listed<Answer<Vec<wire::Call>>>, Problem> {
@@ -265,8 +259,7 @@ struct WaitQuery {
     params(WaitQuery),
     responses((status = 200, body = wire::Call), (status = 404, description = "Unknown request ID")))]
 async fn show_call(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(request): PathValue,
     Query(query): Query<WaitQuery>,
 ) -> Result<Answer<wire::Call>, Problem> {
@@ -332,8 +325,7 @@ fn connect(
 #[utoipa::path(post, path = "/client-tools/disconnect", tag = "client-tools", request_body = wire::DisconnectRequest,
     responses((status = 200, body = wire::Done)))]
 async fn disconnect(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Json(request): Json<wire::DisconnectRequest>,
 ) -> Result<Answer<wire::Done>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
@@ -384,8 +376,7 @@ async fn pending(
         (status = 426, description = "Not an upgrade to WebSocket"),
     ))]
 async fn web_socket(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(client): PathValue,
     query: Query<ConnectionQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,

@@ -1,6 +1,5 @@
 //! The routes of acks and claims.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use handback_core::calls::{Claim, NotTaken, Taken};
@@ -9,9 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{decode, encode};
-use crate::api::{Answer, Protocol};
-use crate::app::App;
-use crate::auth::Principal;
+use crate::api::{Access, Answer, Protocol};
 use crate::body::Json;
 use crate::problem::Problem;
 
@@ -31,11 +28,7 @@ pub fn routes() -> Protocol {
         (status = 409, description = "`conflict`, `claimed` or `awaiting-approval`", body = wire::Acknowledged),
         (status = 410, description = "`expired`: it had timed out or was cancelled", body = wire::Acknowledged),
     ))]
-async fn acknowledge(
-    State(app): State<App>,
-    principal: Principal,
-    Json(request): Json<wire::Ack>,
-) -> Result<Response, Problem> {
+async fn acknowledge(Access(app, principal): Access, Json(request): Json<wire::Ack>) -> Result<Response, Problem> {
     let (call, ack) = (decode::call(&request.tool_call_id)?, decode::ack(&request, app.hub().limits())?);
     let claimant = request.claimant.as_deref().map(decode::claimant).transpose()?;
     match app.hub().acknowledge(&call, &principal.actor(), claimant, ack).await {
@@ -53,12 +46,8 @@ async fn acknowledge(
         (status = 409, description = "`conflict`, `claimed` or `awaiting-approval`", body = wire::Acknowledged),
         (status = 410, description = "`expired`: it had timed out or was cancelled", body = wire::Acknowledged),
     ))]
-async fn acknowledge_too(
-    state: State<App>,
-    principal: Principal,
-    request: Json<wire::Ack>,
-) -> Result<Response, Problem> {
-    acknowledge(state, principal, request).await
+async fn acknowledge_too(access: Access, request: Json<wire::Ack>) -> Result<Response, Problem> {
+    acknowledge(access, request).await
 }
 
 /// Claim a call, so that no other frontend runs it
@@ -72,11 +61,7 @@ async fn acknowledge_too(
         (status = 409, description = "`claimed` by another, or `awaiting-approval`", body = wire::Acknowledged),
         (status = 410, description = "`expired`: the call is over", body = wire::Acknowledged),
     ))]
-async fn claim(
-    State(app): State<App>,
-    principal: Principal,
-    Json(request): Json<wire::Claim>,
-) -> Result<Response, Problem> {
+async fn claim(Access(app, principal): Access, Json(request): Json<wire::Claim>) -> Result<Response, Problem> {
     let (call, claimant) = (decode::call(&request.tool_call_id)?, decode::claimant(&request.claimant)?);
     let claim = if request.release == Some(true) { Claim::Release } else { Claim::Take };
     match app.hub().claim(&call, &principal.actor(), claimant, claim) {

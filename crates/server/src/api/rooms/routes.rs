@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::{FutureExt, stream};
@@ -23,7 +22,7 @@ use crate::api::agui::decode;
 use crate::api::agui::encode::{Encoder, RunHead};
 use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
 use crate::api::session::{client_header, must_own, named, visible};
-use crate::api::{Answer, PathValue, Protocol, conversation};
+use crate::api::{Access, Answer, PathValue, Protocol, conversation};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Payload, parse, parse_or_default};
@@ -45,7 +44,7 @@ pub fn routes() -> Protocol {
 /// List the rooms, which are the agents that the caller may name
 #[utoipa::path(get, path = "/api/v1/rooms", tag = "threads",
     responses((status = 200, description = "By id", body = BTreeMap<String, wire::Room>)))]
-async fn rooms(State(app): State<App>, principal: Principal) -> Answer<wire::Rooms> {
+async fn rooms(Access(app, principal): Access) -> Answer<wire::Rooms> {
     let room = |name: &str| wire::Room {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -61,11 +60,7 @@ async fn rooms(State(app): State<App>, principal: Principal) -> Answer<wire::Roo
 /// List the threads of a room, those used last first
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui", tag = "threads",
     responses((status = 200, body = wire::Threads)))]
-async fn list(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(room): PathValue,
-) -> Result<Answer<wire::Threads>, Problem> {
+async fn list(Access(app, principal): Access, PathValue(room): PathValue) -> Result<Answer<wire::Threads>, Problem> {
     must_be_room(&app, &principal, &room)?;
     let of_agent = SessionFilter { agent: Some(room.as_str().into()), ..SessionFilter::default() };
     let sessions = visible(&app, &principal, of_agent, None, Most::items(LISTED)).await?.items;
@@ -76,8 +71,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui", tag = "threads", request_body = Option<wire::NewThread>,
     responses((status = 200, body = wire::Thread)))]
 async fn create(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     headers: HeaderMap,
     PathValue(room): PathValue,
     payload: Payload,
@@ -117,8 +111,7 @@ async fn create(
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
     responses((status = 200, body = wire::Thread), (status = 400, description = "A thread of another room")))]
 async fn show(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
 ) -> Result<Answer<wire::Thread>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
@@ -133,8 +126,7 @@ async fn show(
 #[utoipa::path(post, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads", request_body = Option<wire::NewRun>,
     responses((status = 200, body = wire::Run), (status = 400, description = "No such parent")))]
 async fn create_run(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
     payload: Payload,
 ) -> Result<Answer<wire::Run>, Problem> {
@@ -156,8 +148,7 @@ async fn create_run(
 #[utoipa::path(delete, path = "/api/v1/rooms/{room}/agui/{thread}", tag = "threads",
     responses((status = 204, description = "It is gone")))]
 async fn delete(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
@@ -169,8 +160,7 @@ async fn delete(
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui/{thread}/{run}", tag = "threads",
     responses((status = 200, body = wire::Run)))]
 async fn show_run(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue((room, thread, run)): PathValue<(String, String, String)>,
 ) -> Result<Answer<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
@@ -201,8 +191,7 @@ async fn show_run(
         (status = 400, description = "Bad input, other ids than those of the path, or the run was started already"),
     ))]
 async fn execute(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     headers: HeaderMap,
     PathValue((room, thread, run)): PathValue<(String, String, String)>,
     payload: Payload,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use handback_core::id::{PermissionId, SessionId};
@@ -18,7 +17,7 @@ use utoipa_axum::routes;
 use super::history::History;
 use super::{decode, encode};
 use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
-use crate::api::{Answer, PathValue, Protocol, Query};
+use crate::api::{Access, Answer, PathValue, Protocol, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
@@ -78,8 +77,7 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
         (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn create(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     headers: HeaderMap,
     payload: Payload,
 ) -> Result<Answer<wire::Session>, Problem> {
@@ -105,8 +103,7 @@ async fn create(
 #[utoipa::path(get, path = "/session", tag = "sessions", params(PageQuery),
     responses((status = 200, body = Vec<wire::Session>, headers(("x-next-cursor" = String, description = "The `cursor` of the next page; absent on the last")))))]
 async fn list(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     Query(query): Query<PageQuery>,
 ) -> Result<Listed<Answer<Vec<wire::Session>>>, Problem> {
     let after = query.cursor(|cursor| match cursor {
@@ -154,10 +151,7 @@ pub(in crate::api) async fn visible(
 /// Say which sessions are busy
 #[utoipa::path(get, path = "/session/status", tag = "sessions",
     responses((status = 200, description = "By session", body = BTreeMap<String, wire::Status>)))]
-async fn status(
-    State(app): State<App>,
-    principal: Principal,
-) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
+async fn status(Access(app, principal): Access) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
     let status = |session: &Arc<Session>| {
         let is_busy = app.sessions().is_busy(&session.id);
         (session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle })
@@ -182,11 +176,7 @@ async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Res
 /// Show a session
 #[utoipa::path(get, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = wire::Session)))]
-async fn show(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<wire::Session>, Problem> {
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<wire::Session>, Problem> {
     Ok(Answer(shown(&app, &*find(&app, &principal, &id).await?)))
 }
 
@@ -194,8 +184,7 @@ async fn show(
 #[utoipa::path(get, path = "/session/{sessionID}/children", tag = "sessions",
     responses((status = 200, body = Vec<wire::Session>)))]
 async fn children(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(id): PathValue,
 ) -> Result<Answer<Vec<wire::Session>>, Problem> {
     let parent = find(&app, &principal, &id).await?;
@@ -207,11 +196,7 @@ async fn children(
 /// Tasks of a session: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/todo", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn todo(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<[(); 0]>, Problem> {
+async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<[(); 0]>, Problem> {
     find(&app, &principal, &id).await?;
     Ok(Answer([]))
 }
@@ -219,8 +204,8 @@ async fn todo(
 /// Files that a session has changed: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/diff", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn diff(state: State<App>, principal: Principal, id: PathValue) -> Result<Answer<[(); 0]>, Problem> {
-    todo(state, principal, id).await
+async fn diff(access: Access, id: PathValue) -> Result<Answer<[(); 0]>, Problem> {
+    todo(access, id).await
 }
 
 /// Delete a session
@@ -228,11 +213,7 @@ async fn diff(state: State<App>, principal: Principal, id: PathValue) -> Result<
 /// With its messages and calls; what is under way is stopped.
 #[utoipa::path(delete, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn delete(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<bool>, Problem> {
+async fn delete(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<bool>, Problem> {
     let session = find(&app, &principal, &id).await?;
     match app.sessions().delete(&session).await? {
         true => Ok(Answer(true)),
@@ -252,8 +233,7 @@ async fn delete(
         (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn prompt(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(id): PathValue,
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
@@ -292,8 +272,7 @@ async fn unanswered(app: &App, session: &Session) -> Problem {
         (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn prompt_async(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(id): PathValue,
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
@@ -326,8 +305,7 @@ async fn begin(
     params(PageQuery),
     responses((status = 200, body = Vec<wire::MessageWithParts>, headers(("x-next-cursor" = String, description = "The `cursor` of the page with older ones; absent on the last")))))]
 async fn messages(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(id): PathValue,
     Query(query): Query<PageQuery>,
 ) -> Result<Listed<Response>, Problem> {
@@ -356,11 +334,7 @@ async fn messages(
 /// Its open calls are cancelled, and their clients told.
 #[utoipa::path(post, path = "/session/{sessionID}/abort", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn abort(
-    State(app): State<App>,
-    principal: Principal,
-    PathValue(id): PathValue,
-) -> Result<Answer<bool>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<bool>, Problem> {
     let session = find(&app, &principal, &id).await?;
     app.sessions().abort(&session.id).await;
     Ok(Answer(true))
@@ -370,8 +344,7 @@ async fn abort(
 #[utoipa::path(get, path = "/session/{sessionID}/tools", tag = "sessions",
     responses((status = 200, body = Vec<wire::OfferedTool>)))]
 async fn tools(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(id): PathValue,
 ) -> Result<Answer<Vec<wire::OfferedTool>>, Problem> {
     let session = find(&app, &principal, &id).await?;
@@ -389,8 +362,7 @@ async fn tools(
         (status = 404, description = "No such ask, or it was answered"),
     ))]
 async fn respond(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue((session, permission)): PathValue<(String, String)>,
     Json(request): Json<wire::PermissionResponse>,
 ) -> Result<Answer<bool>, Problem> {
@@ -412,8 +384,7 @@ async fn respond(
         (status = 404, description = "No such ask, or it was answered"),
     ))]
 async fn reply(
-    State(app): State<App>,
-    principal: Principal,
+    Access(app, principal): Access,
     PathValue(permission): PathValue,
     Json(request): Json<wire::PermissionReply>,
 ) -> Result<Answer<bool>, Problem> {
@@ -429,7 +400,7 @@ async fn reply(
 
 /// List the asks that are open, the oldest first
 #[utoipa::path(get, path = "/permission", tag = "sessions", responses((status = 200, body = Vec<wire::Permission>)))]
-async fn permissions(State(app): State<App>, principal: Principal) -> Answer<Vec<wire::Permission>> {
+async fn permissions(Access(app, principal): Access) -> Answer<Vec<wire::Permission>> {
     let actor = principal.actor();
     let asks = app.hub().asks(None);
     let visible = asks.iter().filter(|ask| actor.may_touch(ask.call.client(), &ask.call.session));

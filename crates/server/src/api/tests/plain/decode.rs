@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use handback_core::id::{CallId, MessageId, PermissionId, SessionId};
-use handback_core::sessions::Said;
+use handback_core::sessions::{PageRequest, Said};
 use handback_core::store::{Answer, PartBody, Reply, Span, ToolResult};
 use serde::Deserialize;
 
-use crate::api::conversation::{PageInput, page_tools};
+use crate::api::conversation::{History, PageInput, page_tools};
 use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
@@ -36,8 +36,9 @@ impl Default for Talk {
 
 pub(super) async fn input(app: &App, payload: &Payload) -> Result<PageInput, Problem> {
     let talk: Talk = payload.read(app, parse).await?;
-    let mut page = PageInput::new(SessionId::parse(&talk.chat)?);
-    page.page_tools = page_tools(app.hub(), talk.tools.into_iter().map(|name| (name, String::new(), None))).await?;
+    let mut page = PageRequest { has_new_results: true, ..PageRequest::default() };
+    page.needs.page_tools =
+        page_tools(app.hub(), talk.tools.into_iter().map(|name| (name, String::new(), None))).await?;
     if let Some(text) = talk.say {
         let now = app.hub().clock().time();
         let parts = vec![PartBody::Text { text, span: Span { start: now, end: Some(now) } }];
@@ -45,11 +46,13 @@ pub(super) async fn input(app: &App, payload: &Payload) -> Result<PageInput, Pro
     }
     for (call, output) in talk.results {
         let result = ToolResult::Completed { title: String::new(), output, metadata: None, attachments: Vec::new() };
-        page.ended.push(CallId::parse(&call)?);
+        page.ended.insert(CallId::parse(&call)?);
         page.results.push((CallId::parse(&call)?, result));
     }
     for ask in talk.allow {
         page.answers.push((PermissionId::parse(&ask)?, Answer { reply: Reply::Once, input: None, message: None }));
     }
-    Ok(page)
+    // This protocol sends nothing but what is new.
+    let history = History { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) };
+    Ok(PageInput { session: SessionId::parse(&talk.chat)?, history, request: page })
 }

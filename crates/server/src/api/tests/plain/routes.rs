@@ -1,6 +1,5 @@
 //! The one route.
 
-use axum::extract::State;
 use axum::response::Response;
 use handback_core::sessions::Manners;
 use utoipa_axum::router::OpenApiRouter;
@@ -8,9 +7,9 @@ use utoipa_axum::routes;
 
 use super::decode;
 use super::encode::Encoder;
+use crate::api::Access;
 use crate::api::conversation::{self, Face, Failed};
 use crate::app::App;
-use crate::auth::Principal;
 use crate::body::Payload;
 use crate::problem::Problem;
 
@@ -21,7 +20,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 
 /// Say something, go on, or answer
 #[utoipa::path(post, path = "/plain", responses((status = 200)))]
-async fn talk(State(app): State<App>, principal: Principal, payload: Payload) -> Result<Response, Problem> {
+async fn talk(Access(app, principal): Access, payload: Payload) -> Result<Response, Problem> {
     let page = decode::input(&app, &payload).await?;
     let face = Face { manners: Manners::default(), yields_asks: true, has_frontend: false, makes_sessions: true };
     let playback = conversation::converse(&app, &principal, page, face).await.map_err(Failed::into_problem)?;
