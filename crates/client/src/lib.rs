@@ -13,7 +13,7 @@
 //! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
 //! | [`error`] | what can go wrong between the SDK and the server |
 //! | [`agui`] | a front end of AG-UI: runs of any agent that speaks it, with tools that run here |
-//! | `http`, `sse`, `retry` | requests, streams of events, and when to try again |
+//! | `http`, `sse`, `retry`, `lock` | requests, streams of events, retries, and locks |
 
 pub mod agui;
 pub mod api;
@@ -22,6 +22,7 @@ pub mod error;
 pub mod events;
 mod http;
 pub mod local;
+mod lock;
 mod retry;
 pub mod session;
 mod sse;

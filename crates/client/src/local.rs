@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientOptions};
 use crate::error::Error;
+use crate::lock::lock;
 
 /// Names the binary where the options do not.
 const BINARY_VARIABLE: &str = "HANDBACK_BINARY";
@@ -182,7 +183,7 @@ impl Said {
     async fn collect(self, mut pipe: BufReader<impl AsyncRead + Unpin>) {
         while let Some(line) = next_line(&mut pipe).await {
             tracing::debug!(target: "handback::server", "{line}");
-            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = lock(&self.0);
             if lines.len() == KEPT_LINES {
                 lines.pop_front();
             }
@@ -192,7 +193,7 @@ impl Said {
 
     /// All of it, after a colon; "" if it said nothing.
     fn after_colon(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lock(&self.0);
         if lines.is_empty() { String::new() } else { format!(": {}", Vec::from(lines.clone()).join("\n")) }
     }
 }

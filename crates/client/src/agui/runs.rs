@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::run::{Run, RunHandle, RunRequest, RunRequestError, RunState};
+use crate::lock::lock;
 
 /// How many runs may be active at once; one more is an error.
 const MAX_RUNS: usize = 10_000;
@@ -151,7 +152,7 @@ impl RunRegistry {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
-        let active = self.runs.active();
+        let active = lock(&self.runs.active);
         // A run that has ended stays in the table until its task has.
         if active.get(&key).is_some_and(|earlier| !is_over(&earlier.handle)) && !self.runs.tasks.is_closed() {
             return Err(StartError::Active);
@@ -168,17 +169,17 @@ impl RunRegistry {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn replace(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
-        self.spawn(self.runs.active(), key, run, request)
+        self.spawn(lock(&self.runs.active), key, run, request)
     }
 
     /// The active run with this key.
     pub fn get(&self, key: &RunKey) -> Option<RunHandle> {
-        self.runs.active().get(key).map(|run| run.handle.clone())
+        lock(&self.runs.active).get(key).map(|run| run.handle.clone())
     }
 
     /// The keys of all active runs, in no order.
     pub fn active(&self) -> Vec<RunKey> {
-        self.runs.active().keys().cloned().collect()
+        lock(&self.runs.active).keys().cloned().collect()
     }
 
     /// Cancels a run, which its view shows; false if none is active.
@@ -189,7 +190,7 @@ impl RunRegistry {
 
     /// Drops a run, whose view stays as it was; false if none is active.
     pub fn stop(&self, key: &RunKey) -> bool {
-        let mut active = self.runs.active();
+        let mut active = lock(&self.runs.active);
         let removed = active.remove(key);
         removed.map(|run| self.runs.dismiss(key.clone(), &run, Ending::Stopped)).is_some()
     }
@@ -210,7 +211,7 @@ impl RunRegistry {
     /// Drops all runs, and waits until they are gone. The registry starts no more after that. It can be closed twice.
     pub async fn close(&self) {
         {
-            let mut active = self.runs.active();
+            let mut active = lock(&self.runs.active);
             self.runs.tasks.close();
             for (key, run) in active.drain() {
                 self.runs.dismiss(key, &run, Ending::Stopped);
@@ -271,11 +272,6 @@ fn is_over(handle: &RunHandle) -> bool {
 }
 
 impl Runs {
-    /// The lock guards plain data that is never left half changed, so a poisoned one is fine.
-    fn active(&self) -> MutexGuard<'_, ActiveRuns> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Drops a run that was removed from the table.
     fn dismiss(&self, key: RunKey, run: &ActiveRun, ending: Ending) {
         run.stop.cancel();
@@ -302,14 +298,14 @@ impl Task {
     }
 
     fn continued(&self) {
-        let active = self.runs.active();
+        let active = lock(&self.runs.active);
         if self.is_current(&active) {
             self.runs.send(Lifecycle::Continued { key: self.key.clone() });
         }
     }
 
     fn ended(&self, ending: Ending) {
-        let mut active = self.runs.active();
+        let mut active = lock(&self.runs.active);
         if self.is_current(&active) {
             active.remove(&self.key);
             let (key, handle) = (self.key.clone(), self.handle.clone());

@@ -1,13 +1,14 @@
 //! The handle of a run: the one place that changes its view.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{Phase, RunError, RunState, View};
 use crate::agui::conversation::{Conversation, ConversationStatus};
+use crate::lock::lock;
 
 /// Watches and cancels a run from elsewhere. Clones are handles of the same run.
 #[derive(Clone)]
@@ -67,7 +68,7 @@ impl RunHandle {
         let token = self.update(|view| {
             view.state = RunState::Cancelled;
             view.conversation.stop(ConversationStatus::Cancelled, "the run was cancelled");
-            self.board.cancellation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            lock(&self.board.cancellation).clone()
         });
         token.as_ref().map(CancellationToken::cancel).is_some()
     }
@@ -85,7 +86,7 @@ impl RunHandle {
     pub(super) fn begin(&self, change: impl FnOnce(&mut Conversation)) -> CancellationToken {
         let token = CancellationToken::new();
         self.show(|view| {
-            *self.board.cancellation.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+            *lock(&self.board.cancellation) = token.clone();
             change(&mut view.conversation);
             view.conversation.status = ConversationStatus::Running;
             view.state = RunState::Running(Phase::Streaming);
