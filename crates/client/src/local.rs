@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientOptions};
 use crate::error::Error;
@@ -83,8 +84,8 @@ impl Handback {
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(failed("it has no standard output".to_owned()));
         };
-        let lines = LastLines::default();
-        let collecting = tokio::spawn(lines.clone().collect(BufReader::new(stderr)));
+        let (readers, lines) = (TaskTracker::new(), LastLines::default());
+        let collecting = readers.spawn(lines.clone().collect(BufReader::new(stderr)));
         let mut stdout = BufReader::new(stdout);
         let url = match timeout(START_TIMEOUT, find_url(&mut stdout)).await {
             Ok(Some(url)) => url,
@@ -98,7 +99,7 @@ impl Handback {
             }
         };
         // A full pipe that nobody reads would stop the server.
-        tokio::spawn(LastLines::default().collect(stdout));
+        readers.spawn(LastLines::default().collect(stdout));
         let client = Client::new(&url, options.client)?;
         Ok(Self { child, url, client })
     }

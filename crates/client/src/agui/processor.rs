@@ -58,7 +58,7 @@ impl Conversation {
                 self.call_chunk(tool_call_id.as_deref(), tool_call_name.as_deref(), parent_message_id.clone());
                 self.grow_chunk(delta.as_deref().unwrap_or_default());
             }
-            Body::ToolCallResult { tool_call_id, content, .. } => self.call_ended(tool_call_id, content.text()),
+            Body::ToolCallResult { tool_call_id, content, .. } => self.call_ended(tool_call_id, Ok(content.text())),
             Body::StateSnapshot { snapshot } => self.state = snapshot.clone(),
             Body::StateDelta { delta } => {
                 if let Err(reason) = patch::apply(&mut self.state, delta) {
@@ -208,27 +208,30 @@ impl Conversation {
     }
 
     fn arguments_grow(&mut self, id: &str, delta: &str) {
-        match self.call_mut(id) {
-            Some(call) if call.status == ToolCallStatus::Streaming => call.arguments.push_str(delta),
-            Some(_) => tracing::debug!(id, "arguments of a call that has all of them; they are dropped"),
-            None => tracing::warn!(id, "arguments of a call that is not known; they are dropped"),
+        if let Some(call) = self.known_call(id).filter(|call| call.status == ToolCallStatus::Streaming) {
+            call.arguments.push_str(delta);
         }
     }
 
     fn arguments_ended(&mut self, id: &str) {
-        match self.call_mut(id) {
-            Some(call) if call.status == ToolCallStatus::Streaming => call.status = ToolCallStatus::Pending,
-            Some(_) => {}
-            None => tracing::warn!(id, "the end of a call that is not known"),
+        if let Some(call) = self.known_call(id).filter(|call| call.status == ToolCallStatus::Streaming) {
+            call.status = ToolCallStatus::Pending;
         }
     }
 
-    fn call_ended(&mut self, id: &str, content: String) {
-        match self.call_mut(id) {
-            Some(call) if call.is_active() => call.end(Ok(content)),
-            Some(_) => tracing::debug!(id, "a result of a call that has one, or that is run here; it is dropped"),
-            None => tracing::warn!(id, "a result of a call that is not known; it is dropped"),
+    /// Takes a result from the server. A call that runs here gets its result from here.
+    fn call_ended(&mut self, id: &str, result: Result<String, String>) {
+        if let Some(call) = self.known_call(id).filter(|call| call.is_active()) {
+            call.end(result);
         }
+    }
+
+    fn known_call(&mut self, id: &str) -> Option<&mut ToolCall> {
+        let call = self.call_mut(id);
+        if call.is_none() {
+            tracing::warn!(id, "an event of a call that is not known; it is dropped");
+        }
+        call
     }
 
     fn call_chunk(&mut self, id: Option<&str>, name: Option<&str>, parent_message_id: Option<String>) {

@@ -40,7 +40,6 @@ enum KnownCall {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     calls: HashMap<String, KnownCall>,
-    running: usize,
     /// The ids of the calls that are done, the oldest first.
     done: VecDeque<String>,
     /// How many of those, from the oldest on, have no result any more.
@@ -56,12 +55,11 @@ impl Memory {
             Some(KnownCall::Done(result)) => return Admission::Done(result.clone()),
             None => {}
         }
-        if self.running >= MAX_RUNNING {
+        if self.calls.len() - self.done.len() >= MAX_RUNNING {
             return Admission::Full;
         }
         let cancellation = stop.child_token();
         self.calls.insert(request_id.to_owned(), KnownCall::Running(cancellation.clone()));
-        self.running += 1;
         Admission::New(cancellation)
     }
 
@@ -86,12 +84,7 @@ impl Memory {
                 self.result_bytes -= size(earlier);
                 *earlier = result;
             }
-            Some(running) => {
-                *running = KnownCall::Done(Some(result));
-                self.running -= 1;
-                self.done.push_back(request_id.to_owned());
-            }
-            None => {
+            Some(KnownCall::Running(_)) | None => {
                 self.calls.insert(request_id.to_owned(), KnownCall::Done(Some(result)));
                 self.done.push_back(request_id.to_owned());
             }

@@ -78,12 +78,9 @@ impl Conversation {
                     self.push_call(call, Some(id.clone()));
                 }
             }
-            Message::Tool { tool_call_id, content, error, .. } => match self.call_mut(tool_call_id) {
-                // A call that runs here gets its result from here.
-                Some(call) if call.is_active() => call.end(error.clone().map_or_else(|| Ok(content.text()), Err)),
-                Some(_) => {}
-                None => tracing::warn!(tool_call_id, "a result of a call that is not known; it is dropped"),
-            },
+            Message::Tool { tool_call_id, content, error, .. } => {
+                self.call_ended(tool_call_id, error.clone().map_or_else(|| Ok(content.text()), Err));
+            }
             Message::Activity { id, activity_type, content, .. } => self.set_activity(id, activity_type, content),
             Message::Reasoning { content, .. } => self.reasoning.push_str(content),
             Message::User { .. } | Message::Other(_) => self.items.push(Item::Message(message.clone())),
