@@ -194,7 +194,8 @@ impl ClientTools {
     /// prompt that names it run here, as long as this connection is there, and not in another process of the same client.
     /// The name may change when a connection is lost.
     pub fn connection(&self) -> Option<String> {
-        self.inner.commands().map(|_| self.inner.shared.connection_name())
+        let running = lock(&self.inner.running);
+        running.as_ref().and_then(Running::commands).map(|_| self.inner.shared.connection_name())
     }
 
     /// Offers a tool, in place of an earlier one of the same name. Returns when the server has confirmed it; before
@@ -204,16 +205,7 @@ impl ClientTools {
     /// The server refuses the tool, which is not offered then. [`Error::Closed`] if the client is disconnected before the
     /// server has confirmed.
     pub async fn register(&self, tool: Tool) -> Result<(), Error> {
-        let commands = {
-            // The lock is held until the tool is among those offered, so that a concurrent `connect` registers it.
-            let running = lock(&self.inner.running);
-            let Some(commands) = running.as_ref().and_then(Running::commands) else {
-                lock(&self.inner.shared.offered).put(tool);
-                return Ok(());
-            };
-            commands
-        };
-        self.change(Some(commands), Change::Register(tool)).await
+        self.change(Change::Register(tool)).await
     }
 
     /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
@@ -222,12 +214,8 @@ impl ClientTools {
     /// # Errors
     /// See [`Error`]; the tool is not offered any more in any case.
     pub async fn unregister(&self, name: &str) -> Result<(), Error> {
-        let commands = {
-            let running = lock(&self.inner.running);
-            lock(&self.inner.shared.offered).remove(name);
-            running.as_ref().and_then(Running::commands)
-        };
-        self.change(commands, Change::Unregister(name.to_owned())).await
+        lock(&self.inner.shared.offered).remove(name);
+        self.change(Change::Unregister(name.to_owned())).await
     }
 
     /// Connects, and stays connected until [`disconnect`](Self::disconnect): a lost connection is opened again, and the
@@ -243,7 +231,7 @@ impl ClientTools {
         let mut state = self.state();
         while let Some((commands, stop)) = self.inner.start_unless_running(&session) {
             if !stop.is_cancelled() {
-                return self.change(Some(commands), Change::Join(session)).await;
+                return self.command(commands, Change::Join(session)).await;
             }
             // The goodbye of the earlier connection comes first.
             commands.closed().await;
@@ -262,7 +250,7 @@ impl ClientTools {
     /// # Errors
     /// The server refuses the tools; [`Error::Closed`] if the client is disconnected meanwhile.
     pub async fn confirm(&self) -> Result<(), Error> {
-        self.change(self.inner.commands(), Change::Confirm).await
+        self.change(Change::Confirm).await
     }
 
     /// Says goodbye: cancels the handlers, which have a few seconds to end, takes the tools back from the server, and
@@ -302,9 +290,22 @@ impl ClientTools {
         }
     }
 
-    /// Has the task make a change, and returns when the server has confirmed it; at once, if there is no task.
-    async fn change(&self, commands: Option<Commands>, change: Change) -> Result<(), Error> {
-        let Some(commands) = commands else { return Ok(()) };
+    /// Makes a change, and returns when the server has confirmed it; at once, if there is no connection to be.
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        let commands = {
+            // The lock is held until the change is made, so that a concurrent `connect` sees it.
+            let running = lock(&self.inner.running);
+            let Some(commands) = running.as_ref().and_then(Running::commands) else {
+                lock(&self.inner.shared.offered).apply(change);
+                return Ok(());
+            };
+            commands
+        };
+        self.command(commands, change).await
+    }
+
+    /// Has the task make a change, and returns when the server has confirmed it.
+    async fn command(&self, commands: Commands, change: Change) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         // It fails if the task has ended, which the select sees.
         let _ = commands.send(Command { change, answer }).await;
@@ -326,11 +327,6 @@ impl fmt::Debug for ClientTools {
 }
 
 impl Inner {
-    /// See [`Running::commands`].
-    fn commands(&self) -> Option<Commands> {
-        lock(&self.running).as_ref().and_then(Running::commands)
-    }
-
     /// Starts a connection that offers the tools in this session, unless there is one. If that one does not offer them
     /// there, or is about to end, this gives the way to change it and the token that says whether it ends.
     fn start_unless_running(&self, session: &Option<String>) -> Option<(Commands, CancellationToken)> {
@@ -403,11 +399,21 @@ impl Shared {
 }
 
 impl Offered {
-    /// Adds a tool, in place of one with the same name.
-    fn put(&mut self, tool: Tool) {
-        match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
-            Some(known) => *known = tool,
-            None => self.tools.push(tool),
+    /// Makes a change that needs no confirmation, or has it.
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Register(tool) => {
+                // A tool takes the place of one with the same name.
+                match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
+                    Some(known) => *known = tool,
+                    None => self.tools.push(tool),
+                }
+            }
+            Change::Unregister(name) => self.remove(&name),
+            // Two callers may have joined the same session.
+            Change::Join(session) if self.sessions.contains(&session) => {}
+            Change::Join(session) => self.sessions.push(session),
+            Change::Confirm => {}
         }
     }
 

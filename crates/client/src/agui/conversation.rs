@@ -18,13 +18,13 @@ const MAX_UNDECODABLE: usize = 100;
 ///
 /// [`process`](super::process) changes it by the events of runs, and [`Conversation::say`] by what the user says. The
 /// status of a tool call moves forward only: streaming, pending, executing, and then completed or failed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversation {
     pub(super) thread_id: Option<String>,
     pub(super) parent_run_id: Option<String>,
     pub(super) status: ConversationStatus,
     pub(super) items: Vec<Item>,
-    pub(super) state: Value,
+    pub(super) state: SharedState,
     pub(super) activity: Activity,
     pub(super) interrupts: Vec<Interrupt>,
     /// The calls that were open when the agent interrupted: they go on when it is answered.
@@ -41,6 +41,10 @@ pub struct Conversation {
     pub(super) run_start: usize,
     pub(super) usage: Usage,
 }
+
+/// The state that application and agent share; an empty object at first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SharedState(pub(super) Value);
 
 /// How many tokens runs took, as far as their agent says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -225,25 +229,9 @@ impl ToolCall {
     }
 }
 
-impl Default for Conversation {
+impl Default for SharedState {
     fn default() -> Self {
-        Self {
-            thread_id: None,
-            parent_run_id: None,
-            status: ConversationStatus::Idle,
-            items: Vec::new(),
-            state: Value::Object(Map::new()),
-            activity: Activity::None,
-            interrupts: Vec::new(),
-            waiting: HashSet::new(),
-            positions: Positions::default(),
-            streaming: None,
-            is_thinking: false,
-            reasoning: String::new(),
-            chunk: None,
-            run_start: 0,
-            usage: Usage::default(),
-        }
+        Self(Value::Object(Map::new()))
     }
 }
 
@@ -275,7 +263,7 @@ impl Conversation {
 
     /// The state that application and agent share; an empty object at first.
     pub fn state(&self) -> &Value {
-        &self.state
+        &self.state.0
     }
 
     /// What goes on right now.

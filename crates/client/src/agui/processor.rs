@@ -59,9 +59,9 @@ impl Conversation {
                 self.grow_chunk(delta.as_deref().unwrap_or_default());
             }
             Body::ToolCallResult { tool_call_id, content, .. } => self.call_ended(tool_call_id, Ok(content.text())),
-            Body::StateSnapshot { snapshot } => self.state = snapshot.clone(),
+            Body::StateSnapshot { snapshot } => self.state.0 = snapshot.clone(),
             Body::StateDelta { delta } => {
-                if let Err(reason) = patch::apply(&mut self.state, delta) {
+                if let Err(reason) = patch::apply(&mut self.state.0, delta) {
                     tracing::warn!(reason, "a change of the state that does not fit it; the state stays as it is");
                 }
             }

@@ -136,7 +136,7 @@ impl Run {
         options: RunOptions,
     ) -> Self {
         if let Some(state) = &options.state {
-            conversation.state = state.clone();
+            conversation.state.0 = state.clone();
         }
         let (stale, cancellation) = (HashSet::new(), CancellationToken::new());
         let handle = RunHandle::new(conversation);

@@ -185,14 +185,7 @@ impl Link {
         let mut offered = lock(&self.shared.offered);
         offered.proposed = None;
         if answer.is_ok() {
-            match command.change {
-                Change::Register(tool) => offered.put(tool),
-                Change::Unregister(name) => offered.remove(&name),
-                // Two callers may have joined the same session.
-                Change::Join(session) if offered.sessions.contains(&session) => {}
-                Change::Join(session) => offered.sessions.push(session),
-                Change::Confirm => {}
-            }
+            offered.apply(command.change);
         }
         // It fails if the caller does not wait any more.
         let _ = command.answer.send(answer);

@@ -174,7 +174,7 @@ impl Run {
             run_id: new_id("run"),
             protocol_version: protocol_version.clone(),
             parent_run_id: conversation.parent_run_id.clone(),
-            state: Some(conversation.state.clone()),
+            state: Some(conversation.state().clone()),
             messages: mapper::messages(conversation),
             tools: self.tools.definitions(),
             context: context.clone(),
