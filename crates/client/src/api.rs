@@ -96,8 +96,8 @@ impl Api {
         self.write(Method::POST, &["client-tools", "disconnect"], request).await
     }
 
-    /// Calls a tool and waits for its result, as long as that takes. The failure of a tool is a result; a call that ends
-    /// without one (timeout, cancelled, disconnected) is [`Error::Refused`].
+    /// Calls a tool and waits for its result, as long as that takes. The failure of a tool is a result; a call that
+    /// ends without one (timeout, cancelled, disconnected) is [`Error::Refused`].
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
         let request = ExecuteRequest { wait: None, ..request.clone() };
         self.read(self.request(Method::POST, &["client-tools", "execute"]).json(&request)).await
@@ -161,8 +161,8 @@ impl Api {
         self.http.open(request, ANSWER_TIMEOUT).await
     }
 
-    /// Opens the WebSocket of a client, and gives the `Date` of the server's answer too. It is an upgraded request, so that
-    /// it uses the same TLS, proxy and credentials as all others.
+    /// Opens the WebSocket of a client, and gives the `Date` of the server's answer too. It is an upgraded request, so
+    /// that it uses the same TLS, proxy and credentials as all others.
     pub(crate) async fn open_socket(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
         let key = generate_key();
         let request = self

@@ -69,7 +69,7 @@ pub enum Error {
         /// What happened, and its standard error.
         reason: String,
     },
-    /// A turn ended with an error, or stopped before its end. `info.error` of its last message says why, if it is known.
+    /// A turn ended with an error, or stopped before its end. `info.error` of its last message says why, if known.
     #[error("{}", .0.info.error.as_ref().map_or("the turn has stopped before its end", |error| error.reason()))]
     TurnFailed(Box<MessageWithParts>),
     /// A turn is over without an answer.

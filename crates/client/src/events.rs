@@ -22,8 +22,8 @@ const SILENCE: Duration = Duration::from_secs(90);
 
 /// Events, and the state of their connection.
 ///
-/// Every connection begins with [`Event::Connected`]; events from before it are not replayed. An error is one that no retry
-/// mends, and the last item.
+/// Every connection begins with [`Event::Connected`]; events from before it are not replayed. An error is one that no
+/// retry mends, and the last item.
 pub type Events = BoxStream<'static, Result<Notice, Error>>;
 
 /// An item of the stream of events.
@@ -61,7 +61,7 @@ impl Api {
             session,
             reader: None,
             delay: Duration::ZERO,
-            reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1), None),
+            reconnect: Reconnect::new(Backoff::new(DELAYS), None),
         };
         stream::unfold(Some(listener), |listener| async move { Some(listener?.next().await) }).boxed()
     }

@@ -33,7 +33,7 @@ const MAX_LINES: usize = 64;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// The binary; by default, the one that the environment variable `HANDBACK_BINARY` names, or `handback` on the `PATH`.
+    /// The binary; by default, the one that the variable `HANDBACK_BINARY` names, or `handback` on the `PATH`.
     pub binary: Option<PathBuf>,
     /// The directory of the database; by default, nothing outlives the server.
     pub data: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl Handback {
     /// # Errors
     /// [`Error::NotStarted`], with the server's standard error.
     pub async fn start_with(options: LocalOptions) -> Result<Self, Error> {
-        // Nothing else in this crate reads the environment. Which binary there is depends on the machine, not on the program.
+        // Nothing else in this crate reads the environment: which binary there is depends on the machine.
         let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE));
         let failed = |reason: String| Error::NotStarted { binary: binary.display().to_string(), reason };
         let mut command = command(&binary, &options);

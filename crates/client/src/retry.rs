@@ -18,18 +18,19 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
-    next: Duration,
+    /// How many tries have failed in a row.
+    failed: u32,
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first }
+    pub(crate) fn new((first, longest): (Duration, Duration)) -> Self {
+        Self { first, longest, failed: 0 }
     }
 
     /// The next delay: between half of the full one (`chance` 0) and all of it (`chance` 1).
     pub(crate) fn next(&mut self, chance: f64) -> Duration {
-        let full = self.next;
-        self.next = full.saturating_mul(2).min(self.longest);
+        let full = self.first.saturating_mul(2_u32.saturating_pow(self.failed)).min(self.longest);
+        self.failed += 1;
         full.div_f64(2.0) + full.div_f64(2.0).mul_f64(chance.clamp(0.0, 1.0))
     }
 
@@ -40,7 +41,7 @@ impl Backoff {
 
     /// Starts over, after a success.
     pub(crate) fn reset(&mut self) {
-        self.next = self.first;
+        self.failed = 0;
     }
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn with_retries<T, F>(mut request: impl FnMut() -> F) -> Result
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let (began, mut backoff) = (Instant::now(), Backoff::new(DELAYS.0, DELAYS.1));
+    let (began, mut backoff) = (Instant::now(), Backoff::new(DELAYS));
     loop {
         let error = match request().await {
             Err(error) if error.is_transient() => error,
@@ -72,20 +73,18 @@ pub(crate) struct Reconnect {
     backoff: Backoff,
     ever_connected: bool,
     max_tries: Option<u32>,
-    failed: u32,
 }
 
 impl Reconnect {
     /// `max_tries` may fail in a row; `None` is any number.
     pub(crate) fn new(backoff: Backoff, max_tries: Option<u32>) -> Self {
-        Self { backoff, ever_connected: false, max_tries, failed: 0 }
+        Self { backoff, ever_connected: false, max_tries }
     }
 
     /// The server has sent something on a connection: the delays and the count of failures start over.
     pub(crate) fn connected(&mut self) {
         self.backoff.reset();
         self.ever_connected = true;
-        self.failed = 0;
     }
 
     /// The delay before the next try. `None` if too many have failed, or no try mends the error: the server does not
@@ -93,10 +92,9 @@ impl Reconnect {
     pub(crate) fn delay_after(&mut self, error: &Error) -> Option<Duration> {
         let is_denied = matches!(error.status(), Some(401 | 403));
         let is_final = is_denied || matches!(error, Error::Closed { .. });
-        if is_final || !(error.is_transient() || self.ever_connected) || self.max_tries == Some(self.failed) {
+        if is_final || !(error.is_transient() || self.ever_connected) || self.max_tries == Some(self.backoff.failed) {
             return None;
         }
-        self.failed += 1;
         Some(self.backoff.after(error))
     }
 }

@@ -32,8 +32,8 @@ impl Api {
 }
 
 impl ClientTools {
-    /// As [`Api::turn`], for a session of this client: the prompt is sent when the server has the tools, and their calls
-    /// run here rather than in another process of the same client.
+    /// As [`Api::turn`], for a session of this client: the prompt is sent when the server has the tools, and their
+    /// calls run here rather than in another process of the same client.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
         Turn::new(self.api(), session, prompt.into(), Some(self.clone()))
     }
@@ -60,8 +60,8 @@ impl SessionHandle {
         &self.session
     }
 
-    /// Sends a prompt, and waits for the last message of the answer, whose text is [`MessageWithParts::text`]. The prompt
-    /// is a text, or a whole [`Prompt`] (with a model or an agent of its own, or files).
+    /// Sends a prompt, and waits for the last message of the answer, whose text is [`MessageWithParts::text`]. The
+    /// prompt is a text, or a whole [`Prompt`] (with a model or an agent of its own, or files).
     ///
     /// Calls that ask to be allowed are left to others; to answer them, see [`SessionHandle::stream`]. Dropping the
     /// future only stops waiting: see [`SessionHandle::abort`].
@@ -88,8 +88,8 @@ impl SessionHandle {
         driver::abort(&self.api, &self.session.id).await
     }
 
-    /// Ends the use of the session, which stays on the server. Tools that were connected for sessions are disconnected if
-    /// no other session needs them; dropping the handle leaves them connected.
+    /// Ends the use of the session, which stays on the server. Tools that were connected for sessions are disconnected
+    /// if no other session needs them; dropping the handle leaves them connected.
     pub async fn close(self) {
         ToolsLease::end(self.lease).await;
     }

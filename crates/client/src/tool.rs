@@ -1,4 +1,4 @@
-//! A tool: what the server is told about it, and the code that runs it.
+//! A tool: its definition for the server, and its code.
 
 use std::fmt;
 use std::future::Future;

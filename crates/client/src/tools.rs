@@ -1,4 +1,4 @@
-//! The tools of a client: a connection that offers them, runs their calls and comes back when it is lost.
+//! The tools of a client: a connection that offers them, runs their calls and reconnects when it is lost.
 //!
 //! | module | responsibility |
 //! | --- | --- |
@@ -107,11 +107,11 @@ impl fmt::Debug for Options {
 
 /// The tools that this process offers as one client. Clones are the same client.
 ///
-/// To the server, all connections with one client id are the same client, and it gives a call to any of them: each should
-/// offer the same tools, and have the same [`Journal`].
+/// To the server, all connections with one client id are the same client, and it gives a call to any of them: each
+/// should offer the same tools, and have the same [`Journal`].
 ///
-/// Dropping the last clone drops the connection; [`disconnect`](Self::disconnect) says goodbye first. If a handler holds
-/// a clone, only [`disconnect`](Self::disconnect) ends the client.
+/// Dropping the last clone drops the connection; [`disconnect`](Self::disconnect) says goodbye first. If a handler
+/// holds a clone, only [`disconnect`](Self::disconnect) ends the client.
 #[derive(Clone)]
 pub struct ClientTools {
     inner: Arc<Inner>,
@@ -191,8 +191,8 @@ impl ClientTools {
     }
 
     /// The name of the connection, from [`connect`](Self::connect) to [`disconnect`](Self::disconnect). The calls of a
-    /// prompt that names it run here, as long as this connection is there, and not in another process of the same client.
-    /// The name may change when a connection is lost.
+    /// prompt that names it run here, as long as this connection is there, and not in another process of the same
+    /// client. The name may change when a connection is lost.
     pub fn connection(&self) -> Option<String> {
         let running = lock(&self.inner.running);
         running.as_ref().and_then(Running::commands).map(|_| self.inner.shared.connection_name())
@@ -202,8 +202,8 @@ impl ClientTools {
     /// [`connect`](Self::connect), at once.
     ///
     /// # Errors
-    /// The server refuses the tool, which is not offered then. [`Error::Closed`] if the client is disconnected before the
-    /// server has confirmed.
+    /// The server refuses the tool, which is not offered then. [`Error::Closed`] if the client is disconnected before
+    /// the server has confirmed.
     pub async fn register(&self, tool: Tool) -> Result<(), Error> {
         self.change(Change::Register(tool)).await
     }
@@ -220,8 +220,8 @@ impl ClientTools {
 
     /// Connects, and stays connected until [`disconnect`](Self::disconnect): a lost connection is opened again, and the
     /// tools are registered again. Returns when the connection is open and the tools are registered, however long that
-    /// takes. The tools are offered in this session, or in all of the client's. A second call with another session offers
-    /// them there as well.
+    /// takes. The tools are offered in this session, or in all of the client's. A second call with another session
+    /// offers them there as well.
     ///
     /// # Errors
     /// What no retry mends: the server does not accept the credentials, or refuses the client or its tools at the first

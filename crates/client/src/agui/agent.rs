@@ -33,10 +33,10 @@ pub enum Incoming {
 
 /// Something that can be asked for a run, such as a server.
 ///
-/// The future sends the request when it is polled, and the stream is the answer; dropping either of them ends the request.
+/// The future sends the request when it is polled, and the stream is the answer. Dropping either ends the request.
 pub trait Agent: Send + Sync + 'static {
-    /// Asks for a run. If `thread_id` is empty, the agent creates a thread, which the events name. An agent may also give
-    /// the run an id of its own.
+    /// Asks for a run. If `thread_id` is empty, the agent creates a thread, which the events name. An agent may also
+    /// give the run an id of its own.
     fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>>;
 }
 

@@ -289,7 +289,7 @@ impl Conversation {
         &self.reasoning
     }
 
-    /// The interrupts that the agent waits on, until a run finishes without any; see [`Run::resume`](super::Run::resume).
+    /// The interrupts of the latest run that finished: see [`Run::resume`](super::Run::resume).
     pub fn interrupts(&self) -> &[Interrupt] {
         &self.interrupts
     }

@@ -10,8 +10,8 @@ use super::conversation::{Conversation, Item, Role, Text, ToolCall, ToolCallGrou
 
 /// The messages of a conversation, as they are sent with the request for a run.
 ///
-/// Calls that are over come with their result or error. Open calls, errors and activities are left out, and so is a text
-/// at the end that was cut off.
+/// Calls that are over come with their result or error. Open calls, errors and activities are left out, and so is a
+/// text at the end that was cut off.
 pub fn messages(conversation: &Conversation) -> Vec<Message> {
     let mut messages = Messages::default();
     for item in conversation.items() {

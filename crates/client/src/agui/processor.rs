@@ -18,8 +18,8 @@ const SERVER_CALL: &str = "skill_tool_call";
 /// The code of a run error that says that the server does not wait for the answers that it got.
 const UNKNOWN_INTERRUPT: &str = "unknown_interrupt";
 
-/// The conversation after an event. An event that does not fit the ones before it is ignored, with a warning if something
-/// is lost.
+/// The conversation after an event. An event that does not fit the ones before it is ignored, with a warning if
+/// something is lost.
 pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
     conversation.apply(event);
     conversation

@@ -45,8 +45,8 @@ pub struct ToolContext {
 
 /// A tool that this front end runs: its definition for the model, and its code.
 ///
-/// Calls of one step run concurrently, also two of the same tool, and so do those of other runs: the code must be safe for
-/// that. It shares a thread with the other calls and with the run, so work that blocks belongs into
+/// Calls of one step run concurrently, also two of the same tool, and so do those of other runs: the code must be safe
+/// for that. It shares a thread with the other calls and with the run, so work that blocks belongs into
 /// `tokio::task::spawn_blocking`.
 #[derive(Clone)]
 pub struct ClientTool {
@@ -57,8 +57,8 @@ pub struct ClientTool {
 }
 
 impl ClientTool {
-    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON text, and may be empty. Its schema is that
-    /// of any object, unless [`ClientTool::parameters`] sets another.
+    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON text, and may be empty. Its schema is
+    /// that of any object, unless [`ClientTool::parameters`] sets another.
     pub fn new<F, R>(name: impl Into<String>, description: impl Into<String>, executor: F) -> Self
     where
         F: Fn(ToolCall, ToolContext) -> R + Send + Sync + 'static,

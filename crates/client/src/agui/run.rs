@@ -99,8 +99,8 @@ pub enum RunRequestError {
     },
 }
 
-/// A conversation with an agent whose tools run here: a request goes to the agent, and the tools that it calls are run and
-/// answered until it is done.
+/// A conversation with an agent whose tools run here: a request goes to the agent, and the tools that it calls are run
+/// and answered until it is done.
 ///
 /// A request, such as [`Run::say`], is a future that the caller polls; it has no task of its own. Dropping the future
 /// stops the request and its tools at once, and the [view](Run::watch) stays as it was. [`RunHandle::cancel`] stops a

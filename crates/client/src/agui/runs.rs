@@ -100,6 +100,7 @@ pub enum StartError {
 }
 
 /// Many runs at once, one for each key. Clones are the same registry; when the last is dropped, so are the runs.
+/// Outside of a Tokio runtime, starting a run panics.
 #[derive(Clone)]
 pub struct RunRegistry {
     runs: Arc<Runs>,
@@ -148,9 +149,6 @@ impl RunRegistry {
     ///
     /// # Errors
     /// [`StartError`]: also if a run with this key is active.
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
     pub fn start(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
         let active = lock(&self.runs.active);
         // A run that has ended stays in the table until its task has.
@@ -160,14 +158,11 @@ impl RunRegistry {
         self.spawn(active, key, run, request)
     }
 
-    /// Starts a run, in place of an active one with the same key. That one is dropped, and its view stays as it was. The
-    /// new run sends nothing before the old one is gone.
+    /// Starts a run, in place of an active one with the same key. That one is dropped, and its view stays as it was.
+    /// The new run sends nothing before the old one is gone.
     ///
     /// # Errors
     /// [`StartError::TooMany`], [`StartError::Closed`].
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
     pub fn replace(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
         self.spawn(lock(&self.runs.active), key, run, request)
     }

@@ -72,8 +72,8 @@ impl Api {
         self.get(&["permission"], &[]).await
     }
 
-    /// Allows or rejects a call that waits for it; `input` replaces the model's, and must fit the tool's schema. If it was
-    /// answered already, or its time is over, this is [`Error::Refused`] with status 404.
+    /// Allows or rejects a call that waits for it; `input` replaces the model's, and must fit the tool's schema. If it
+    /// was answered already, or its time is over, this is [`Error::Refused`] with status 404.
     pub async fn answer_permission(
         &self,
         session: &str,

@@ -3,7 +3,7 @@ use crate::error::Refusal;
 
 #[test]
 fn delays_double_up_to_the_longest_and_start_over() {
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+    let mut backoff = Backoff::new((Duration::from_secs(1), Duration::from_secs(30)));
     let delays: Vec<u64> = (0..7).map(|_| backoff.next(1.0).as_secs()).collect();
     assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
     backoff.reset();
@@ -12,7 +12,7 @@ fn delays_double_up_to_the_longest_and_start_over() {
 
 #[test]
 fn chance_takes_at_most_half_of_a_delay() {
-    let mut backoff = Backoff::new(Duration::from_secs(4), Duration::from_secs(4));
+    let mut backoff = Backoff::new((Duration::from_secs(4), Duration::from_secs(4)));
     assert_eq!(backoff.next(0.0), Duration::from_secs(2));
     assert_eq!(backoff.next(0.5), Duration::from_secs(3));
     assert_eq!(backoff.next(9.0), Duration::from_secs(4));
@@ -24,7 +24,7 @@ fn lost() -> Error {
 
 #[test]
 fn delays_start_over_after_a_connection_that_was_open_however_briefly() {
-    let mut reconnect = Reconnect::new(Backoff::new(Duration::from_secs(8), Duration::from_secs(64)), Some(3));
+    let mut reconnect = Reconnect::new(Backoff::new((Duration::from_secs(8), Duration::from_secs(64))), Some(3));
     let mut delays = |count: usize| -> Vec<_> { (0..count).map(|_| reconnect.delay_after(&lost()).unwrap()).collect() };
     let is_about = |delay: Duration, full: u64| (full / 2..=full).contains(&delay.as_secs());
     assert!(delays(3).into_iter().zip([8, 16, 32]).all(|(delay, full)| is_about(delay, full)));

@@ -9,8 +9,8 @@ use crate::api::Api;
 use crate::error::Error;
 use crate::retry::with_retries;
 
-/// A call that waits until somebody allows it. The server takes no answer for a no after a while (5 minutes by default).
-/// Dropping an ask answers nothing.
+/// A call that waits until somebody allows it. The server takes no answer for a no after a while (5 minutes by
+/// default). Dropping an ask answers nothing.
 ///
 /// Every answer is retried for up to a minute while the server cannot be reached, and fails as [`Ask::answer`] does.
 #[derive(Debug, Clone)]

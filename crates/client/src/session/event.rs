@@ -22,8 +22,8 @@ pub enum TurnEvent {
         /// What was added.
         text: String,
     },
-    /// A call has moved on: its `state.status` is `pending`, `running`, then `completed` or `error`. Each comes once, and
-    /// earlier ones may be left out. While the call is pending, `tool` may be the name that the model uses.
+    /// A call has moved on: its `state.status` is `pending`, `running`, then `completed` or `error`. Each comes once,
+    /// and earlier ones may be left out. While the call is pending, `tool` may be the name that the model uses.
     Tool(Box<Part>),
     /// A call waits until somebody allows it.
     Ask(Box<Ask>),

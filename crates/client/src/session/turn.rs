@@ -23,8 +23,8 @@ use crate::tools::ClientTools;
 /// The prompt is sent once, and each piece of the answer comes once, however often the connection is lost. After a lost
 /// connection, missed pieces of a part may come after pieces of a later one: pieces name their part.
 ///
-/// The prompt is sent when the stream is first polled. Dropping the stream only stops listening: the turn goes on, unless
-/// it is [aborted](Turn::abort).
+/// The prompt is sent when the stream is first polled. Dropping the stream only stops listening: the turn goes on,
+/// unless it is [aborted](Turn::abort).
 #[must_use = "the prompt is not sent before it is polled"]
 pub struct Turn {
     events: BoxStream<'static, Result<TurnEvent, Error>>,
@@ -47,9 +47,9 @@ impl Turn {
     /// The next event; `None` when the turn is over. Safe to drop while it waits. An error is the last item.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the server refuses the prompt or the session is gone, [`Error::NoAnswer`] if the turn is over
-    /// without an answer, [`Error::TurnFailed`] if it stopped before its end for an unknown reason, [`Error::GivenUp`]
-    /// after a minute without the server.
+    /// [`Error::Refused`] if the server refuses the prompt or the session is gone, [`Error::NoAnswer`] if the turn is
+    /// over without an answer, [`Error::TurnFailed`] if it stopped before its end for an unknown reason,
+    /// [`Error::GivenUp`] after a minute without the server.
     pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         self.events.next().await
     }
@@ -67,8 +67,8 @@ impl Turn {
         Err(Error::NoAnswer { reason: "the turn was aborted before it began".to_owned() })
     }
 
-    /// Stops the turn that is under way in the session and cancels its open calls, and returns when it is over. The stream
-    /// goes on to its end; if the prompt was not sent yet, it ends at once.
+    /// Stops the turn that is under way in the session and cancels its open calls, and returns when it is over. The
+    /// stream goes on to its end; if the prompt was not sent yet, it ends at once.
     ///
     /// # Errors
     /// [`Error::Refused`] if the session is gone, [`Error::GivenUp`] after a minute without the server.

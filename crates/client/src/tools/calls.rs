@@ -46,8 +46,8 @@ impl Calls {
         Self { runner: Arc::new(Runner { shared, uplink, stop, deliveries }), tasks: JoinSet::new() }
     }
 
-    /// Takes a call that arrived. A new one is run, or answered with an error if its tool is not offered or its deadline is
-    /// past (`None`). One that was run before is answered with its result.
+    /// Takes a call that arrived. A new one is run, or answered with an error if its tool is not offered or its
+    /// deadline is past (`None`). One that was run before is answered with its result.
     pub(super) fn take(&mut self, request: ToolRequest, deadline: Option<Instant>) {
         while self.tasks.try_join_next().is_some() {}
         let request_id = request.request_id.clone();
@@ -226,7 +226,7 @@ impl Runner {
     async fn send(&self, request_id: &str, result: &ToolResult, deadline: Instant) -> Result<(), Error> {
         let request = ResultRequest { request_id: request_id.to_owned(), result: result.clone() };
         let request = ClientRequest::Result(request);
-        let mut backoff = Backoff::new(DELAYS.0, DELAYS.1);
+        let mut backoff = Backoff::new(DELAYS);
         loop {
             // There is at least one try: only the server knows whether the call has expired.
             let limit = deadline.max(Instant::now() + CLEANUP_TIMEOUT);

@@ -21,8 +21,8 @@ impl ServerClock {
         Self { shown: date.and_then(|date| httpdate::parse_http_date(date).ok()), read: Instant::now() }
     }
 
-    /// The time of an RFC 3339 `deadline`; `None` if it is past. If it is unknown, it is as late as possible: the server
-    /// ends the call in any case.
+    /// The time of an RFC 3339 `deadline`; `None` if it is past. If it is unknown, it is as late as possible: the
+    /// server ends the call in any case.
     pub(super) fn deadline(&self, deadline: &str) -> Option<Instant> {
         let (Some(shown), Ok(deadline)) = (self.shown, humantime::parse_rfc3339(deadline)) else {
             return Some(Instant::now() + LONGEST);

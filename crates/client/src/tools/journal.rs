@@ -29,8 +29,8 @@ const FORGOTTEN: &str = "forgotten";
 pub struct Journal(Option<Arc<Directory>>);
 
 impl Journal {
-    /// Nothing outlives this process. A `write` call that an earlier process may have run is not run: it is answered with
-    /// an error that says that its outcome is unknown.
+    /// Nothing outlives this process. A `write` call that an earlier process may have run is not run: it is answered
+    /// with an error that says that its outcome is unknown.
     pub fn memory() -> Self {
         Self(None)
     }

@@ -77,11 +77,10 @@ impl Link {
         stop: CancellationToken,
     ) -> Self {
         let uplink = watch::Sender::new(Uplink::without_connection(&shared));
-        let (first, longest) = shared.options.reconnect;
         shared.rename_connection();
         Self {
             calls: Calls::new(Arc::clone(&shared), uplink.subscribe()),
-            reconnect: Reconnect::new(Backoff::new(first, longest), shared.options.max_reconnect_attempts),
+            reconnect: Reconnect::new(Backoff::new(shared.options.reconnect), shared.options.max_reconnect_attempts),
             command: None,
             cursor: None,
             refused: None,
@@ -93,8 +92,7 @@ impl Link {
         }
     }
 
-    /// Connects, runs the calls, and reconnects whenever the connection is lost, until the client stops or is refused for
-    /// good.
+    /// Connects, runs the calls, and reconnects, until the client stops or is refused for good.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         loop {

@@ -1,7 +1,7 @@
 //! What this process knows of its calls, by `requestID`.
 //!
-//! A call may come again: after a lost connection, from a restarted server, or repeated by the network. The memory makes
-//! sure that it is not run a second time.
+//! A call may come again: after a lost connection, from a restarted server, or repeated by the network. The memory
+//! makes sure that it is not run a second time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

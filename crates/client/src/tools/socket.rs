@@ -264,7 +264,7 @@ impl Socket {
         }
     }
 
-    /// Refuses the largest unanswered message: the server closes the socket if one is too large, and does not say which.
+    /// Refuses the largest unanswered message: if one is too large, the server closes the socket without saying which.
     fn refuse_largest(&self) {
         let largest = lock(&self.unanswered).iter().max_by_key(|(_, (size, _))| *size).map(|(reference, _)| *reference);
         if let Some(reference) = largest {

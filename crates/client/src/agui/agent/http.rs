@@ -25,8 +25,8 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// and can be retried.
 pub type HttpAgent = ServerAgent<OneUrl>;
 
-/// A room of a server that keeps threads and runs, as Soliplex does: a run is created, then executed, and goes on without
-/// a reader. A lost stream is resumed where it broke off.
+/// A room of a server that keeps threads and runs, as Soliplex does: a run is created, then executed, and goes on
+/// without a reader. A lost stream is resumed where it broke off.
 pub type ThreadAgent = ServerAgent<Room>;
 
 /// An agent on a server, as an [`HttpAgent`] or a [`ThreadAgent`]. Its clones and its runs share their connections.

@@ -130,7 +130,7 @@ pub(super) struct Resumption {
 
 impl Resumption {
     pub(super) fn new() -> Self {
-        Self { cursor: None, reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1), Some(MAX_TRIES)) }
+        Self { cursor: None, reconnect: Reconnect::new(Backoff::new(DELAYS), Some(MAX_TRIES)) }
     }
 
     /// Moves the cursor to a frame; false if the frame was read before.

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// How deep moves and copies may nest a value; deeper is an error, because recursion over it could overflow the stack.
 /// Paths may have half as many names. JSON that is read is at most 128 deep.
 const MAX_DEPTH: usize = 256;
-/// How large copies may make a value: its texts, and 16 bytes for each value in it. Larger is an error, because copies of
-/// copies could fill any memory.
+/// How large copies may make a value: its texts, and 16 bytes for each value in it. Larger is an error, because copies
+/// of copies could fill any memory.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Makes all of the changes, or none. The error says what does not fit.

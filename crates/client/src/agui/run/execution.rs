@@ -23,7 +23,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 /// The types of events that end a run.
 const TERMINAL_TYPES: [&str; 2] = ["RUN_FINISHED", "RUN_ERROR"];
 
-/// What follows from an item of the stream: more of the stream, or these calls to run. Without any, the request is over.
+/// What follows from an item of the stream: more of it, or these calls to run. Without any, the request is over.
 type Next = ControlFlow<Vec<ToolCall>>;
 
 const OVER: Next = ControlFlow::Break(Vec::new());

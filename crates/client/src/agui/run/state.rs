@@ -15,8 +15,8 @@ pub struct View {
     pub conversation: Conversation,
 }
 
-/// The state of a run. From a request to its end it is [`RunState::Running`], whatever tools and continuations there are
-/// in between.
+/// The state of a run. From a request to its end it is [`RunState::Running`], whatever tools and continuations there
+/// are in between.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum RunState {

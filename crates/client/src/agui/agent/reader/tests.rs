@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn delays_double_until_something_new_comes_and_five_tries_are_enough() {
-    let backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(8));
+    let backoff = Backoff::new((Duration::from_millis(500), Duration::from_secs(8)));
     let mut resumption = Resumption { cursor: None, reconnect: Reconnect::new(backoff, Some(MAX_TRIES)) };
     let lost = Error::Interrupted { url: String::new(), reason: "cut".to_owned() };
     assert_eq!(resumption.delay_after(&lost), None, "there is nowhere to begin");
