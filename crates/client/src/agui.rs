@@ -2,11 +2,11 @@
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | `registry` | the tools that the front end runs itself |
-//! | `conversation` | what was said and done, as it is shown |
+//! | `registry` | the tools that the front end runs |
+//! | `conversation` | the conversation, as a front end shows it |
 //! | `processor` | what events do to a conversation |
-//! | `mapper` | a conversation as the messages that a run is asked for with |
-//! | `agent` | who can be asked for a run: behind one URL, or with threads and runs |
+//! | `mapper` | a conversation as the messages of a request |
+//! | `agent` | agents, which can be asked for a run: at one URL, or with threads and runs |
 //! | `run` | a run with the tools that it calls and the runs that continue it |
 //! | `runs` | many runs at once |
 //!
@@ -24,9 +24,9 @@ mod registry;
 mod run;
 mod runs;
 
-pub use agent::{Agent, AgentError, EventStream, HttpAgent, Incoming, ThreadAgent};
+pub use agent::{Agent, AgentError, EventStream, HttpAgent, Incoming, OneUrl, Room, ServerAgent, ThreadAgent};
 pub use conversation::{
-    Activity, Conversation, Item, Role, Status, Text, ToolCall, ToolCallGroup, ToolCallStatus, Usage,
+    Activity, Conversation, ConversationStatus, Item, Role, Text, ToolCall, ToolCallGroup, ToolCallStatus, Usage,
 };
 pub use handback_wire::agui as wire;
 pub use mapper::messages;
@@ -35,12 +35,12 @@ pub use registry::{ClientTool, ToolContext, ToolRegistry, UnknownTool};
 pub use run::{Phase, Run, RunError, RunHandle, RunOptions, RunRequest, RunRequestError, RunState, View};
 pub use runs::{Ending, Lifecycle, RunKey, RunRegistry, StartError};
 
-/// A new id. It is not told apart from others by anything but chance.
+/// A new random id.
 fn new_id(kind: &str) -> String {
     format!("{kind}_{:032x}", fastrand::u128(..))
 }
 
-/// The arguments of a call: those of one that has none are an empty object.
-fn no_arguments(arguments: &str) -> &str {
+/// The arguments of a call, or an empty object if it has none.
+fn arguments_or_empty(arguments: &str) -> &str {
     if arguments.trim().is_empty() { "{}" } else { arguments }
 }

@@ -20,19 +20,19 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::error::Error;
 use crate::http::{ANSWER_TIMEOUT, Http, header};
 
-/// How large an answer may be; a larger one is an error. All messages of a long session are one answer.
+/// The size limit of an answer; a larger one is an error. All messages of a session are one answer.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// A server, and the credentials to speak to it. Clones share their connections.
 ///
 /// Every request may fail with [`Error::Unreachable`], [`Error::Interrupted`], [`Error::Refused`] and
-/// [`Error::Unexpected`]; what else is to be known of a request's errors is said there.
+/// [`Error::Unexpected`].
 #[derive(Debug, Clone)]
 pub struct Api {
     http: Arc<Http>,
 }
 
-/// Which calls to list; what is absent does not restrict.
+/// Which calls to list; `None` does not restrict.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CallFilter {
@@ -40,7 +40,7 @@ pub struct CallFilter {
     pub client_id: Option<String>,
     /// Calls that belong to this session.
     pub session_id: Option<String>,
-    /// Calls that stand there.
+    /// Calls in this state.
     pub state: Option<CallState>,
 }
 
@@ -53,7 +53,7 @@ impl CallFilter {
     }
 }
 
-/// What a client says when it opens its stream.
+/// How a client opens its stream of calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamRequest<'a> {
     pub(crate) client_id: &'a str,
@@ -66,7 +66,7 @@ impl Api {
     /// The server at `base_url`; `token` is an application key or a client token, sent as `Authorization: Bearer`.
     ///
     /// # Errors
-    /// [`Error::InvalidUrl`] and [`Error::InvalidToken`]; the server is not spoken to yet.
+    /// [`Error::InvalidUrl`] and [`Error::InvalidToken`]. This connects to nothing yet.
     pub fn new(base_url: &str, token: Option<&str>) -> Result<Self, Error> {
         let mut http = Http::new(base_url)?;
         http.name = format!("the server at {}", http.url());
@@ -96,14 +96,14 @@ impl Api {
         self.write(Method::POST, &["client-tools", "disconnect"], request).await
     }
 
-    /// Calls a tool and waits for its result, as long as that takes. A tool that fails is a result; a call that ends
-    /// without one (timeout, cancelled, disconnected) is [`Error::Refused`].
+    /// Calls a tool and waits for its result, as long as that takes. The failure of a tool is a result; a call that
+    /// ends without one (timeout, cancelled, disconnected) is [`Error::Refused`].
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
         let request = ExecuteRequest { wait: None, ..request.clone() };
         self.read(self.request(Method::POST, &["client-tools", "execute"]).json(&request)).await
     }
 
-    /// Calls a tool and does not wait: the outcome is at [`Api::call`].
+    /// Calls a tool and does not wait: [`Api::call`] gives the outcome.
     pub async fn submit(&self, request: &ExecuteRequest) -> Result<Accepted, Error> {
         let request = ExecuteRequest { wait: Some(false), ..request.clone() };
         self.write(Method::POST, &["client-tools", "execute"], &request).await
@@ -161,8 +161,8 @@ impl Api {
         self.http.open(request, ANSWER_TIMEOUT).await
     }
 
-    /// Opens the WebSocket of a client; gives the `Date` of the server's answer too. It is an ordinary request that is
-    /// upgraded, so that it goes the way of all others: with the same TLS, the same proxy, the same credentials.
+    /// Opens the WebSocket of a client, and gives the `Date` of the server's answer too. It is an upgraded request, so
+    /// that it uses the same TLS, proxy and credentials as all others.
     pub(crate) async fn open_socket(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
         let key = generate_key();
         let request = self
@@ -184,7 +184,7 @@ impl Api {
         Ok((response.upgrade().await.map_err(|error| self.http.failed(&error))?, date))
     }
 
-    /// The error for a connection that broke while it was read.
+    /// The error for a connection that broke.
     pub(crate) fn interrupted(&self, reason: String) -> Error {
         self.http.interrupted(reason)
     }

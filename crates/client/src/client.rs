@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::retry::Patience;
+use crate::retry::with_retries;
 use crate::session::SessionHandle;
 use crate::tools::{ClientTools, Options, ToolsLease};
 
@@ -13,8 +13,7 @@ use crate::tools::{ClientTools, Options, ToolsLease};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// The client's id; made up without it, so that its tools are this process's alone. Give one to come back as the
-    /// same client.
+    /// The client's id, which makes a restarted process the same client; by default, a new one.
     pub client_id: Option<String>,
     /// An application key or a client token.
     pub token: Option<String>,
@@ -31,19 +30,19 @@ impl ClientOptions {
     }
 }
 
-/// A session to be.
+/// How a session is started.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StartSession {
-    /// A heading; made from what is said first without it.
+    /// The title; by default, it is made from the first prompt.
     pub title: Option<String>,
     /// The agent; the server has a default.
     pub agent: Option<String>,
     /// The model; the agent or the server has a default.
     pub model: Option<Model>,
-    /// Whatever is to be kept with it, an object.
+    /// An object that the server keeps with the session.
     pub metadata: Option<Box<RawValue>>,
-    /// The model is offered none of the client's tools, and they are not connected for it.
+    /// Whether the session has none of the client's tools. They are not connected for it then.
     pub without_tools: bool,
 }
 
@@ -69,7 +68,7 @@ impl Client {
     /// [`Error::InvalidUrl`] and [`Error::InvalidToken`].
     pub fn new(base_url: &str, options: ClientOptions) -> Result<Self, Error> {
         let api = Api::new(base_url, options.token.as_deref())?;
-        // Short: it is part of what models call the tools, and that has 64 characters.
+        // The id is short, because the names that models see contain it and have at most 64 characters.
         let client_id = options.client_id.unwrap_or_else(|| format!("rust-{:016x}", fastrand::u64(..)));
         Ok(Self { tools: ClientTools::new(api, client_id, options.tools) })
     }
@@ -84,7 +83,7 @@ impl Client {
         &self.tools
     }
 
-    /// Starts a session in which the model may call this client's tools; connects them first if they are not.
+    /// Starts a session in which the model may call this client's tools, and connects them if they are not.
     ///
     /// # Errors
     /// As [`ClientTools::connect`]; [`Error::Refused`] if there is no such agent or model; [`Error::GivenUp`] after a
@@ -95,16 +94,12 @@ impl Client {
         let tools = (!without_tools).then(|| self.tools.clone());
         let client_id = tools.as_ref().map(|tools| tools.client_id().to_owned());
         let request = CreateSession { title, agent, model, metadata, client_id, parent_id: None };
-        let mut patience = Patience::new();
-        loop {
-            // One that was made although the answer was lost is empty, and does no harm.
-            let error = match self.api().create_session(&request).await {
-                Ok(session) => return Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
-                Err(error) => error,
-            };
-            if let Err(error) = patience.after(error).await {
+        // A session that was created although the answer was lost is empty, and does no harm.
+        match with_retries(|| self.api().create_session(&request)).await {
+            Ok(session) => Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
+            Err(error) => {
                 ToolsLease::end(lease).await;
-                return Err(error);
+                Err(error)
             }
         }
     }

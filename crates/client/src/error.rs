@@ -28,7 +28,7 @@ pub enum Error {
         /// What happened, down to its first cause.
         reason: String,
     },
-    /// The connection was there and broke, or the answer did not come in time. Whether the request took effect is unknown.
+    /// The connection broke, or the answer did not come in time. Whether the request took effect is unknown.
     #[error("the connection to {url} was lost: {reason}")]
     Interrupted {
         /// The server's base URL.
@@ -39,7 +39,7 @@ pub enum Error {
     /// The server answered with a failure.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
-    /// The connection is closed for good: this client was disconnected, or the server does not want it back.
+    /// The connection is closed for good: this client was disconnected, or the server refuses it.
     #[error("not connected to {url}: {reason}")]
     Closed {
         /// The server's base URL.
@@ -47,13 +47,13 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A newer connection took over from this one.
+    /// A newer connection superseded this one.
     #[error("a newer connection to {url} took over from this one")]
     Superseded {
         /// The server's base URL.
         url: String,
     },
-    /// The answer is not one that Handback gives: something else listens there.
+    /// The answer is not one of a Handback server: something else listens there.
     #[error("the answer from {url} is not one of a Handback server: {reason}")]
     Unexpected {
         /// The server's base URL.
@@ -66,24 +66,24 @@ pub enum Error {
     NotStarted {
         /// The binary.
         binary: String,
-        /// What happened, and what it said on standard error.
+        /// What happened, and its standard error.
         reason: String,
     },
-    /// A turn ended with an error, or stopped before its end: its last message, whose `info.error` says why if it is known.
+    /// A turn ended with an error, or stopped before its end. `info.error` of its last message says why, if known.
     #[error("{}", .0.info.error.as_ref().map_or("the turn has stopped before its end", |error| error.reason()))]
     TurnFailed(Box<MessageWithParts>),
-    /// A turn is over, and nothing answers what was said.
+    /// A turn is over without an answer.
     #[error("{reason}")]
     NoAnswer {
         /// Why.
         reason: String,
     },
-    /// The server was gone for too long. What was asked of it may be done, or going on.
+    /// The server was gone for too long. What was asked of it may have been done, or be under way.
     #[error("{reason}; given up after {} s", .after.as_secs())]
     GivenUp {
-        /// What happened last.
+        /// The last failure.
         reason: String,
-        /// How long it was tried.
+        /// How long it was retried.
         after: Duration,
     },
 }
@@ -94,14 +94,13 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong, for programs; `None` when the body says nothing of it, as those of the session API, or is not
-    /// Handback's (a proxy's, for example).
+    /// What went wrong, for programs; `None` if the body has no code, as in the session API, or is not Handback's.
     pub code: Option<ErrorCode>,
     /// What went wrong, for people.
     pub message: String,
     /// The whole error body of the client-tools API.
     pub body: Option<ErrorBody>,
-    /// When the server asks to be left alone for a while.
+    /// How long the server asks to wait before the next try.
     pub retry_after: Option<Duration>,
 }
 

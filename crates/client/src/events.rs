@@ -1,4 +1,4 @@
-//! What happens on the server, as it happens.
+//! The events of the server.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::sse::EventReader;
 /// The delays between the tries to connect: they double from the first to the second.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
-/// A connection that is silent for this long is dead: the server says something every 30 s.
+/// A connection that is silent for this long counts as lost: the server sends something every 30 s.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// Events, and what became of the connection that they come on.
+/// Events, and the state of their connection.
 ///
-/// Every connection begins with [`Event::Connected`]; what happened before it is not told again. An error is one that no
+/// Every connection begins with [`Event::Connected`]; events from before it are not replayed. An error is one that no
 /// retry mends, and the last item.
 pub type Events = BoxStream<'static, Result<Notice, Error>>;
 
-/// What the stream of events tells.
+/// An item of the stream of events.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Notice {
@@ -36,21 +36,21 @@ pub enum Notice {
     Disconnected {
         /// Why.
         reason: String,
-        /// When the next try comes.
+        /// The delay before the next try.
         retry_in: Duration,
     },
 }
 
 impl Api {
-    /// All that happens, as it happens: connects when it is first polled, and again whenever the connection is lost.
-    /// Events of a type that is not known here are passed over.
+    /// All events of the server. The stream connects when it is first polled, and reconnects whenever the connection is
+    /// lost. Events of unknown types are skipped.
     ///
-    /// The server cuts off listeners that do not keep up: poll it, or drop it.
+    /// The server cuts off listeners that do not keep up: poll the stream, or drop it.
     pub fn events(&self) -> Events {
         self.listen(None)
     }
 
-    /// The same, but only what happens in one session.
+    /// The events of one session, as [`Api::events`] gives those of all.
     pub fn session_events(&self, session: &str) -> Events {
         self.listen(Some(session.to_owned()))
     }
@@ -61,7 +61,7 @@ impl Api {
             session,
             reader: None,
             delay: Duration::ZERO,
-            reconnect: Reconnect::new(Backoff::new(DELAYS.0, DELAYS.1), None),
+            reconnect: Reconnect::new(Backoff::new(DELAYS), None),
         };
         stream::unfold(Some(listener), |listener| async move { Some(listener?.next().await) }).boxed()
     }
@@ -69,17 +69,17 @@ impl Api {
 
 struct Listener {
     api: Api,
-    /// The only session that it listens to.
+    /// The session to listen to; `None` is all.
     session: Option<String>,
-    /// The connection, when there is one.
+    /// The open connection, if there is one.
     reader: Option<EventReader>,
-    /// How long to wait before there is another.
+    /// How long to wait before the next connection.
     delay: Duration,
     reconnect: Reconnect,
 }
 
 impl Listener {
-    /// What is told next, and who tells what comes after it.
+    /// The next item, and the listener that gives the ones after it.
     async fn next(mut self) -> (Result<Notice, Error>, Option<Self>) {
         let error = match self.event().await {
             Ok(event) => return (Ok(Notice::Event(Box::new(event))), Some(self)),
@@ -90,7 +90,7 @@ impl Listener {
         (Ok(Notice::Disconnected { reason: error.to_string(), retry_in }), Some(self))
     }
 
-    /// Connects if there is no connection, and reads until something happens.
+    /// Connects if there is no connection, and reads the next event.
     async fn event(&mut self) -> Result<Event, Error> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
@@ -112,21 +112,21 @@ impl Listener {
     }
 }
 
-/// Reads an event; `None` if it is of a type that is not known here, or not what it should be.
+/// Reads an event; `None` if its type is unknown, or it cannot be read.
 fn decode(data: &str) -> Option<Event> {
     #[derive(Deserialize)]
-    struct Envelope<'a> {
+    struct RawEvent<'a> {
         #[serde(rename = "type", borrow)]
         kind: &'a RawValue,
         #[serde(borrow)]
         properties: &'a RawValue,
     }
     let read = || {
-        let Envelope { kind, properties } = serde_json::from_str(data)?;
-        // The type first: the properties hold raw JSON, which can be read only once it is known what they are.
+        let RawEvent { kind, properties } = serde_json::from_str(data)?;
+        // The type comes first now: properties with raw JSON can be read only once their type is known.
         serde_json::from_str(&format!("{{\"type\":{kind},\"properties\":{properties}}}"))
     };
-    read().inspect_err(|error| tracing::debug!(%error, "an event that is passed over")).ok()
+    read().inspect_err(|error| tracing::debug!(%error, "an event that is skipped")).ok()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests over HTTP: what the API and the agents of AG-UI have in common.
+//! HTTP requests, as the API and the agents of AG-UI make them.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,38 +19,38 @@ use crate::error::{Error, Refusal};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How large one event or message may be. A larger one ends the connection: the server sends inputs of at most 4 MiB.
+/// The size limit of an event or a message; a larger one ends the connection. The server's inputs have at most 4 MiB.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
-/// How much is read of a refusal, and for how long; what has come by then will do.
+/// How much of the body of a refusal is read, and for how long; the rest is ignored.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take that does not wait for a tool.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many bytes a second the slowest line carries; on a slower one large messages do not get through.
-const SLOWEST_LINE: usize = 32 * 1024;
+/// The bytes per second of the slowest network that is supported.
+const MIN_SPEED: usize = 32 * 1024;
 
 /// How long it may take to send a message of this size and to get its answer.
 pub(crate) fn answer_timeout(bytes: usize) -> Duration {
     ANSWER_TIMEOUT + sending_time(bytes)
 }
 
-/// How long the slowest line takes for a message of this size.
+/// How long the slowest network takes to send a message of this size.
 pub(crate) fn sending_time(bytes: usize) -> Duration {
-    Duration::from_secs((bytes / SLOWEST_LINE) as u64)
+    Duration::from_secs((bytes / MIN_SPEED) as u64)
 }
 
-/// A server, and what is sent with every request to it. Clones share their connections.
+/// A server, and the headers for every request to it. Clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
     client: Client,
     base: Url,
     headers: HeaderMap,
-    /// What the server is called where it does not say itself what went wrong.
+    /// What error messages call the server.
     pub(crate) name: String,
 }
 
 impl Http {
-    /// The server at this URL; it is not spoken to yet.
+    /// The server at this URL. This connects to nothing yet.
     pub(crate) fn new(url: &str) -> Result<Self, Error> {
         let invalid = |reason: String| Error::InvalidUrl { url: url.to_owned(), reason };
         let base = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
@@ -58,11 +58,25 @@ impl Http {
             return Err(invalid("it must start with http:// or https://".to_owned()));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            // Not quoted: errors are shown and logged.
+            // The error does not contain the URL, because errors are shown and logged.
             let reason = "credentials belong into the token, not into the URL".to_owned();
             return Err(Error::InvalidUrl { url: base.host_str().unwrap_or_default().to_owned(), reason });
         }
-        let client = client(&base).map_err(invalid)?;
+        let tls = handback_tls::client_config().map_err(|error| invalid(root_cause(&error)))?;
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A call may take hours, so only the socket itself can say that the peer is gone.
+            .tcp_keepalive(Duration::from_secs(30))
+            // A WebSocket is an upgraded request, which later versions do not have.
+            .http1_only()
+            // A redirect would send the credentials to another server, and turn a POST into a GET.
+            .redirect(Policy::none());
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| invalid(root_cause(&error)))?;
         Ok(Self { client, base, headers: HeaderMap::new(), name: "the server".to_owned() })
     }
 
@@ -79,22 +93,22 @@ impl Http {
         self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}")).ok_or(Error::InvalidToken)
     }
 
-    /// The URL of the server.
+    /// The URL of the server, as it was given.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
 
-    /// The same, for people.
+    /// The URL of the server for messages.
     pub(crate) fn url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// The URL of something below that of the server.
+    /// The URL of a path below that of the server.
     pub(crate) fn endpoint(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         url.set_query(None);
         url.set_fragment(None);
-        // Only a URL without a host has no path to extend, and `new` refuses those.
+        // It fails only for a URL without a host, which `new` refuses.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -105,27 +119,30 @@ impl Http {
         self.client.request(method, url).headers(self.headers.clone())
     }
 
-    /// Limits the time that a request may take to what its size needs.
+    /// Sets the timeout of a request by its size.
     pub(crate) fn timed(&self, request: RequestBuilder) -> Result<RequestBuilder, Error> {
         let request = request.build().map_err(|error| self.failed(&error))?;
         let size = request.body().and_then(Body::as_bytes).map_or(0, <[u8]>::len);
         Ok(RequestBuilder::from_parts(self.client.clone(), request).timeout(answer_timeout(size)))
     }
 
-    /// Reads all of the answer, which has at most `largest` bytes.
-    pub(crate) async fn read<T: DeserializeOwned>(&self, request: RequestBuilder, largest: usize) -> Result<T, Error> {
+    /// Sends a request, and decodes its answer of at most `max_bytes`.
+    pub(crate) async fn read<T>(&self, request: RequestBuilder, max_bytes: usize) -> Result<T, Error>
+    where
+        T: DeserializeOwned,
+    {
         let mut response = self.send(request.header(ACCEPT, "application/json")).await?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(&error))? {
             body.extend_from_slice(&chunk);
-            if body.len() > largest {
-                return Err(self.unexpected(format!("it is larger than {largest} bytes")));
+            if body.len() > max_bytes {
+                return Err(self.unexpected(format!("it is larger than {max_bytes} bytes")));
             }
         }
         serde_json::from_slice(&body).map_err(|error| self.unexpected(error.to_string()))
     }
 
-    /// Opens a stream of events; `within` is how long the head of the answer may take.
+    /// Opens a stream of events; the head of the answer must come `within` this time.
     pub(crate) async fn open(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
         let response = self.head(request.header(ACCEPT, "text/event-stream"), within).await?;
         let response = self.accepted(response).await?;
@@ -140,7 +157,7 @@ impl Http {
         Ok(response)
     }
 
-    /// The head of an answer whose body may take for ever. The request's own timeout would end the body as well.
+    /// The head of an answer. Other than the timeout of a request, `within` does not limit the body.
     pub(crate) async fn head(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
         timeout(within, request.send())
             .await
@@ -148,13 +165,13 @@ impl Http {
             .map_err(|error| self.failed(&error))
     }
 
-    /// Sends a request, and gives the answer if it is a success.
+    /// Sends a request. An answer that is no success is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
         let response = request.send().await.map_err(|error| self.failed(&error))?;
         self.accepted(response).await
     }
 
-    /// The response if it is a success, otherwise what the server says about the failure.
+    /// The response if it is a success; otherwise the server's error.
     pub(crate) async fn accepted(&self, mut response: Response) -> Result<Response, Error> {
         let status = response.status();
         if status.is_success() {
@@ -164,7 +181,7 @@ impl Http {
         let location = header(&response, LOCATION).filter(|_| status.is_redirection());
         let bytes = read_briefly(&mut response).await;
         let body: Option<ErrorBody> = serde_json::from_slice(&bytes).ok();
-        let message = said(&bytes).unwrap_or_else(|| match location {
+        let message = refusal_message(&bytes).unwrap_or_else(|| match location {
             Some(location) => format!("{} redirects to {location}: ask there", self.name),
             None => format!("{} answered {status}", self.name),
         });
@@ -183,7 +200,7 @@ impl Http {
         if error.is_connect() { Error::Unreachable { url, reason } } else { Error::Interrupted { url, reason } }
     }
 
-    /// The error for a connection that broke while it was read.
+    /// The error for a connection that broke.
     pub(crate) fn interrupted(&self, reason: String) -> Error {
         Error::Interrupted { url: self.url().to_owned(), reason }
     }
@@ -193,29 +210,7 @@ impl Http {
     }
 }
 
-/// Connections to a server.
-///
-/// # Errors
-/// Why there can be none.
-fn client(server: &Url) -> Result<Client, String> {
-    let tls = handback_tls::client_config().map_err(|error| root_cause(&error))?;
-    let mut builder = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        // A call may take hours, so nothing but the socket itself says that the peer is gone.
-        .tcp_keepalive(Duration::from_secs(30))
-        // A WebSocket is an upgraded request, which later versions do not have.
-        .http1_only()
-        // The credentials are for nobody else, and a followed redirect would turn a POST into a GET.
-        .redirect(Policy::none());
-    if is_loopback(server) {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| root_cause(&error))
-}
-
-/// A proxy of the environment is for the network, not for this machine.
+/// Whether a URL is of this machine, for which the proxy of the environment is not meant.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -226,7 +221,7 @@ pub(crate) fn header(response: &Response, name: HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// What has come of a body that says why a request was refused, after a while.
+/// As much of the body of a refusal as comes soon.
 async fn read_briefly(response: &mut Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     let reading = async {
@@ -240,8 +235,8 @@ async fn read_briefly(response: &mut Response) -> Vec<u8> {
     bytes
 }
 
-/// What a body says went wrong, in one of the ways in which servers say it.
-fn said(body: &[u8]) -> Option<String> {
+/// The message in the body of a refusal, in one of the formats that servers use.
+fn refusal_message(body: &[u8]) -> Option<String> {
     if let Ok(error) = serde_json::from_slice::<TurnError>(body) {
         return Some(error.reason().to_owned());
     }
@@ -251,13 +246,13 @@ fn said(body: &[u8]) -> Option<String> {
         Value::Null => None,
         Value::String(words) => Some(words.clone()),
         Value::Object(inner) if inner.get("message").is_some_and(Value::is_string) => {
-            said(words.to_string().as_bytes())
+            refusal_message(words.to_string().as_bytes())
         }
         other => Some(other.to_string()),
     }
 }
 
-/// What happened first: the outer errors only say that a request failed.
+/// The innermost error: the outer ones only say that a request failed.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

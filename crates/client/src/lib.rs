@@ -4,16 +4,16 @@
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | [`local`] | a server of one's own, started as a process |
+//! | [`local`] | a local server, started as a process |
 //! | [`client`] | a client: its tools, and the sessions in which a model may call them |
 //! | [`session`] | a session to talk in, over connections that may be lost |
 //! | [`api`] | typed requests to the server's HTTP API |
-//! | [`events`] | all that happens on the server, as it happens |
-//! | [`tools`] | the tools of a client: a connection that offers them, runs their calls and comes back when it is lost |
-//! | [`tool`] | a tool: what the server is told about it, and the code that runs it |
+//! | [`events`] | the events of the server |
+//! | [`tools`] | the tools of a client: a connection that offers them and runs their calls, and reconnects |
+//! | [`tool`] | a tool: its definition for the server, and its code |
 //! | [`error`] | what can go wrong between the SDK and the server |
 //! | [`agui`] | a front end of AG-UI: runs of any agent that speaks it, with tools that run here |
-//! | `http`, `sse`, `retry` | requests, streams of events, and when to try again |
+//! | `http`, `sse`, `retry`, `lock` | requests, streams of events, retries, and locks |
 
 pub mod agui;
 pub mod api;
@@ -22,6 +22,7 @@ pub mod error;
 pub mod events;
 mod http;
 pub mod local;
+mod lock;
 mod retry;
 pub mod session;
 mod sse;

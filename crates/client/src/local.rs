@@ -1,10 +1,10 @@
-//! A server of one's own: the `handback` binary, started on a free port.
+//! A local server: the `handback` binary, started on a free port.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -14,34 +14,34 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientOptions};
 use crate::error::Error;
+use crate::lock::lock;
 
-/// Names the binary where the options do not.
+/// The environment variable that names the binary if the options do not.
 const BINARY_VARIABLE: &str = "HANDBACK_BINARY";
-/// What the server says when it is ready.
+/// The line by which the server says that it is ready.
 const READY: &str = "handback listening on ";
-/// How long that may take; then it is killed.
-const START: Duration = Duration::from_secs(30);
+/// How long the server may take to start; then it is killed.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the server may take to stop; then it is killed. It lets calls under way finish for 10 s.
-const STOP: Duration = Duration::from_secs(15);
-/// A line that is longer is read as several.
-const LINE_BYTES: u64 = 8 * 1024;
-/// So many of the last lines are kept, to be told if the server does not start; the older ones are dropped.
-const KEPT_LINES: usize = 64;
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// A longer line is read as several.
+const MAX_LINE_BYTES: u64 = 8 * 1024;
+/// How many lines are kept, the newest ones, for the error if the server does not start.
+const MAX_LINES: usize = 64;
 
-/// How a server is started; the defaults keep nothing and need no configuration.
+/// How a server is started. By default, it keeps nothing and needs no configuration.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// The binary; without it the one that the environment variable `HANDBACK_BINARY` names, else `handback` on the
-    /// search path.
+    /// The binary; by default, the one that the variable `HANDBACK_BINARY` names, or `handback` on the `PATH`.
     pub binary: Option<PathBuf>,
-    /// The directory of the database; without it nothing outlives the server.
+    /// The directory of the database; by default, nothing outlives the server.
     pub data: Option<PathBuf>,
-    /// The configuration file; without it the server looks for one in its usual places.
+    /// The configuration file; by default, the server looks for one in its usual places.
     pub config: Option<PathBuf>,
     /// Further arguments of `handback serve`.
     pub arguments: Vec<OsString>,
-    /// Who [`Handback::client`] is.
+    /// The options of [`Handback::client`].
     pub client: ClientOptions,
 }
 
@@ -54,7 +54,7 @@ impl LocalOptions {
     }
 }
 
-/// A server that this process has started. It is killed when this is dropped; [`Handback::close`] lets it finish.
+/// A server that this process has started. Dropping this kills it; [`Handback::close`] lets it finish.
 #[derive(Debug)]
 pub struct Handback {
     child: Child,
@@ -74,40 +74,37 @@ impl Handback {
     /// Starts a server on a free port of this machine.
     ///
     /// # Errors
-    /// [`Error::NotStarted`], with what the server said on standard error.
+    /// [`Error::NotStarted`], with the server's standard error.
     pub async fn start_with(options: LocalOptions) -> Result<Self, Error> {
-        // The one place of this crate that reads the environment: which binary there is, is for whoever installs it to
-        // say, not for whoever writes the program.
+        // Nothing else in this crate reads the environment: which binary there is depends on the machine.
         let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE));
         let failed = |reason: String| Error::NotStarted { binary: binary.display().to_string(), reason };
         let mut command = command(&binary, &options);
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let said = Said::default();
-        let readers = TaskTracker::new();
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(failed("it has no standard output".to_owned()));
         };
-        readers.spawn(said.clone().collect(BufReader::new(stderr)));
+        let (readers, lines) = (TaskTracker::new(), LastLines::default());
+        let collecting = readers.spawn(lines.clone().collect(BufReader::new(stderr)));
         let mut stdout = BufReader::new(stdout);
-        let url = match timeout(START, find_url(&mut stdout)).await {
+        let url = match timeout(START_TIMEOUT, find_url(&mut stdout)).await {
             Ok(Some(url)) => url,
             ended => {
                 let reason = if ended.is_ok() { "it ended" } else { "it did not start in time" };
-                // It may have ended by itself, and then there is nothing to kill.
+                // It fails if the server has ended by itself.
                 let _ = child.start_kill();
-                readers.close();
-                // Somebody else may hold the other end of the pipe.
-                let _ = timeout(STOP, readers.wait()).await;
-                return Err(failed(format!("{reason}{said}", said = said.after_colon())));
+                // The wait is limited, because another process may hold the other end of the pipe.
+                let _ = timeout(STOP_TIMEOUT, collecting).await;
+                return Err(failed(format!("{reason}{}", lines.after_colon())));
             }
         };
-        // A pipe that nobody reads would stop the server once it is full.
-        readers.spawn(Said::default().collect(stdout));
+        // A full pipe that nobody reads would stop the server.
+        readers.spawn(LastLines::default().collect(stdout));
         let client = Client::new(&url, options.client)?;
         Ok(Self { child, url, client })
     }
 
-    /// Where the server is.
+    /// The server's URL.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -123,7 +120,7 @@ impl Handback {
         #[cfg(unix)]
         if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
             && rustix::process::kill_process(id, rustix::process::Signal::TERM).is_ok()
-            && timeout(STOP, self.child.wait()).await.is_ok()
+            && timeout(STOP_TIMEOUT, self.child.wait()).await.is_ok()
         {
             return;
         }
@@ -133,7 +130,7 @@ impl Handback {
     }
 }
 
-/// The binary that the options name, or else the environment; otherwise it is looked for on the search path.
+/// The binary that the options or the environment name, or `handback` on the `PATH`.
 fn binary(named: Option<&PathBuf>, variable: Option<OsString>) -> PathBuf {
     let variable = variable.filter(|name| !name.is_empty()).map(PathBuf::from);
     named.cloned().or(variable).unwrap_or_else(|| PathBuf::from("handback"))
@@ -150,13 +147,13 @@ fn command(binary: &Path, options: &LocalOptions) -> Command {
         command.arg("--config").arg(config);
     }
     command.args(&options.arguments);
-    // The server takes variables of this kind for settings, and would remark on this one.
+    // The server takes variables with this prefix for settings, and would warn about this one.
     command.env_remove(BINARY_VARIABLE);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
 
-/// Reads until the server says where it is; `None` if it does not.
+/// Reads until the server prints its URL; `None` if it does not.
 async fn find_url(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> Option<String> {
     while let Some(line) = next_line(stdout).await {
         if let Some(url) = line.strip_prefix(READY) {
@@ -166,33 +163,33 @@ async fn find_url(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> Option<String>
     None
 }
 
-/// The next line, or as much of it as is taken for one; `None` at the end.
+/// The next line, or the first part of a long one; `None` at the end.
 async fn next_line(pipe: &mut (impl AsyncBufReadExt + Unpin)) -> Option<String> {
     let mut line = Vec::new();
-    // A pipe that cannot be read is at its end.
-    let length = pipe.take(LINE_BYTES).read_until(b'\n', &mut line).await.ok()?;
+    // A pipe that cannot be read counts as ended.
+    let length = pipe.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await.ok()?;
     (length > 0).then(|| String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// The last lines of what a server said.
+/// The last lines that a server printed.
 #[derive(Debug, Clone, Default)]
-struct Said(Arc<Mutex<VecDeque<String>>>);
+struct LastLines(Arc<Mutex<VecDeque<String>>>);
 
-impl Said {
+impl LastLines {
     async fn collect(self, mut pipe: BufReader<impl AsyncRead + Unpin>) {
         while let Some(line) = next_line(&mut pipe).await {
             tracing::debug!(target: "handback::server", "{line}");
-            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if lines.len() == KEPT_LINES {
+            let mut lines = lock(&self.0);
+            if lines.len() == MAX_LINES {
                 lines.pop_front();
             }
             lines.push_back(line);
         }
     }
 
-    /// All of it, after a colon; "" if it said nothing.
+    /// The lines after a colon; empty if there are none.
     fn after_colon(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lock(&self.0);
         if lines.is_empty() { String::new() } else { format!(": {}", Vec::from(lines.clone()).join("\n")) }
     }
 }

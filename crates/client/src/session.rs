@@ -1,11 +1,11 @@
-//! A session to talk in: what is said once is said once, and the answer comes whatever happens to the connection.
+//! A session to talk in: a prompt is sent once, and its answer comes whatever happens to the connection.
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | `turn` | one turn, from what is said until it is answered |
-//! | `driver` | what makes a turn go on |
-//! | `transcript` | events and messages in, what is new of them out |
-//! | `event` | what a turn tells |
+//! | `turn` | one turn, from the prompt to its answer |
+//! | `driver` | the state machine of a turn |
+//! | `transcript` | what is new in events and messages |
+//! | `event` | the events of a turn |
 //! | `ask` | a call that waits until somebody allows it |
 
 mod ask;
@@ -25,16 +25,15 @@ pub use self::event::TurnEvent;
 pub use self::turn::Turn;
 
 impl Api {
-    /// Says something in a session, and tells what comes of it. [`SessionHandle::stream`] does the same; this is for
-    /// whoever has nothing but a session's id.
+    /// Sends a prompt to a session, and gives the events of its turn, as [`SessionHandle::stream`] does.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
         Turn::new(self, session, prompt.into(), None)
     }
 }
 
 impl ClientTools {
-    /// Says something in a session of this client, and tells what comes of it: as [`Api::turn`], but it is said when the
-    /// server has the tools, and their calls run here rather than by another process that is the same client.
+    /// As [`Api::turn`], for a session of this client: the prompt is sent when the server has the tools, and their
+    /// calls run here rather than in another process of the same client.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
         Turn::new(self.api(), session, prompt.into(), Some(self.clone()))
     }
@@ -47,7 +46,7 @@ pub struct SessionHandle {
     session: Session,
     /// The tools that the model may call.
     tools: Option<ClientTools>,
-    /// If the tools were connected for sessions.
+    /// Present if the tools were connected for sessions.
     lease: Option<ToolsLease>,
 }
 
@@ -61,11 +60,11 @@ impl SessionHandle {
         &self.session
     }
 
-    /// Says something, and waits for the last message of the answer; [`MessageWithParts::text`] is what it says. What is
-    /// said is a text, or a whole [`Prompt`] (a model or an agent of its own, files).
+    /// Sends a prompt, and waits for the last message of the answer, whose text is [`MessageWithParts::text`]. The
+    /// prompt is a text, or a whole [`Prompt`] (with a model or an agent of its own, or files).
     ///
     /// Calls that ask to be allowed are left to others; to answer them, see [`SessionHandle::stream`]. Dropping the
-    /// future stops waiting and nothing else: see [`SessionHandle::abort`].
+    /// future only stops waiting: see [`SessionHandle::abort`].
     ///
     /// # Errors
     /// [`Error::TurnFailed`], with that message, if the turn ended early; else as [`Turn::next`].
@@ -73,7 +72,7 @@ impl SessionHandle {
         self.stream(prompt).finish().await
     }
 
-    /// Says something, and tells what comes of it as it comes.
+    /// Sends a prompt, and gives the events of its turn.
     pub fn stream(&self, prompt: impl Into<Prompt>) -> Turn {
         match &self.tools {
             Some(tools) => tools.turn(&self.session.id, prompt),
@@ -89,8 +88,8 @@ impl SessionHandle {
         driver::abort(&self.api, &self.session.id).await
     }
 
-    /// Is done with the session, which stays on the server. If the client's tools were connected for sessions and no
-    /// other needs them, they are disconnected; a handle that is dropped instead leaves them to their client.
+    /// Ends the use of the session, which stays on the server. Tools that were connected for sessions are disconnected
+    /// if no other session needs them; dropping the handle leaves them connected.
     pub async fn close(self) {
         ToolsLease::end(self.lease).await;
     }

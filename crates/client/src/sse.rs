@@ -1,5 +1,6 @@
-//! A stream of server-sent events, read one by one.
+//! Streams of server-sent events.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +13,6 @@ use tokio::time::timeout;
 
 use crate::http::{MAX_EVENT_BYTES, root_cause};
 
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error("{}", root_cause(.0))]
-    Body(reqwest::Error),
-    #[error("an event is larger than {MAX_EVENT_BYTES} bytes")]
-    TooLarge,
-    #[error("the server is silent")]
-    Silent,
-}
-
 /// The events of one connection.
 pub(crate) struct EventReader {
     events: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
@@ -30,34 +21,35 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    /// A connection that is silent for longer than `silence` is dead.
+    /// Reads events from a body. A connection that is silent for longer than `silence` counts as lost.
     pub(crate) fn new(
         bytes: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
         silence: Duration,
     ) -> Self {
         let unfinished = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&unfinished);
-        // Bytes are watched before the parser sees them: it has no bound of its own, and does not tell of comments.
+        // The parser has no size limit of its own, and hides comments, so both are checked before it sees the bytes.
         let watched = stream::unfold(Box::pin(bytes), move |mut bytes| {
             let counter = Arc::clone(&counter);
             async move {
                 let chunk = match timeout(silence, bytes.next()).await {
                     Ok(None) => return None,
-                    Ok(Some(Err(error))) => Err(ReadError::Body(error)),
-                    Err(_elapsed) => Err(ReadError::Silent),
+                    Ok(Some(Err(error))) => Err(root_cause(&error)),
+                    Err(_elapsed) => Err("the server is silent".to_owned()),
                     Ok(Some(Ok(chunk))) => {
                         let total = counter.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len();
-                        if total > MAX_EVENT_BYTES { Err(ReadError::TooLarge) } else { Ok(chunk) }
+                        let too_large = || format!("an event is larger than {MAX_EVENT_BYTES} bytes");
+                        if total > MAX_EVENT_BYTES { Err(too_large()) } else { Ok(chunk) }
                     }
                 };
+                let chunk = chunk.map_err(io::Error::other);
                 Some((chunk, bytes))
             }
         });
         Self { events: Box::pin(SseByteStream::new(Box::pin(watched))), unfinished }
     }
 
-    /// The next event, or a block that has no data; the error says why the connection is lost. Safe to drop while it
-    /// waits.
+    /// The next event, which may have no data; the error says why the connection is lost. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> Result<Sse, String> {
         let event = match self.events.next().await {
             Some(Ok(event)) => event,

@@ -1,4 +1,4 @@
-//! A tool: what the server is told about it, and the code that runs it.
+//! A tool: its definition for the server, and its code.
 
 use std::fmt;
 use std::future::Future;
@@ -28,8 +28,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool whose input is read as `I`, and whose schema is that of `I`. Its effect is [`Effect::Write`] unless said
-    /// otherwise.
+    /// A tool whose input is read as `I`, and whose schema is that of `I`. Its effect is [`Effect::Write`] by default.
     ///
     /// ```
     /// use handback_client::{Effect, Tool};
@@ -57,14 +56,12 @@ impl Tool {
         F: Fn(I, Invocation) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O, ToolError>> + Send + 'static,
     {
-        let handler: Handler = Arc::new(move |invocation: Invocation| match invocation.input::<I>() {
-            Ok(input) => {
-                let handling = handler(input, invocation);
-                Box::pin(async move { handling.await.map(Into::into) })
-            }
-            Err(error) => Box::pin(async { Err(error) }),
+        let mut tool = Self::new(name, description, move |invocation: Invocation| {
+            let handling = invocation.input::<I>().map(|input| handler(input, invocation));
+            async move { handling?.await }
         });
-        Self { definition: definition(name.into(), description.into(), schema_of::<I>()), handler }
+        tool.definition.parameters = schema_of::<I>();
+        tool
     }
 
     /// A tool that takes any object, as JSON.
@@ -78,24 +75,27 @@ impl Tool {
             let handling = handler(invocation);
             Box::pin(async move { handling.await.map(Into::into) })
         });
-        Self { definition: definition(name.into(), description.into(), None), handler }
+        let (id, description) = (name.into(), description.into());
+        let definition =
+            client_tools::Tool { id, description, parameters: None, timeout: None, effect: None, version: None };
+        Self { definition, handler }
     }
 
-    /// What running the tool does to the world, and so whether it may be run again.
+    /// Sets what running the tool does to the world, which says whether a call may be run again.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.definition.effect = Some(effect);
         self
     }
 
-    /// How long a call may take; the server has a default (30 s).
+    /// Sets how long a call may take; the server has a default (30 s).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.definition.timeout = Some(timeout.as_secs_f64() * 1_000.0);
         self
     }
 
-    /// The JSON Schema of the input, where the tool's own type does not say it.
+    /// Sets the JSON Schema of the input.
     #[must_use]
     pub fn parameters(mut self, schema: Box<RawValue>) -> Self {
         self.definition.parameters = Some(schema);
@@ -103,11 +103,7 @@ impl Tool {
     }
 }
 
-fn definition(id: String, description: String, parameters: Option<Box<RawValue>>) -> client_tools::Tool {
-    client_tools::Tool { id, description, parameters, timeout: None, effect: None, version: None }
-}
-
-/// The schema of a type, as a model reads it best: in one piece, and without the names that the type has here.
+/// The schema of a type, as a model reads it best: inlined, and without the name of the Rust type.
 pub(crate) fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -115,7 +111,7 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
-    // A schema is a JSON value, which can always be written.
+    // A schema is a JSON value, so this does not fail.
     to_raw_value(&schema).ok()
 }
 
@@ -125,30 +121,30 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// Why a tool failed, for the model to read. Every error becomes one by `?`.
+/// Why a tool failed, for the model to read. The `?` operator makes one of every error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError(String);
 
 impl ToolError {
-    /// A failure in words.
+    /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 
-    /// What the model reads.
+    /// The message for the model.
     pub fn message(&self) -> &str {
         &self.0
     }
 }
 
-// It is no error itself: then it could not be made of every error.
+// `ToolError` is no `Error`: this implementation would conflict with that of `From<T> for T`.
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
             let text = error.to_string();
-            // Some repeat their cause in their own words.
+            // Some errors repeat their cause.
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
@@ -162,25 +158,25 @@ impl<E: std::error::Error> From<E> for ToolError {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Invocation {
-    /// The call, as the server sent it: its ids, its input, which attempt it is.
+    /// The call, as the server sent it: its ids, its input, its attempt.
     pub request: ToolRequest,
-    /// When the call expires. Nobody reads a result that comes later.
+    /// When the call expires. A later result is ignored.
     pub deadline: Instant,
-    /// Fires when the call is over before the tool is: cancelled, expired, or this client stops. The handler then has
-    /// a few seconds to clean up before it is dropped.
+    /// Fires when the call is cancelled or expires, or the client stops. The handler then has a few seconds to clean up
+    /// before it is dropped.
     pub cancellation: CancellationToken,
 }
 
 impl Invocation {
-    /// A call that this process makes itself.
+    /// A call that does not come from the server.
     pub fn new(request: ToolRequest, deadline: Instant, cancellation: CancellationToken) -> Self {
         Self { request, deadline, cancellation }
     }
 
-    /// The input, read as a type of the tool's own.
+    /// Reads the input as `T`.
     ///
     /// # Errors
-    /// What does not fit, for the model.
+    /// The input does not fit; the error says how, for the model.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(self.request.input.get())
             .map_err(|error| ToolError::new(format!("the input does not fit: {error}")))

@@ -1,21 +1,19 @@
-//! The tools of a client: a connection that offers them, runs their calls and comes back when it is lost.
+//! The tools of a client: a connection that offers them, runs their calls and reconnects when it is lost.
 //!
 //! | module | responsibility |
 //! | --- | --- |
 //! | `lease` | the sessions that a connection was opened for |
 //! | `link` | one connection after the other, and what is registered on each |
-//! | `connection` | one connection, whatever carries it |
-//! | `socket`, `stream` | what carries it: a WebSocket; server-sent events and requests |
-//! | `incoming` | what comes on a connection |
+//! | `connection` | one connection, whatever its transport |
+//! | `socket`, `stream` | the transports: a WebSocket; server-sent events and requests |
 //! | `calls` | the calls that run: one task each, from its arrival to the delivery of its result |
-//! | `memory`, `journal` | what this process knows of calls, and what is kept beyond it, so that none is run twice |
+//! | `memory`, `journal` | what this process knows of calls, and what outlives it, so that none is run twice |
 //! | `clock` | deadlines, on this machine's clock |
-//! | `status` | how the connection stands, and what happens on it |
+//! | `status` | the state of the connection, and what happens on it |
 
 mod calls;
 mod clock;
 mod connection;
-mod incoming;
 mod journal;
 mod lease;
 mod link;
@@ -26,7 +24,7 @@ mod stream;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,6 +33,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::api::Api;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::tool::{Handler, Tool};
 pub use journal::Journal;
 pub(crate) use lease::ToolsLease;
@@ -42,14 +41,14 @@ use link::{Change, Command, Link};
 use memory::Memory;
 pub use status::{Observer, State, Status};
 
-/// Changes that wait for the connection; one more waits for room.
+/// How many changes wait for the connection; further callers wait for room.
 const MAX_WAITING_CHANGES: usize = 64;
 
 /// What carries the calls to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Transport {
-    /// A stream of server-sent events, and a request for each result. It passes wherever HTTP does.
+    /// A stream of server-sent events, and a request for each result. It works wherever HTTP does.
     #[default]
     Sse,
     /// A WebSocket for both: less work for each call.
@@ -62,18 +61,18 @@ pub enum Transport {
 pub struct Options {
     /// What carries the calls.
     pub transport: Transport,
-    /// How long the server keeps tools and calls when the connection is lost; 30 s, and 5 minutes at most.
+    /// How long the server keeps tools and calls when the connection is lost: 30 s, at most 5 minutes.
     pub grace: Duration,
-    /// What is remembered of calls; in memory.
+    /// Where calls are recorded: in memory.
     pub journal: Journal,
-    /// The delays between the tries to connect: they double from the first (1 s) to the second (30 s), and up to half of
-    /// each is taken off by chance.
+    /// The delays between the tries to connect: they double from the first (1 s) to the second (30 s), and each is
+    /// shortened at random by up to half.
     pub reconnect: (Duration, Duration),
-    /// How many tries in a row may fail; without it they never end.
+    /// How many tries in a row may fail; `None` is any number.
     pub max_reconnect_attempts: Option<u32>,
-    /// A connection that is silent for this long is dead; 90 s. The server says something every 30 s.
+    /// A connection that is silent for this long counts as lost: 90 s. The server sends something every 30 s.
     pub silence: Duration,
-    /// Is told all that happens.
+    /// Is called with all that happens.
     pub observer: Observer,
 }
 
@@ -108,11 +107,11 @@ impl fmt::Debug for Options {
 
 /// The tools that this process offers as one client. Clones are the same client.
 ///
-/// The server takes all connections of one client id for the same client, and gives a call to any of them: each should
-/// offer the same tools, and have the same [`Journal`].
+/// To the server, all connections with one client id are the same client, and it gives a call to any of them: each
+/// should offer the same tools, and have the same [`Journal`].
 ///
-/// When the last clone is dropped, so is the connection; [`disconnect`](Self::disconnect) says goodbye first. A handler
-/// that holds a clone keeps it from being the last: such a client ends by [`disconnect`](Self::disconnect) alone.
+/// Dropping the last clone drops the connection; [`disconnect`](Self::disconnect) says goodbye first. If a handler
+/// holds a clone, only [`disconnect`](Self::disconnect) ends the client.
 #[derive(Clone)]
 pub struct ClientTools {
     inner: Arc<Inner>,
@@ -134,24 +133,24 @@ struct Shared {
     offered: Mutex<Offered>,
     memory: Mutex<Memory>,
     state: watch::Sender<State>,
-    /// The name of the connection. A newer one of the same name takes over from an older that the server still believes in.
+    /// The name of the connection. A new connection supersedes an older one of the same name.
     connection: Mutex<String>,
 }
 
 /// What is offered, and where.
 #[derive(Default)]
 struct Offered {
-    /// In order of registration.
+    /// The tools, in the order of registration.
     tools: Vec<Tool>,
-    /// One that the server is being asked for.
+    /// A tool that waits for the server's answer.
     proposed: Option<Tool>,
-    /// The sessions that the tools are offered in; `None` is everywhere.
+    /// The sessions that the tools are offered in; `None` is all of the client's.
     sessions: Vec<Option<String>>,
 }
 
 /// The task that keeps a connection.
 struct Running {
-    /// The way to have the task change something. It is closed when the task is over, and its state says why.
+    /// Takes changes for the task. It is closed when the task is over, and the state says why.
     commands: Commands,
     /// Ends the task with a goodbye.
     stop: CancellationToken,
@@ -162,7 +161,7 @@ struct Running {
 type Commands = mpsc::Sender<Command>;
 
 impl ClientTools {
-    /// A client of this id that offers nothing yet, and is not connected.
+    /// A client with this id. It offers nothing yet, and is not connected.
     pub fn new(api: Api, client_id: impl Into<String>, options: Options) -> Self {
         let shared = Shared {
             api,
@@ -173,13 +172,8 @@ impl ClientTools {
             state: watch::Sender::new(State::Closed(None)),
             connection: Mutex::default(),
         };
-        let inner = Inner {
-            shared: Arc::new(shared),
-            running: Mutex::default(),
-            tasks: TaskTracker::new(),
-            sessions: tokio::sync::Mutex::default(),
-        };
-        Self { inner: Arc::new(inner) }
+        let (shared, running, sessions) = (Arc::new(shared), Mutex::default(), tokio::sync::Mutex::default());
+        Self { inner: Arc::new(Inner { shared, running, tasks: TaskTracker::new(), sessions }) }
     }
 
     /// The client's id.
@@ -191,35 +185,27 @@ impl ClientTools {
         &self.inner.shared.api
     }
 
-    /// How the connection stands, and whenever that changes.
+    /// The state of the connection as it changes.
     pub fn state(&self) -> watch::Receiver<State> {
         self.inner.shared.state.subscribe()
     }
 
-    /// The name of the connection, from [`connect`](Self::connect) to [`disconnect`](Self::disconnect). A prompt that says
-    /// it has its calls run here as long as this connection is there, and not by another process that is the same client.
-    /// It may change when a connection is lost.
+    /// The name of the connection, from [`connect`](Self::connect) to [`disconnect`](Self::disconnect). The calls of a
+    /// prompt that names it run here, as long as this connection is there, and not in another process of the same
+    /// client. The name may change when a connection is lost.
     pub fn connection(&self) -> Option<String> {
-        self.inner.commands().map(|_| self.inner.shared.connection_name())
+        let running = lock(&self.inner.running);
+        running.as_ref().and_then(Running::commands).map(|_| self.inner.shared.connection_name())
     }
 
     /// Offers a tool, in place of an earlier one of the same name. Returns when the server has confirmed it; before
     /// [`connect`](Self::connect), at once.
     ///
     /// # Errors
-    /// What the server has against it; the tool is not offered then. [`Error::Closed`] when the client is disconnected
-    /// before the server has confirmed.
+    /// The server refuses the tool, which is not offered then. [`Error::Closed`] if the client is disconnected before
+    /// the server has confirmed.
     pub async fn register(&self, tool: Tool) -> Result<(), Error> {
-        let commands = {
-            // Until the tool is among those offered: whoever connects meanwhile would miss it.
-            let running = self.inner.running();
-            let Some(commands) = running.as_ref().and_then(Running::commands) else {
-                self.inner.shared.offered().put(tool);
-                return Ok(());
-            };
-            commands
-        };
-        self.change(Some(commands), Change::Register(tool)).await
+        self.change(Change::Register(tool)).await
     }
 
     /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
@@ -228,27 +214,24 @@ impl ClientTools {
     /// # Errors
     /// See [`Error`]; the tool is not offered any more in any case.
     pub async fn unregister(&self, name: &str) -> Result<(), Error> {
-        let commands = {
-            let running = self.inner.running();
-            self.inner.shared.offered().take(name);
-            running.as_ref().and_then(Running::commands)
-        };
-        self.change(commands, Change::Unregister(name.to_owned())).await
+        lock(&self.inner.shared.offered).remove(name);
+        self.change(Change::Unregister(name.to_owned())).await
     }
 
-    /// Connects, and stays connected until [`disconnect`](Self::disconnect): whenever the connection is lost it is opened
-    /// again, and the tools are registered again. Returns when it is open and the tools are registered, however long that
-    /// takes. The tools are offered in this session, or in all of the client's; again with another session, there as well.
+    /// Connects, and stays connected until [`disconnect`](Self::disconnect): a lost connection is opened again, and the
+    /// tools are registered again. Returns when the connection is open and the tools are registered, however long that
+    /// takes. The tools are offered in this session, or in all of the client's. A second call with another session
+    /// offers them there as well.
     ///
     /// # Errors
-    /// What no retry mends: the server does not accept the credentials, or it refuses the client or its tools at the very
-    /// first connection.
+    /// What no retry mends: the server does not accept the credentials, or refuses the client or its tools at the first
+    /// connection.
     pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
         let session = session.map(str::to_owned);
         let mut state = self.state();
         while let Some((commands, stop)) = self.inner.start_unless_running(&session) {
             if !stop.is_cancelled() {
-                return self.change(Some(commands), Change::Join(session)).await;
+                return self.command(commands, Change::Join(session)).await;
             }
             // The goodbye of the earlier connection comes first.
             commands.closed().await;
@@ -261,21 +244,21 @@ impl ClientTools {
         }
     }
 
-    /// Registers all tools once more: the server may have been restarted, and the connection not know of it yet. Returns
-    /// when the server has confirmed them; at once, if there is to be no connection.
+    /// Registers all tools once more, in case the server was restarted and the connection does not know it yet. Returns
+    /// when the server has confirmed them; at once, if the client is not connected.
     ///
     /// # Errors
-    /// What the server has against them; [`Error::Closed`] when the client is disconnected meanwhile.
+    /// The server refuses the tools; [`Error::Closed`] if the client is disconnected meanwhile.
     pub async fn confirm(&self) -> Result<(), Error> {
-        self.change(self.inner.commands(), Change::Confirm).await
+        self.change(Change::Confirm).await
     }
 
-    /// Says goodbye: the handlers are cancelled and have a few seconds to end, the tools are gone from the server, and
-    /// the connection is closed. Another connection of the same client keeps the tools.
+    /// Says goodbye: cancels the handlers, which have a few seconds to end, takes the tools back from the server, and
+    /// closes the connection. Another connection of the same client keeps the tools.
     ///
-    /// It waits for the handlers, so a handler that waits for it is dropped after those seconds.
+    /// This waits for the handlers, so a handler that waits for it is dropped after those seconds.
     pub async fn disconnect(&self) {
-        let commands = match &*self.inner.running() {
+        let commands = match &*lock(&self.inner.running) {
             Some(running) => {
                 running.stop.cancel();
                 running.commands.clone()
@@ -285,10 +268,10 @@ impl ClientTools {
         commands.closed().await;
     }
 
-    /// Connects and stays connected until `shutdown` fires, and says goodbye then: for a program that does nothing else.
+    /// Connects, stays connected until `shutdown` fires, and says goodbye: for a program that does nothing else.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); also when the server does not want this client back.
+    /// As [`connect`](Self::connect); also if the server refuses the client later.
     pub async fn run(&self, session: Option<&str>, shutdown: CancellationToken) -> Result<(), Error> {
         let closed = async {
             self.connect(session).await?;
@@ -307,16 +290,29 @@ impl ClientTools {
         }
     }
 
-    /// Has the task change something, and returns when the server has confirmed it; at once, if there is no task.
-    async fn change(&self, commands: Option<Commands>, change: Change) -> Result<(), Error> {
-        let Some(commands) = commands else { return Ok(()) };
+    /// Makes a change, and returns when the server has confirmed it; at once, if there is no connection to be.
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        let commands = {
+            // The lock is held until the change is made, so that a concurrent `connect` sees it.
+            let running = lock(&self.inner.running);
+            let Some(commands) = running.as_ref().and_then(Running::commands) else {
+                lock(&self.inner.shared.offered).apply(change);
+                return Ok(());
+            };
+            commands
+        };
+        self.command(commands, change).await
+    }
+
+    /// Has the task make a change, and returns when the server has confirmed it.
+    async fn command(&self, commands: Commands, change: Change) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        // It fails when the task has ended, which is seen below.
+        // It fails if the task has ended, which the select sees.
         let _ = commands.send(Command { change, answer }).await;
         tokio::select! {
             biased;
             Ok(answer) = answered => answer,
-            // A command that is sent just when the task ends may stay in the channel, and never be answered.
+            // A command that is sent while the task ends may stay in the channel, and never be answered.
             () = commands.closed() => Err(self.inner.shared.why_closed(&self.inner.shared.state.borrow())),
         }
     }
@@ -324,96 +320,71 @@ impl ClientTools {
 
 impl fmt::Debug for ClientTools {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ClientTools")
-            .field("client_id", &self.client_id())
-            .field("state", &*self.inner.shared.state.borrow())
-            .finish_non_exhaustive()
+        let mut debug = formatter.debug_struct("ClientTools");
+        debug.field("client_id", &self.client_id()).field("state", &*self.inner.shared.state.borrow());
+        debug.finish_non_exhaustive()
     }
 }
 
 impl Inner {
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The way to have the task change something; `None` if it is over, or about to be.
-    fn commands(&self) -> Option<Commands> {
-        self.running().as_ref().and_then(Running::commands)
-    }
-
-    /// Starts a connection that offers the tools in this session, unless there is one. `Some` if there is one that does not
-    /// offer them there, or that is about to end: the way to speak to it, and whether it ends.
+    /// Starts a connection that offers the tools in this session, unless there is one. If that one does not offer them
+    /// there, or is about to end, this gives the way to change it and the token that says whether it ends.
     fn start_unless_running(&self, session: &Option<String>) -> Option<(Commands, CancellationToken)> {
-        let mut running = self.running();
+        let mut running = lock(&self.running);
+        let mut offered = lock(&self.shared.offered);
         if let Some(earlier) = running.as_ref().filter(|earlier| !earlier.commands.is_closed()) {
-            let is_offered = !earlier.stop.is_cancelled() && self.shared.offered().sessions.contains(session);
+            let is_offered = !earlier.stop.is_cancelled() && offered.sessions.contains(session);
             return (!is_offered).then(|| (earlier.commands.clone(), earlier.stop.clone()));
         }
-        {
-            let mut offered = self.shared.offered();
-            offered.sessions = vec![session.clone()];
-            // What the earlier connection had asked for was never confirmed.
-            offered.proposed = None;
-        }
-        *running = Some(self.start());
-        None
-    }
-
-    /// Starts the task that keeps the connection.
-    fn start(&self) -> Running {
+        offered.sessions = vec![session.clone()];
+        // The server never confirmed what an earlier connection had proposed.
+        offered.proposed = None;
         let (commands, receiver) = mpsc::channel(MAX_WAITING_CHANGES);
         let stop = CancellationToken::new();
         self.shared.state.send_replace(State::Connecting);
         let link = Link::new(Arc::clone(&self.shared), receiver, self.tasks.clone(), stop.clone());
-        Running { commands, stop, _task: AbortOnDropHandle::new(self.tasks.spawn(link.run())) }
+        *running = Some(Running { commands, stop, _task: AbortOnDropHandle::new(self.tasks.spawn(link.run())) });
+        None
     }
 }
 
 impl Running {
-    /// Where to say what is to change; `None` if the task is over, or about to be.
+    /// The way to have the task make a change; `None` if the task is over, or about to be.
     fn commands(&self) -> Option<Commands> {
         (!self.stop.is_cancelled() && !self.commands.is_closed()).then(|| self.commands.clone())
     }
 }
 
 impl Shared {
-    fn offered(&self) -> MutexGuard<'_, Offered> {
-        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn connection_name(&self) -> String {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.connection).clone()
     }
 
-    /// From now on the connection has a name that no other had.
+    /// Gives the connection a name that no other had.
     fn rename_connection(&self) {
-        let name = format!("{:032x}", fastrand::u128(..));
-        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        *lock(&self.connection) = format!("{:032x}", fastrand::u128(..));
     }
 
     fn full_id(&self, name: &str) -> String {
         format!("client_{}_{name}", self.client_id)
     }
 
-    /// The code of a tool, by its full id.
+    /// The handler of a tool, by its full id.
     fn handler(&self, full_id: &str) -> Option<Handler> {
         let name = full_id.strip_prefix("client_")?.strip_prefix(&self.client_id)?.strip_prefix('_')?;
-        self.offered().find(name).map(|tool| Arc::clone(&tool.handler))
+        let offered = lock(&self.offered);
+        let mut tools = offered.proposed.iter().chain(&offered.tools);
+        tools.find(|tool| tool.definition.id == name).map(|tool| Arc::clone(&tool.handler))
     }
 
-    /// Tells the observer, whose faults are its own.
+    /// Calls the observer, whose panics are caught.
     fn tell(&self, status: Status) {
         if catch_unwind(AssertUnwindSafe(|| (self.options.observer)(status))).is_err() {
             tracing::error!("the observer panicked");
         }
     }
 
-    /// What somebody is told who waited for a connection that is in this state now.
+    /// The error for callers that wait for a connection when it gets into this state.
     fn why_closed(&self, state: &State) -> Error {
         match state {
             State::Closed(Some(error)) => error.clone(),
@@ -428,20 +399,25 @@ impl Shared {
 }
 
 impl Offered {
-    /// Adds a tool, in the place of one with the same name.
-    fn put(&mut self, tool: Tool) {
-        match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
-            Some(known) => *known = tool,
-            None => self.tools.push(tool),
+    /// Makes a change that needs no confirmation, or has it.
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Register(tool) => {
+                // A tool takes the place of one with the same name.
+                match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
+                    Some(known) => *known = tool,
+                    None => self.tools.push(tool),
+                }
+            }
+            Change::Unregister(name) => self.remove(&name),
+            // Two callers may have joined the same session.
+            Change::Join(session) if self.sessions.contains(&session) => {}
+            Change::Join(session) => self.sessions.push(session),
+            Change::Confirm => {}
         }
     }
 
-    fn take(&mut self, name: &str) {
+    fn remove(&mut self, name: &str) {
         self.tools.retain(|tool| tool.definition.id != name);
-    }
-
-    /// The tool of this name, as it was last registered.
-    fn find(&self, name: &str) -> Option<&Tool> {
-        self.proposed.iter().chain(&self.tools).find(|tool| tool.definition.id == name)
     }
 }

@@ -1,9 +1,7 @@
-//! Agents: whoever can be asked for a run.
+//! Agents, which can be asked for a run.
 
-mod endpoint;
 mod http;
 mod reader;
-mod thread;
 
 use std::time::Duration;
 
@@ -11,13 +9,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use handback_wire::agui::{Event, RunAgentInput};
 
-pub use http::HttpAgent;
-pub use thread::ThreadAgent;
+use crate::error::Error;
+
+pub use http::{HttpAgent, OneUrl, Room, ServerAgent, ThreadAgent};
 
 /// The events of a run, as they come. An error is the last item.
 pub type EventStream = BoxStream<'static, Result<Incoming, AgentError>>;
 
-/// Something that came in the stream of a run.
+/// One item of the stream of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Incoming {
@@ -25,24 +24,23 @@ pub enum Incoming {
     Event(Event),
     /// An event that cannot be read. The run goes on.
     Undecodable {
-        /// What type of event it says that it is; empty if it does not say it.
+        /// The type that the event names; empty if it names none.
         kind: String,
         /// What is wrong with it.
         reason: String,
     },
 }
 
-/// Who can be asked for a run: a server, or something in its place.
+/// Something that can be asked for a run, such as a server.
 ///
-/// The future asks, and the stream is what is answered; dropping either of them ends it. Nothing is asked before the
-/// future is polled.
+/// The future sends the request when it is polled, and the stream is the answer. Dropping either ends the request.
 pub trait Agent: Send + Sync + 'static {
-    /// Asks for a run. An empty `thread_id` stands for a thread that is not there yet: the agent makes one up, and the
-    /// events tell which. An agent may have ids of its own for runs, too.
+    /// Asks for a run. If `thread_id` is empty, the agent creates a thread, which the events name. An agent may also
+    /// give the run an id of its own.
     fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>>;
 }
 
-/// Why a run was not given, or not to its end.
+/// Why an agent did not give a run, or not to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -52,7 +50,7 @@ pub enum AgentError {
         /// What is wrong.
         reason: String,
     },
-    /// The credentials are not, or no longer, accepted.
+    /// The server does not accept the credentials, or no longer.
     #[error("not authorized: {message}")]
     AuthExpired {
         /// 401 or 403.
@@ -60,12 +58,12 @@ pub enum AgentError {
         /// What the server says.
         message: String,
     },
-    /// The server wants to be left alone for a while.
+    /// The server has had too many requests.
     #[error("too many requests: {message}")]
     RateLimited {
         /// What the server says.
         message: String,
-        /// For how long, if it says so.
+        /// When to try again, if the server says so.
         retry_after: Option<Duration>,
     },
     /// The server answered with a failure.
@@ -76,18 +74,40 @@ pub enum AgentError {
         /// What the server says.
         message: String,
     },
-    /// There is no connection, or it was lost before the run was over. What was asked for may go on.
+    /// There is no connection, or it was lost before the run was over. The run may go on at the server.
     #[error("the connection to the agent was lost: {reason}")]
     NetworkLost {
         /// What happened.
         reason: String,
     },
-    /// The answer is not one of AG-UI.
+    /// The answer does not follow AG-UI.
     #[error("the answer is not one of an AG-UI server: {reason}")]
     Unexpected {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl From<Error> for AgentError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidUrl { url, reason } => {
+                Self::Invalid { reason: format!("\"{url}\" cannot be asked: {reason}") }
+            }
+            Error::InvalidToken => Self::Invalid { reason: error.to_string() },
+            Error::Unexpected { reason, .. } => Self::Unexpected { reason },
+            Error::Refused(refusal) => {
+                let (status, message) = (refusal.status, refusal.message);
+                match status {
+                    401 | 403 => Self::AuthExpired { status, message },
+                    429 => Self::RateLimited { message, retry_after: refusal.retry_after },
+                    _ => Self::Refused { status, message },
+                }
+            }
+            Error::Unreachable { reason, .. } | Error::Interrupted { reason, .. } => Self::NetworkLost { reason },
+            other => Self::NetworkLost { reason: other.to_string() },
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,53 +7,59 @@ use serde_json::{Map, Value};
 
 use super::new_id;
 
-/// How many names of tools [`Activity::CallingTools`] lists; more are not listed.
-const MOST_NAMES: usize = 64;
-/// How much is kept of the reason why an event could not be read, in bytes; the rest is cut off.
-const LONGEST_REASON: usize = 512;
-/// How many [`Item::Undecodable`] there are; more events that cannot be read are counted with the last of them.
-const MOST_UNDECODABLE: usize = 100;
+/// How many names of tools [`Activity::CallingTools`] lists; more are left out.
+const MAX_NAMES: usize = 64;
+/// How many bytes are kept of the reason why an event could not be read; the rest is cut off.
+const MAX_REASON_BYTES: usize = 512;
+/// How many [`Item::Undecodable`] a conversation has; the last of them counts any further events.
+const MAX_UNDECODABLE: usize = 100;
 
-/// A conversation: what was said and done, in order, and what goes on right now.
+/// A conversation: all that was said and done, and what goes on right now.
 ///
-/// It is changed by [`process`](super::process), which takes the events of runs, and by [`Conversation::say`]. A call
-/// of a tool moves forward only: streaming, pending, executing, and then completed or failed.
-#[derive(Debug, Clone, PartialEq)]
+/// [`process`](super::process) changes it by the events of runs, and [`Conversation::say`] by what the user says. The
+/// status of a tool call moves forward only: streaming, pending, executing, and then completed or failed.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversation {
     pub(super) thread_id: Option<String>,
     pub(super) parent_run_id: Option<String>,
-    pub(super) status: Status,
+    pub(super) status: ConversationStatus,
     pub(super) items: Vec<Item>,
-    pub(super) state: Value,
+    pub(super) state: SharedState,
     pub(super) activity: Activity,
     pub(super) interrupts: Vec<Interrupt>,
-    /// The calls that were open when the agent asked for what is in `interrupts`: they go on when that is answered.
+    /// The calls that were open when the agent interrupted: they go on when it is answered.
     pub(super) waiting: HashSet<String>,
-    pub(super) places: Places,
-    /// The text that grows: the item that it is.
+    pub(super) positions: Positions,
+    /// The position of the text that grows.
     pub(super) streaming: Option<usize>,
-    pub(super) reasoning: Reasoning,
-    /// What is told in chunks, which have no end of their own.
+    pub(super) is_thinking: bool,
+    /// What the model thought that belongs to no item yet.
+    pub(super) reasoning: String,
+    /// The text, call or reasoning that comes in chunks, which have no end event.
     pub(super) chunk: Option<Chunk>,
-    /// The items that the latest run found.
-    pub(super) found: usize,
+    /// The position of the first item of the latest run.
+    pub(super) run_start: usize,
     pub(super) usage: Usage,
 }
+
+/// The state that application and agent share; an empty object at first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SharedState(pub(super) Value);
 
 /// How many tokens runs took, as far as their agent says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Read, also from a cache.
+    /// Tokens read, including those from a cache.
     pub input_tokens: u64,
-    /// Written, also while thinking.
+    /// Tokens written, including reasoning.
     pub output_tokens: u64,
 }
 
-/// Where calls, texts and activities are among the items, by their ids, and what could not be read.
+/// The positions of items, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Places {
-    /// The item, and which of its calls.
+pub(super) struct Positions {
+    /// The position of the group, and that of the call in it.
     pub(super) calls: HashMap<String, (usize, usize)>,
     pub(super) texts: HashMap<String, usize>,
     pub(super) activities: HashMap<String, usize>,
@@ -67,27 +73,20 @@ pub(super) enum Chunk {
     Reasoning,
 }
 
-/// What the model thinks, until it belongs to a text or to calls.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Reasoning {
-    pub(super) is_active: bool,
-    pub(super) text: String,
-}
-
-/// Where a conversation stands, by the events of its latest run.
+/// The status of a conversation, by the events of its latest run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Status {
-    /// Nothing has been run yet.
+pub enum ConversationStatus {
+    /// There was no run yet.
     #[default]
     Idle,
-    /// A run goes on.
+    /// A run is under way.
     Running,
     /// The run is over.
     Completed,
-    /// The run failed, and why.
+    /// The run failed, for this reason.
     Failed(String),
-    /// Somebody stopped the run.
+    /// The run was cancelled.
     Cancelled,
 }
 
@@ -95,14 +94,14 @@ pub enum Status {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activity {
-    /// Nothing, or nothing that can be told.
+    /// Nothing that is known.
     #[default]
     None,
     /// The model thinks.
     Thinking,
     /// The agent writes.
     Responding,
-    /// Tools are called: their names, each once, in the order in which they were first called.
+    /// Tools are called: each name once, in the order of the first calls.
     CallingTools(Vec<String>),
 }
 
@@ -114,24 +113,24 @@ pub enum Item {
     Text(Text),
     /// Calls that were made together.
     ToolCalls(ToolCallGroup),
-    /// Something that goes on and is no part of the conversation.
+    /// Progress that the agent reports besides the conversation.
     Activity {
         /// Its id.
         id: String,
-        /// What kind it is.
+        /// Its type.
         kind: String,
-        /// What is to be known of it.
+        /// Its details.
         content: Map<String, Value>,
     },
-    /// A message that is passed on as it is: one with images, or of a kind that is not known here.
+    /// A message that is kept as it is: one with images, or of an unknown kind.
     Message(Message),
     /// Events in a row that could not be read. The run goes on without them.
     Undecodable {
-        /// What type of event the first said that it is.
+        /// The type that the first event names.
         kind: String,
-        /// What is wrong with it.
+        /// What is wrong with the first event.
         reason: String,
-        /// How many they are.
+        /// How many events there are.
         count: u64,
     },
     /// A run failed.
@@ -159,11 +158,11 @@ pub struct Text {
     pub id: String,
     /// Who says it.
     pub role: Role,
-    /// What is said; it grows while it is [streaming](Conversation::streaming_text).
+    /// The text, which grows while it is [streaming](Conversation::streaming_text).
     pub text: String,
     /// What the model thought before and meanwhile.
     pub reasoning: String,
-    /// The run failed or was stopped in the middle of it.
+    /// Whether the run failed or was stopped before the text was complete.
     pub is_cut_off: bool,
 }
 
@@ -171,11 +170,11 @@ pub struct Text {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolCallGroup {
-    /// The message that they belong to.
+    /// The message that the calls belong to.
     pub parent_message_id: Option<String>,
     /// What the model thought before.
     pub reasoning: String,
-    /// They.
+    /// The calls.
     pub calls: Vec<ToolCall>,
 }
 
@@ -191,11 +190,11 @@ pub struct ToolCall {
     pub arguments: String,
     /// How far it is.
     pub status: ToolCallStatus,
-    /// What came of it: the result, or the error if it failed.
+    /// The result, or the error if the call failed.
     pub result: Option<String>,
 }
 
-/// How far a call is. It moves in this order only.
+/// How far a call is. The status moves in this order only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolCallStatus {
     /// Its arguments are being received.
@@ -204,86 +203,67 @@ pub enum ToolCallStatus {
     Pending,
     /// This front end runs it.
     Executing,
-    /// It is done.
+    /// It has a result.
     Completed,
     /// It failed, or was not run at all.
     Failed,
 }
 
 impl ToolCall {
-    /// Whether it has come to an end.
+    /// Whether the call has ended.
     pub fn is_over(&self) -> bool {
         matches!(self.status, ToolCallStatus::Completed | ToolCallStatus::Failed)
     }
 
-    /// Whether the server still describes it, or nobody has begun to run it.
+    /// Whether the call is streaming or pending: nobody has begun to run it.
     pub fn is_active(&self) -> bool {
         matches!(self.status, ToolCallStatus::Streaming | ToolCallStatus::Pending)
     }
 
-    /// Ends it, unless it is over.
+    /// Ends the call, unless it is over.
     pub(super) fn end(&mut self, result: Result<String, String>) {
-        if self.is_over() {
-            return;
+        if !self.is_over() {
+            self.status = if result.is_ok() { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
+            self.result = Some(result.unwrap_or_else(|error| error));
         }
-        (self.status, self.result) = match result {
-            Ok(result) => (ToolCallStatus::Completed, Some(result)),
-            Err(error) => (ToolCallStatus::Failed, Some(error)),
-        };
     }
 }
 
-impl Default for Conversation {
+impl Default for SharedState {
     fn default() -> Self {
-        Self {
-            thread_id: None,
-            parent_run_id: None,
-            status: Status::Idle,
-            items: Vec::new(),
-            state: Value::Object(Map::new()),
-            activity: Activity::None,
-            interrupts: Vec::new(),
-            waiting: HashSet::new(),
-            places: Places::default(),
-            streaming: None,
-            reasoning: Reasoning::default(),
-            chunk: None,
-            found: 0,
-            usage: Usage::default(),
-        }
+        Self(Value::Object(Map::new()))
     }
 }
 
 impl Conversation {
-    /// A conversation in a thread that has this id. One without an id, [`Conversation::default`], gets it from its
-    /// first run.
+    /// A conversation in the thread with this id. [`Conversation::default`] gets an id from its first run.
     pub fn in_thread(thread_id: impl Into<String>) -> Self {
         Self { thread_id: Some(thread_id.into()), ..Self::default() }
     }
 
-    /// The thread that it is; `None` before its first run, unless it was given one.
+    /// The id of the thread; `None` before the first run, unless it was given.
     pub fn thread_id(&self) -> Option<&str> {
         self.thread_id.as_deref()
     }
 
-    /// The run that finished last: the one that the next goes on from.
+    /// The run that finished last, which the next one continues.
     pub fn parent_run_id(&self) -> Option<&str> {
         self.parent_run_id.as_deref()
     }
 
-    /// Where it stands.
-    pub fn status(&self) -> &Status {
+    /// The status.
+    pub fn status(&self) -> &ConversationStatus {
         &self.status
     }
 
-    /// What was said and done, in order.
+    /// All that was said and done, in order.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
     /// The state that application and agent share; an empty object at first.
     pub fn state(&self) -> &Value {
-        &self.state
+        &self.state.0
     }
 
     /// What goes on right now.
@@ -301,21 +281,20 @@ impl Conversation {
 
     /// Whether the model thinks right now.
     pub fn is_thinking(&self) -> bool {
-        self.reasoning.is_active
+        self.is_thinking
     }
 
-    /// What the model thinks that belongs to no text and to no call yet.
+    /// What the model thought that belongs to no text and to no call yet.
     pub fn reasoning(&self) -> &str {
-        &self.reasoning.text
+        &self.reasoning
     }
 
-    /// What the agent must know before it goes on, until a run finishes without asking; see
-    /// [`Run::resume`](super::Run::resume).
+    /// The interrupts of the latest run that finished: see [`Run::resume`](super::Run::resume).
     pub fn interrupts(&self) -> &[Interrupt] {
         &self.interrupts
     }
 
-    /// What all runs of the conversation took.
+    /// The tokens that all runs of the conversation took.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -328,14 +307,14 @@ impl Conversation {
         })
     }
 
-    /// The calls that the server still describes, or that nobody has begun to run: streaming or pending.
+    /// The calls that are [active](ToolCall::is_active).
     pub fn active_tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.tool_calls().filter(|call| call.is_active())
     }
 
     /// A call by its id.
     pub fn tool_call(&self, id: &str) -> Option<&ToolCall> {
-        let &(item, call) = self.places.calls.get(id)?;
+        let &(item, call) = self.positions.calls.get(id)?;
         match self.items.get(item)? {
             Item::ToolCalls(group) => group.calls.get(call),
             _ => None,
@@ -358,68 +337,59 @@ impl Conversation {
         self.items.push(Item::Message(message));
     }
 
-    /// Whether a call waits for what the agent must know.
-    pub(super) fn is_waiting(&self, call_id: &str) -> bool {
-        self.waiting.contains(call_id)
-    }
-
-    /// Notes that there was an event that could not be read.
+    /// Adds an event that could not be read.
     pub(super) fn note_undecodable(&mut self, kind: &str, reason: &str) {
-        let cut = |text: &str| text[..text.floor_char_boundary(LONGEST_REASON)].to_owned();
+        let cut = |text: &str| text[..text.floor_char_boundary(MAX_REASON_BYTES)].to_owned();
         let kind = cut(kind);
-        let last = self.places.undecodable.last().copied();
-        let (is_latest, is_full) =
-            (last == self.items.len().checked_sub(1), self.places.undecodable.len() >= MOST_UNDECODABLE);
+        let last = self.positions.undecodable.last().copied();
+        let is_newest = last == self.items.len().checked_sub(1);
+        let is_full = self.positions.undecodable.len() >= MAX_UNDECODABLE;
         if let Some(Item::Undecodable { kind: known, count, .. }) = last.and_then(|last| self.items.get_mut(last))
-            && (is_full || (is_latest && *known == kind))
+            && (is_full || (is_newest && *known == kind))
         {
             *count += 1;
             return;
         }
-        self.places.undecodable.push(self.items.len());
+        self.positions.undecodable.push(self.items.len());
         self.items.push(Item::Undecodable { kind, reason: cut(reason), count: 1 });
     }
 
     pub(super) fn push_text(&mut self, text: Text) {
-        self.places.texts.insert(text.id.clone(), self.items.len());
+        self.positions.texts.insert(text.id.clone(), self.items.len());
         self.items.push(Item::Text(text));
     }
 
-    /// Adds a call to those that were made together with it.
+    /// Adds a call to the last group if both were made together, or else to a new group.
     pub(super) fn push_call(&mut self, call: ToolCall, parent_message_id: Option<String>) {
-        let last = self.items.len().checked_sub(1);
+        // Calls of different runs were not made together. Without a parent message, neither were a call and an earlier
+        // one that has its result.
         let joins = match self.items.last() {
-            // Without a message that they belong to: calls after a result were made after it.
-            Some(Item::ToolCalls(group)) => {
+            Some(Item::ToolCalls(group)) if self.items.len() > self.run_start => {
                 group.parent_message_id == parent_message_id
                     && (parent_message_id.is_some() || !group.calls.iter().any(ToolCall::is_over))
             }
             _ => false,
         };
-        let item = match last {
-            // Calls of different runs were not made together.
-            Some(last) if joins && last >= self.found => last,
-            _ => {
-                let reasoning = std::mem::take(&mut self.reasoning.text);
-                self.items.push(Item::ToolCalls(ToolCallGroup { parent_message_id, reasoning, calls: Vec::new() }));
-                self.items.len() - 1
-            }
-        };
-        if let Some(Item::ToolCalls(group)) = self.items.get_mut(item) {
-            self.places.calls.insert(call.id.clone(), (item, group.calls.len()));
+        if !joins {
+            let reasoning = std::mem::take(&mut self.reasoning);
+            self.items.push(Item::ToolCalls(ToolCallGroup { parent_message_id, reasoning, calls: Vec::new() }));
+        }
+        let position = self.items.len() - 1;
+        if let Some(Item::ToolCalls(group)) = self.items.last_mut() {
+            self.positions.calls.insert(call.id.clone(), (position, group.calls.len()));
             group.calls.push(call);
         }
     }
 
     pub(super) fn call_mut(&mut self, id: &str) -> Option<&mut ToolCall> {
-        let &(item, call) = self.places.calls.get(id)?;
+        let &(item, call) = self.positions.calls.get(id)?;
         match self.items.get_mut(item)? {
             Item::ToolCalls(group) => group.calls.get_mut(call),
             _ => None,
         }
     }
 
-    /// Notes that this front end runs a call. Only one that is pending can be run.
+    /// Marks a pending call as run by this front end.
     pub(super) fn begin_call(&mut self, id: &str) {
         let Some(call) = self.call_mut(id).filter(|call| call.status == ToolCallStatus::Pending) else { return };
         call.status = ToolCallStatus::Executing;
@@ -427,27 +397,27 @@ impl Conversation {
         self.note_calling(&name);
     }
 
-    /// Notes what came of a call.
+    /// Ends a call, unless it is over.
     pub(super) fn end_call(&mut self, id: &str, result: Result<String, String>) {
         if let Some(call) = self.call_mut(id) {
             call.end(result);
         }
     }
 
-    /// Ends all calls that are open and of which `is_meant` says so.
+    /// Fails the open calls that `is_meant` selects.
     pub(super) fn fail_calls(&mut self, error: &str, is_meant: impl Fn(&ToolCall) -> bool) {
         for item in &mut self.items {
             let Item::ToolCalls(group) = item else { continue };
-            for call in group.calls.iter_mut().filter(|call| !call.is_over() && is_meant(call)) {
+            for call in group.calls.iter_mut().filter(|call| is_meant(call)) {
                 call.end(Err(error.to_owned()));
             }
         }
     }
 
-    /// Notes that a tool is being called.
+    /// Shows in the activity that a tool is called.
     pub(super) fn note_calling(&mut self, name: &str) {
         if let Activity::CallingTools(names) = &mut self.activity {
-            if names.len() < MOST_NAMES && !names.iter().any(|known| known == name) {
+            if names.len() < MAX_NAMES && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
         } else {
@@ -455,40 +425,41 @@ impl Conversation {
         }
     }
 
-    /// The text that was being told is as complete as it will ever be.
-    pub(super) fn cut_off_text(&mut self) {
-        if let Some(Item::Text(text)) = self.streaming.take().and_then(|item| self.items.get_mut(item)) {
-            text.is_cut_off = true;
-        }
-    }
-
-    /// Ends the run that went on, in the middle of whatever it did.
-    pub(super) fn stop(&mut self, status: Status, open_calls: &str) {
-        if let Status::Failed(message) = &status {
+    /// Ends a run that failed or was cancelled; its open calls fail with this error.
+    pub(super) fn stop(&mut self, status: ConversationStatus, error: &str) {
+        if let ConversationStatus::Failed(message) = &status {
             self.items.push(Item::Error { message: message.clone() });
-            // What waits for answers waits on: they may not have arrived, and can be given again.
+            // Calls that wait for answers stay open: the answers may not have arrived, and can be sent again.
             let waiting = std::mem::take(&mut self.waiting);
-            self.fail_calls(open_calls, |call| !waiting.contains(&call.id));
+            self.fail_calls(error, |call| !waiting.contains(&call.id));
             self.waiting = waiting;
         } else {
-            self.fail_calls(open_calls, |_| true);
+            self.fail_calls(error, |_| true);
         }
-        self.leave();
+        self.cut_off();
         self.status = status;
     }
 
-    /// Leaves a run behind that was dropped in the middle of whatever it did; one that came to its end left nothing.
-    pub(super) fn abandon(&mut self, open_calls: &str) {
-        let begun = [ToolCallStatus::Streaming, ToolCallStatus::Executing];
-        self.fail_calls(open_calls, |call| begun.contains(&call.status));
-        self.leave();
+    /// Ends a run that was dropped; the calls that it had begun fail with this error. If the run has ended, this does
+    /// nothing.
+    pub(super) fn abandon(&mut self, error: &str) {
+        self.fail_calls(error, |call| matches!(call.status, ToolCallStatus::Streaming | ToolCallStatus::Executing));
+        self.cut_off();
     }
 
-    /// What was being told is as complete as it will ever be.
-    fn leave(&mut self) {
-        self.cut_off_text();
+    /// Cuts off whatever was streaming.
+    fn cut_off(&mut self) {
+        if let Some(Item::Text(text)) = self.streaming.take().and_then(|item| self.items.get_mut(item)) {
+            text.is_cut_off = true;
+        }
         self.chunk = None;
-        self.reasoning = Reasoning::default();
+        self.end_activity();
+    }
+
+    /// Nothing goes on any more.
+    pub(super) fn end_activity(&mut self) {
+        self.is_thinking = false;
+        self.reasoning.clear();
         self.activity = Activity::None;
     }
 }

@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use handback_wire::agui::{CallType, FunctionCall, Labels, Message, ToolCall as WireCall};
 use serde::de::IgnoredAny;
 
+use super::arguments_or_empty;
 use super::conversation::{Conversation, Item, Role, Text, ToolCall, ToolCallGroup, ToolCallStatus};
-use super::no_arguments;
 
-/// The messages of a conversation, as a run is asked for with them.
+/// The messages of a conversation, as they are sent with the request for a run.
 ///
-/// Calls come with their results: completed ones with what came of them, failed ones with their error. Open calls are
-/// left out altogether, and so is a text that was cut off and that nobody has answered; errors and activities are no
-/// messages.
+/// Calls that are over come with their result or error. Open calls, errors and activities are left out, and so is a
+/// text at the end that was cut off.
 pub fn messages(conversation: &Conversation) -> Vec<Message> {
     let mut messages = Messages::default();
     for item in conversation.items() {
@@ -58,7 +57,7 @@ impl<'a> Messages<'a> {
         let calls: Vec<WireCall> = over.iter().map(|call| wire_call(call)).collect();
         let parent = group.parent_message_id.as_deref();
         match self.all.last_mut() {
-            // What was said along with the calls is the same message.
+            // A text and the calls that name it as their parent are one message.
             Some(Message::Assistant { id, tool_calls: tool_calls @ None, .. }) if Some(id.as_str()) == parent => {
                 *tool_calls = Some(calls);
             }
@@ -77,8 +76,8 @@ impl<'a> Messages<'a> {
 
 fn wire_call(call: &ToolCall) -> WireCall {
     let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
-    let arguments = match no_arguments(&call.arguments) {
-        // Cut off in their middle, they would make the whole request one that cannot be read.
+    let arguments = match arguments_or_empty(&call.arguments) {
+        // Arguments that were cut off would make the whole request invalid.
         arguments if call.status == ToolCallStatus::Failed && !is_json(arguments) => "{}",
         arguments => arguments,
     };

@@ -1,7 +1,7 @@
 //! What events do to a conversation.
 //!
-//! One event costs what it brings, however long the conversation is: texts and arguments grow in place. Only what
-//! describes everything anew (a snapshot of the messages, the end of a run) looks at everything.
+//! The cost of an event does not depend on the length of the conversation: texts and arguments grow in place. Only a
+//! snapshot of the messages and the end of a run look at everything.
 
 mod patch;
 mod snapshot;
@@ -10,18 +10,16 @@ use handback_wire::agui::{Body, Event, Interrupt, Outcome, TextRole, TokenUsage}
 use serde_json::{Map, Value};
 
 use super::conversation::{
-    Activity, Chunk, Conversation, Item, Reasoning, Role, Status, Text, ToolCall, ToolCallStatus, Usage,
+    Activity, Chunk, Conversation, ConversationStatus, Item, Role, Text, ToolCall, ToolCallStatus, Usage,
 };
 
-/// The kind of activity by which some servers tell of tools that they run themselves.
+/// The type of activity by which some servers report the tools that they run themselves.
 const SERVER_CALL: &str = "skill_tool_call";
-/// The code by which a server says that it does not wait for an answer, or no longer.
+/// The code of a run error that says that the server does not wait for the answers that it got.
 const UNKNOWN_INTERRUPT: &str = "unknown_interrupt";
 
-/// The conversation after an event.
-///
-/// It takes what comes: an event that does not fit what came before is passed over, with a warning where something is
-/// lost.
+/// The conversation after an event. An event that does not fit the ones before it is ignored, with a warning if
+/// something is lost.
 pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
     conversation.apply(event);
     conversation
@@ -29,7 +27,7 @@ pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
 
 impl Conversation {
     pub(super) fn apply(&mut self, event: &Event) {
-        if !goes_on_with_chunks(&event.body) {
+        if !continues_chunks(&event.body) {
             self.close_chunk();
         }
         match &event.body {
@@ -43,7 +41,7 @@ impl Conversation {
                 if code.as_deref() == Some(UNKNOWN_INTERRUPT) {
                     self.forget_interrupts();
                 }
-                self.stop(Status::Failed(message.clone()), "the run failed before the tool was run");
+                self.stop(ConversationStatus::Failed(message.clone()), "the run failed before the tool was run");
             }
             Body::TextMessageStart { message_id, role, .. } => self.text_started(message_id, role.unwrap_or_default()),
             Body::TextMessageContent { message_id, delta } => self.text_grows(message_id, delta),
@@ -60,20 +58,20 @@ impl Conversation {
                 self.call_chunk(tool_call_id.as_deref(), tool_call_name.as_deref(), parent_message_id.clone());
                 self.grow_chunk(delta.as_deref().unwrap_or_default());
             }
-            Body::ToolCallResult { tool_call_id, content, .. } => self.call_ended(tool_call_id, content.text()),
-            Body::StateSnapshot { snapshot } => self.state = snapshot.clone(),
+            Body::ToolCallResult { tool_call_id, content, .. } => self.call_ended(tool_call_id, Ok(content.text())),
+            Body::StateSnapshot { snapshot } => self.state.0 = snapshot.clone(),
             Body::StateDelta { delta } => {
-                if let Err(reason) = patch::apply(&mut self.state, delta) {
+                if let Err(reason) = patch::apply(&mut self.state.0, delta) {
                     tracing::warn!(reason, "a change of the state that does not fit it; the state stays as it is");
                 }
             }
             Body::MessagesSnapshot { messages } => self.replace_messages(messages),
             Body::ActivitySnapshot { message_id, replace: Some(false), .. }
-                if self.places.activities.contains_key(message_id) => {}
+                if self.positions.activities.contains_key(message_id) => {}
             Body::ActivitySnapshot { message_id, activity_type, content, .. } => {
-                self.activity_told(message_id, activity_type, content);
+                self.set_activity(message_id, activity_type, content);
             }
-            Body::ActivityDelta { message_id, patch, .. } => self.activity_changed(message_id, patch),
+            Body::ActivityDelta { message_id, patch, .. } => self.patch_activity(message_id, patch),
             Body::ReasoningStart { .. } | Body::ReasoningMessageStart { .. } => self.thinking(),
             Body::ReasoningMessageContent { delta, .. } => self.thought(delta),
             Body::ReasoningMessageChunk { delta, .. } => {
@@ -81,7 +79,7 @@ impl Conversation {
                 self.thinking();
                 self.thought(delta.as_deref().unwrap_or_default());
             }
-            Body::ReasoningMessageEnd { .. } | Body::ReasoningEnd { .. } => self.reasoning.is_active = false,
+            Body::ReasoningMessageEnd { .. } | Body::ReasoningEnd { .. } => self.is_thinking = false,
             Body::StepStarted { .. }
             | Body::StepFinished { .. }
             | Body::Raw { .. }
@@ -97,9 +95,9 @@ impl Conversation {
         if self.thread_id.is_none() {
             self.thread_id = Some(thread_id.to_owned());
         }
-        self.found = self.items.len();
+        self.run_start = self.items.len();
         self.activity = Activity::None;
-        self.status = Status::Running;
+        self.status = ConversationStatus::Running;
     }
 
     fn run_finished(&mut self, run_id: &str, outcome: Option<&Outcome>) {
@@ -108,19 +106,20 @@ impl Conversation {
             call.status == ToolCallStatus::Streaming
         });
         self.streaming = None;
-        self.reasoning = Reasoning::default();
-        self.activity = Activity::None;
-        self.status = Status::Completed;
+        self.end_activity();
+        self.status = ConversationStatus::Completed;
         match outcome {
             Some(Outcome::Interrupt { interrupts }) => return self.interrupted(interrupts),
-            Some(Outcome::Cancelled) => self.stop(Status::Cancelled, "the run was cancelled before the tool was run"),
+            Some(Outcome::Cancelled) => {
+                self.stop(ConversationStatus::Cancelled, "the run was cancelled before the tool was run")
+            }
             Some(Outcome::Success { .. } | Outcome::Other(_)) | None => {}
         }
         self.forget_interrupts();
     }
 
-    fn count(&mut self, told: &[TokenUsage]) {
-        for TokenUsage { input_tokens, output_tokens, .. } in told {
+    fn count(&mut self, usage: &[TokenUsage]) {
+        for TokenUsage { input_tokens, output_tokens, .. } in usage {
             let Usage { input_tokens: read, output_tokens: written } = &mut self.usage;
             *read = read.saturating_add(input_tokens.unwrap_or_default());
             *written = written.saturating_add(output_tokens.unwrap_or_default());
@@ -129,8 +128,8 @@ impl Conversation {
 
     fn interrupted(&mut self, interrupts: &[Interrupt]) {
         self.interrupts = interrupts.to_vec();
-        // Those of this run, and those that waited before it. What is left from runs before waits for nothing.
-        let is_new = |id: &String| self.places.calls.get(id).is_some_and(|(item, _)| *item >= self.found);
+        // The open calls of this run wait for the answers, and so do those that waited before it.
+        let is_new = |id: &String| self.positions.calls.get(id).is_some_and(|(item, _)| *item >= self.run_start);
         let open = self.active_tool_calls().map(|call| call.id.clone());
         self.waiting = open.filter(|id| is_new(id) || self.waiting.contains(id)).collect();
     }
@@ -142,17 +141,18 @@ impl Conversation {
 
     fn text_started(&mut self, id: &str, role: TextRole) {
         self.activity = Activity::Responding;
-        let reasoning = std::mem::take(&mut self.reasoning.text);
-        let place = self.places.texts.get(id).copied();
-        if let Some((place, Item::Text(text))) = place.and_then(|place| Some((place, self.items.get_mut(place)?))) {
-            // One of an earlier run is told again, from its beginning; one of this run goes on.
-            if place < self.found {
+        let reasoning = std::mem::take(&mut self.reasoning);
+        let position = self.positions.texts.get(id).copied();
+        let known = position.and_then(|position| self.items.get_mut(position));
+        if let (Some(position), Some(Item::Text(text))) = (position, known) {
+            // A text of an earlier run is replayed from its beginning; one of this run goes on.
+            if position < self.run_start {
                 text.text.clear();
                 text.reasoning.clear();
             }
             text.is_cut_off = false;
             text.reasoning.push_str(&reasoning);
-            self.streaming = Some(place);
+            self.streaming = Some(position);
             return;
         }
         self.streaming = Some(self.items.len());
@@ -164,7 +164,7 @@ impl Conversation {
         self.push_text(Text { id: id.to_owned(), role, text: String::new(), reasoning, is_cut_off: false });
     }
 
-    /// The text that is being told, if it is this one.
+    /// The text that is streaming, if it is this one.
     fn open_text(&mut self, id: &str) -> Option<&mut Text> {
         match self.streaming.and_then(|item| self.items.get_mut(item)) {
             Some(Item::Text(text)) if text.id == id => Some(text),
@@ -175,7 +175,7 @@ impl Conversation {
     fn text_grows(&mut self, id: &str, delta: &str) {
         match self.open_text(id) {
             Some(text) => text.text.push_str(delta),
-            None => tracing::warn!(id, "a part of a text that is not being told; it is dropped"),
+            None => tracing::warn!(id, "a part of a text that is not streaming; it is dropped"),
         }
     }
 
@@ -198,7 +198,7 @@ impl Conversation {
 
     fn call_started(&mut self, id: &str, name: &str, parent_message_id: Option<String>) {
         self.note_calling(name);
-        if self.places.calls.contains_key(id) {
+        if self.positions.calls.contains_key(id) {
             return tracing::debug!(id, "a call that is known already");
         }
         let status = ToolCallStatus::Streaming;
@@ -208,27 +208,30 @@ impl Conversation {
     }
 
     fn arguments_grow(&mut self, id: &str, delta: &str) {
-        match self.call_mut(id) {
-            Some(call) if call.status == ToolCallStatus::Streaming => call.arguments.push_str(delta),
-            Some(_) => tracing::debug!(id, "arguments of a call that has all of them; they are dropped"),
-            None => tracing::warn!(id, "arguments of a call that is not known; they are dropped"),
+        if let Some(call) = self.known_call(id).filter(|call| call.status == ToolCallStatus::Streaming) {
+            call.arguments.push_str(delta);
         }
     }
 
     fn arguments_ended(&mut self, id: &str) {
-        match self.call_mut(id) {
-            Some(call) if call.status == ToolCallStatus::Streaming => call.status = ToolCallStatus::Pending,
-            Some(_) => {}
-            None => tracing::warn!(id, "the end of a call that is not known"),
+        if let Some(call) = self.known_call(id).filter(|call| call.status == ToolCallStatus::Streaming) {
+            call.status = ToolCallStatus::Pending;
         }
     }
 
-    fn call_ended(&mut self, id: &str, content: String) {
-        match self.call_mut(id) {
-            Some(call) if call.is_active() => call.end(Ok(content)),
-            Some(_) => tracing::debug!(id, "a result of a call that has one, or that is run here; it is dropped"),
-            None => tracing::warn!(id, "a result of a call that is not known; it is dropped"),
+    /// Takes a result from the server. A call that runs here gets its result from here.
+    fn call_ended(&mut self, id: &str, result: Result<String, String>) {
+        if let Some(call) = self.known_call(id).filter(|call| call.is_active()) {
+            call.end(result);
         }
+    }
+
+    fn known_call(&mut self, id: &str) -> Option<&mut ToolCall> {
+        let call = self.call_mut(id);
+        if call.is_none() {
+            tracing::warn!(id, "an event of a call that is not known; it is dropped");
+        }
+        call
     }
 
     fn call_chunk(&mut self, id: Option<&str>, name: Option<&str>, parent_message_id: Option<String>) {
@@ -244,7 +247,7 @@ impl Conversation {
     }
 
     fn grow_chunk(&mut self, delta: &str) {
-        // Taken and put back: what grows is looked up by the id that the chunk has.
+        // The chunk is taken out for a moment, so that its id can be borrowed while the conversation changes.
         let chunk = self.chunk.take();
         match &chunk {
             Some(Chunk::Text(id)) => self.text_grows(id, delta),
@@ -258,24 +261,24 @@ impl Conversation {
         match self.chunk.take() {
             Some(Chunk::Text(id)) => self.text_ended(&id),
             Some(Chunk::Call(id)) => self.arguments_ended(&id),
-            Some(Chunk::Reasoning) => self.reasoning.is_active = false,
+            Some(Chunk::Reasoning) => self.is_thinking = false,
             None => {}
         }
     }
 
     fn thinking(&mut self) {
-        self.reasoning.is_active = true;
+        self.is_thinking = true;
         self.activity = Activity::Thinking;
     }
 
     fn thought(&mut self, delta: &str) {
         match self.streaming.and_then(|item| self.items.get_mut(item)) {
             Some(Item::Text(text)) => text.reasoning.push_str(delta),
-            _ => self.reasoning.text.push_str(delta),
+            _ => self.reasoning.push_str(delta),
         }
     }
 
-    fn activity_told(&mut self, id: &str, kind: &str, content: &Map<String, Value>) {
+    fn set_activity(&mut self, id: &str, kind: &str, content: &Map<String, Value>) {
         if kind.is_empty() {
             return tracing::warn!(id, "an activity without a type; it is dropped");
         }
@@ -284,22 +287,22 @@ impl Conversation {
         {
             self.note_calling(name);
         }
-        let told = Item::Activity { id: id.to_owned(), kind: kind.to_owned(), content: content.clone() };
-        match self.places.activities.get(id).and_then(|place| self.items.get_mut(*place)) {
-            Some(item) => *item = told,
+        let activity = Item::Activity { id: id.to_owned(), kind: kind.to_owned(), content: content.clone() };
+        match self.positions.activities.get(id).and_then(|position| self.items.get_mut(*position)) {
+            Some(item) => *item = activity,
             None => {
-                self.places.activities.insert(id.to_owned(), self.items.len());
-                self.items.push(told);
+                self.positions.activities.insert(id.to_owned(), self.items.len());
+                self.items.push(activity);
             }
         }
     }
 
-    fn activity_changed(&mut self, id: &str, operations: &[Value]) {
-        let place = self.places.activities.get(id);
-        let Some(Item::Activity { content, .. }) = place.and_then(|place| self.items.get_mut(*place)) else {
+    fn patch_activity(&mut self, id: &str, operations: &[Value]) {
+        let position = self.positions.activities.get(id);
+        let Some(Item::Activity { content, .. }) = position.and_then(|position| self.items.get_mut(*position)) else {
             return tracing::warn!(id, "a change of an activity that is not known; it is dropped");
         };
-        // An activity is an object, and only what is put in its place as a whole could be something else.
+        // An activity stays an object: only a patch of the whole could make it something else.
         if operations.iter().any(|operation| operation.get("path").and_then(Value::as_str) == Some("")) {
             return tracing::warn!(id, "a change of an activity as a whole; it is dropped");
         }
@@ -313,8 +316,8 @@ impl Conversation {
     }
 }
 
-/// Whether what is told in chunks may go on after an event; all others end it.
-fn goes_on_with_chunks(body: &Body) -> bool {
+/// Whether chunks may go on after an event; all other events end what the chunks build.
+fn continues_chunks(body: &Body) -> bool {
     matches!(
         body,
         Body::TextMessageChunk { .. }

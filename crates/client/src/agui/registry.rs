@@ -16,23 +16,26 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::arguments_or_empty;
 use super::conversation::ToolCall;
-use super::no_arguments;
 use crate::tool::{ToolError, schema_of};
 
 /// The code of a tool.
 type Executor = Arc<dyn Fn(ToolCall, ToolContext) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync>;
 
-/// What a tool is told besides its arguments.
+/// The schema of a tool that declares none: some servers refuse tools without parameters.
+const ANY_OBJECT: &str = r#"{"type":"object","properties":{}}"#;
+
+/// What a tool gets besides its arguments.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
     /// Fires when nobody waits for the result any more: the run was cancelled or dropped, or the time is up. The tool
-    /// itself is dropped then; what it has started elsewhere is not, and should heed this.
+    /// itself is dropped then; work that it started elsewhere must watch this token.
     pub cancellation: CancellationToken,
-    /// The call.
+    /// The id of the call.
     pub call_id: String,
-    /// The conversation.
+    /// The thread of the conversation.
     pub thread_id: Option<String>,
     /// The run that made the call.
     pub run_id: Option<String>,
@@ -40,80 +43,70 @@ pub struct ToolContext {
     pub deadline: Instant,
 }
 
-/// A tool that this front end runs: what the model is told about it, and its code.
+/// A tool that this front end runs: its definition for the model, and its code.
+///
+/// Calls of one step run concurrently, also two of the same tool, and so do those of other runs: the code must be safe
+/// for that. It shares a thread with the other calls and with the run, so work that blocks belongs into
+/// `tokio::task::spawn_blocking`.
 #[derive(Clone)]
 pub struct ClientTool {
     definition: Tool,
-    timeout: Option<Duration>,
+    /// How long a call may take, if the tool has a limit of its own.
+    pub(super) timeout: Option<Duration>,
     executor: Executor,
 }
 
 impl ClientTool {
-    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON, as text, and may be empty. Its schema
-    /// is that of any object, unless [`ClientTool::parameters`] says more.
-    ///
-    /// Calls of one step run at the same time, also two of the same tool, and those of other runs besides: the code
-    /// must be safe to run concurrently. It shares its thread with the other calls and with the run, so what takes long
-    /// without awaiting belongs into `tokio::task::spawn_blocking`.
+    /// A tool that reads its arguments itself: [`ToolCall::arguments`] is JSON text, and may be empty. Its schema is
+    /// that of any object, unless [`ClientTool::parameters`] sets another.
     pub fn new<F, R>(name: impl Into<String>, description: impl Into<String>, executor: F) -> Self
     where
         F: Fn(ToolCall, ToolContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<String, ToolError>> + Send + 'static,
     {
+        let parameters = RawValue::from_string(ANY_OBJECT.to_owned()).ok();
+        let definition = Tool { name: name.into(), description: description.into(), parameters, metadata: None };
         let executor: Executor = Arc::new(move |call, context| executor(call, context).boxed());
-        Self { definition: definition(name.into(), description.into(), None), timeout: None, executor }
+        Self { definition, timeout: None, executor }
     }
 
-    /// A tool whose arguments are read as `I`, and whose schema is that of `I`. As with [`ClientTool::new`], the code
-    /// must be safe to run concurrently.
+    /// A tool whose arguments are read as `I`, and whose schema is that of `I`.
     pub fn typed<I, F, R>(name: impl Into<String>, description: impl Into<String>, executor: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
         F: Fn(I, ToolContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<String, ToolError>> + Send + 'static,
     {
-        let executor: Executor = Arc::new(move |call, context| match read::<I>(&call.arguments) {
-            Ok(arguments) => executor(arguments, context).boxed(),
-            Err(error) => async { Err(error) }.boxed(),
+        let tool = Self::new(name, description, move |call, context| {
+            let executing = serde_json::from_str(arguments_or_empty(&call.arguments))
+                .map(|arguments: I| executor(arguments, context))
+                .map_err(|error| ToolError::new(format!("the arguments do not fit: {error}")));
+            async move { executing?.await }
         });
-        Self { definition: definition(name.into(), description.into(), schema_of::<I>()), timeout: None, executor }
+        match schema_of::<I>() {
+            Some(schema) => tool.parameters(schema),
+            None => tool,
+        }
     }
 
-    /// The JSON Schema of the arguments, where the tool's own type does not say it.
+    /// Sets the JSON Schema of the arguments.
     #[must_use]
     pub fn parameters(mut self, schema: Box<RawValue>) -> Self {
         self.definition.parameters = Some(schema);
         self
     }
 
-    /// How long a call may take; the run has a default.
+    /// Sets how long a call may take; the run has a default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// What the model is told about it.
+    /// What the model is told about the tool.
     pub fn definition(&self) -> &Tool {
         &self.definition
     }
-
-    pub(super) fn own_timeout(&self) -> Option<Duration> {
-        self.timeout
-    }
-}
-
-fn definition(name: String, description: String, parameters: Option<Box<RawValue>>) -> Tool {
-    let parameters = parameters.or_else(|| RawValue::from_string(ANY_OBJECT.to_owned()).ok());
-    Tool { name, description, parameters, metadata: None }
-}
-
-/// Some servers refuse tools that have no parameters.
-const ANY_OBJECT: &str = r#"{"type":"object","properties":{}}"#;
-
-fn read<I: DeserializeOwned>(arguments: &str) -> Result<I, ToolError> {
-    serde_json::from_str(no_arguments(arguments))
-        .map_err(|error| ToolError::new(format!("the arguments do not fit: {error}")))
 }
 
 impl fmt::Debug for ClientTool {
@@ -131,31 +124,13 @@ pub struct UnknownTool {
     pub name: String,
 }
 
-/// The tools of a front end. It never changes: whatever changes it gives another one. Clones are cheap.
-///
-/// Tools are run concurrently, in one run and in several: see [`ClientTool::new`].
+/// The tools of a front end. A registry never changes: methods that change something give a new one. Clones are cheap.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRegistry {
-    contents: Arc<Contents>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Contents {
-    /// In the order in which they were registered.
-    tools: Vec<ClientTool>,
-    /// Other names, and the tools that they are for. None of them is the name of a tool.
-    aliases: BTreeMap<String, String>,
-}
-
-impl Contents {
-    fn position(&self, name: &str) -> Option<usize> {
-        self.tools.iter().position(|tool| tool.definition.name == name)
-    }
-
-    fn find(&self, name: &str) -> Option<&ClientTool> {
-        let name = self.aliases.get(name).map_or(name, String::as_str);
-        self.tools.iter().find(|tool| tool.definition.name == name)
-    }
+    /// In the order of registration.
+    tools: Arc<Vec<ClientTool>>,
+    /// Other names, and the names of their tools. No alias is the name of a tool.
+    aliases: Arc<BTreeMap<String, String>>,
 }
 
 impl ToolRegistry {
@@ -164,42 +139,43 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// This registry and a tool, which must be safe to run concurrently (see [`ClientTool::new`]). One of the same name
-    /// is replaced, in its place; an alias of that name goes.
+    /// This registry with one more tool, which takes the place of a tool or an alias of the same name.
     #[must_use]
     pub fn register(&self, tool: ClientTool) -> Self {
-        self.changed(|contents| {
-            contents.aliases.remove(&tool.definition.name);
-            match contents.position(&tool.definition.name) {
-                Some(position) => contents.tools[position] = tool,
-                None => contents.tools.push(tool),
-            }
-        })
+        let mut changed = self.clone();
+        Arc::make_mut(&mut changed.aliases).remove(&tool.definition.name);
+        let tools = Arc::make_mut(&mut changed.tools);
+        match tools.iter_mut().find(|known| known.definition.name == tool.definition.name) {
+            Some(known) => *known = tool,
+            None => tools.push(tool),
+        }
+        changed
     }
 
-    /// This registry without a tool and its aliases, or without an alias, whose tool stays. A name that is not known
-    /// changes nothing.
+    /// This registry without a tool and its aliases, or without an alias, whose tool stays. An unknown name changes
+    /// nothing.
     #[must_use]
     pub fn unregister(&self, name: &str) -> Self {
-        self.changed(|contents| {
-            if contents.aliases.remove(name).is_none() {
-                contents.tools.retain(|tool| tool.definition.name != name);
-                contents.aliases.retain(|_, tool| tool != name);
-            }
-        })
+        let mut changed = self.clone();
+        let aliases = Arc::make_mut(&mut changed.aliases);
+        if aliases.remove(name).is_none() {
+            aliases.retain(|_, tool| tool != name);
+            Arc::make_mut(&mut changed.tools).retain(|tool| tool.definition.name != name);
+        }
+        changed
     }
 
-    /// This registry with another name for a tool: calls by that name are the tool's too. The model is not told of it.
+    /// This registry with another name for a tool, by which it can be called too. The model is not told of it.
     ///
     /// # Errors
     /// [`UnknownTool`] if there is no tool `name`. An alias that is the name of a tool changes nothing.
     pub fn alias(&self, alias: impl Into<String>, name: &str) -> Result<Self, UnknownTool> {
         let (alias, name) = (alias.into(), self.lookup(name)?.definition.name.clone());
-        Ok(self.changed(|contents| {
-            if contents.position(&alias).is_none() {
-                contents.aliases.insert(alias, name);
-            }
-        }))
+        let mut changed = self.clone();
+        if !self.tools.iter().any(|tool| tool.definition.name == alias) {
+            Arc::make_mut(&mut changed.aliases).insert(alias, name);
+        }
+        Ok(changed)
     }
 
     /// The tool of this name or alias.
@@ -207,44 +183,40 @@ impl ToolRegistry {
     /// # Errors
     /// [`UnknownTool`] if there is none.
     pub fn lookup(&self, name: &str) -> Result<&ClientTool, UnknownTool> {
-        self.contents.find(name).ok_or_else(|| UnknownTool { name: name.to_owned() })
+        let own_name = self.aliases.get(name).map_or(name, String::as_str);
+        let found = self.tools.iter().find(|tool| tool.definition.name == own_name);
+        found.ok_or_else(|| UnknownTool { name: name.to_owned() })
     }
 
     /// Whether there is a tool of this name or alias.
     pub fn contains(&self, name: &str) -> bool {
-        self.contents.find(name).is_some()
+        self.lookup(name).is_ok()
     }
 
     /// How many tools there are.
     pub fn len(&self) -> usize {
-        self.contents.tools.len()
+        self.tools.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.contents.tools.is_empty()
+        self.tools.is_empty()
     }
 
-    /// What the model is told, in the order in which the tools were registered.
+    /// What the model is told about the tools, in the order of registration.
     pub fn definitions(&self) -> Vec<Tool> {
-        self.contents.tools.iter().map(|tool| tool.definition.clone()).collect()
+        self.tools.iter().map(|tool| tool.definition.clone()).collect()
     }
 
     /// Runs a call.
     ///
     /// # Errors
-    /// What the tool says went wrong; also that it panicked, or that there is no such tool.
+    /// The tool failed or panicked, or there is no such tool.
     pub async fn execute(&self, call: ToolCall, context: ToolContext) -> Result<String, ToolError> {
         let executor = Arc::clone(&self.lookup(&call.name)?.executor);
         let executing = async move { executor(call, context).await };
         let ended = AssertUnwindSafe(executing).catch_unwind().await;
         ended.unwrap_or_else(|_panic| Err(ToolError::new("the tool panicked")))
-    }
-
-    fn changed(&self, change: impl FnOnce(&mut Contents)) -> Self {
-        let mut contents = Contents::clone(&self.contents);
-        change(&mut contents);
-        Self { contents: Arc::new(contents) }
     }
 }
 

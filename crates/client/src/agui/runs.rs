@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,16 +14,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::run::{Run, RunHandle, RunRequest, RunRequestError, RunState};
+use crate::lock::lock;
 
-/// How many runs there may be at once; one more is an error.
-const MOST_RUNS: usize = 10_000;
-/// How many events of the lifecycle wait for one who listens; then the oldest are left out, and it is told how many.
-const MOST_EVENTS: usize = 1_024;
-/// How long a run that is replaced or stopped may take to be gone. One whose tool blocks its thread is not waited for
-/// longer.
-const STOP: Duration = Duration::from_secs(5);
+/// How many runs may be active at once; one more is an error.
+const MAX_RUNS: usize = 10_000;
+/// How many events wait for a slow listener; it misses the oldest then, and gets [`Lifecycle::Missed`].
+const MAX_EVENTS: usize = 1_024;
+/// How long to wait until a run is dropped, which a tool that blocks its thread delays.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which conversation it is: the same thread in another room or at another server is another one.
+/// The key of a run: the same thread in another room or at another server is another conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
     /// The server.
@@ -41,44 +41,44 @@ impl RunKey {
     }
 }
 
-/// What becomes of runs. Every `Started` has one `Completed`, which is the last that is told of it.
+/// An event of a run. Every `Started` is followed by one `Completed`, which is the run's last event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Lifecycle {
     /// A run was started.
     Started {
-        /// Which.
+        /// The key of the run.
         key: RunKey,
-        /// To see it, and to stop it.
+        /// The handle of the run.
         handle: RunHandle,
     },
-    /// Tools were run, and the run that continues it is asked for.
+    /// A run has run its tools, and asks the agent to continue.
     Continued {
-        /// Which.
+        /// The key of the run.
         key: RunKey,
     },
-    /// A run has come to its end.
+    /// A run has ended.
     Completed {
-        /// Which.
+        /// The key of the run.
         key: RunKey,
-        /// How.
+        /// How it ended.
         ending: Ending,
-        /// To see what came of it.
+        /// The handle of the run.
         handle: RunHandle,
     },
-    /// Whoever listens did not keep up, and missed so many.
+    /// The listener was too slow, and missed this many events.
     Missed(u64),
 }
 
-/// How a run came to its end.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Ending {
-    /// By itself, or it was cancelled: this is where it stands.
+    /// It ended by itself or was cancelled, in this state.
     Ended(RunState),
-    /// Nothing was asked for.
+    /// Its request was not sent.
     Refused(RunRequestError),
-    /// Another one took its place, and it was dropped.
+    /// It was dropped in favour of another run with the same key.
     Replaced,
     /// It was dropped.
     Stopped,
@@ -88,40 +88,40 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// There is a run with this key that goes on.
+    /// A run with this key is active.
     #[error("a run of this thread goes on already: cancel it, wait for its end, or replace it")]
     Active,
-    /// There are too many.
-    #[error("there are {MOST_RUNS} runs already")]
+    /// Too many runs are active.
+    #[error("there are {MAX_RUNS} runs already")]
     TooMany,
-    /// No more are started.
+    /// The registry is closed.
     #[error("the registry is closed")]
     Closed,
 }
 
-/// Many runs at once, one for each thread. Clones are the same; when the last is dropped, so are the runs.
+/// Many runs at once, one for each key. Clones are the same registry; when the last is dropped, so are the runs.
+/// Outside of a Tokio runtime, starting a run panics.
 #[derive(Clone)]
 pub struct RunRegistry {
-    shared: Arc<Shared>,
+    runs: Arc<Runs>,
     _stop_on_drop: Arc<DropGuard>,
 }
 
-struct Shared {
-    entries: Mutex<Entries>,
+struct Runs {
+    active: Mutex<ActiveRuns>,
     lifecycle: broadcast::Sender<Lifecycle>,
     tasks: TaskTracker,
-    /// Fires when all is to stop: the parent of every run's.
+    /// Stops all runs: the parent of every run's token.
     stop: CancellationToken,
 }
 
-type Entries = HashMap<RunKey, Entry>;
+type ActiveRuns = HashMap<RunKey, ActiveRun>;
 
-/// A run in its task.
-struct Entry {
+struct ActiveRun {
     handle: RunHandle,
     /// Drops the run.
     stop: CancellationToken,
-    /// Fires when the run is gone.
+    /// Fires when the run is dropped.
     gone: CancellationToken,
 }
 
@@ -133,19 +133,14 @@ impl fmt::Debug for RunRegistry {
 
 impl Default for RunRegistry {
     fn default() -> Self {
-        let stop = CancellationToken::new();
-        let shared = Shared {
-            entries: Mutex::default(),
-            lifecycle: broadcast::Sender::new(MOST_EVENTS),
-            tasks: TaskTracker::new(),
-            stop: stop.clone(),
-        };
-        Self { shared: Arc::new(shared), _stop_on_drop: Arc::new(stop.drop_guard()) }
+        let (stop, lifecycle) = (CancellationToken::new(), broadcast::Sender::new(MAX_EVENTS));
+        let runs = Runs { active: Mutex::default(), lifecycle, tasks: TaskTracker::new(), stop: stop.clone() };
+        Self { runs: Arc::new(runs), _stop_on_drop: Arc::new(stop.drop_guard()) }
     }
 }
 
 impl RunRegistry {
-    /// A registry without runs. Needs a Tokio runtime once there are any.
+    /// A registry without runs.
     pub fn new() -> Self {
         Self::default()
     }
@@ -153,57 +148,51 @@ impl RunRegistry {
     /// Starts a run in a task of its own. When this returns, it is running, and can be cancelled.
     ///
     /// # Errors
-    /// [`StartError`]: also if one with this key goes on.
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
+    /// [`StartError`]: also if a run with this key is active.
     pub fn start(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
-        let entries = self.shared.entries();
-        // One that has come to its end may still be on its way out.
-        if entries.get(&key).is_some_and(|entry| !is_over(&entry.handle)) && !self.shared.tasks.is_closed() {
+        let active = lock(&self.runs.active);
+        // A run that has ended stays in the table until its task has.
+        if active.get(&key).is_some_and(|earlier| !is_over(&earlier.handle)) && !self.runs.tasks.is_closed() {
             return Err(StartError::Active);
         }
-        self.enter(entries, key, run, request)
+        self.spawn(active, key, run, request)
     }
 
-    /// Starts a run in the place of one that goes on, if there is one. That is dropped in silence: what is seen of it
-    /// stays as it was. The new one asks for nothing before that is gone.
+    /// Starts a run, in place of an active one with the same key. That one is dropped, and its view stays as it was.
+    /// The new run sends nothing before the old one is gone.
     ///
     /// # Errors
     /// [`StartError::TooMany`], [`StartError::Closed`].
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
     pub fn replace(&self, key: RunKey, run: Run, request: RunRequest) -> Result<RunHandle, StartError> {
-        self.enter(self.shared.entries(), key, run, request)
+        self.spawn(lock(&self.runs.active), key, run, request)
     }
 
-    /// The run with this key, if one goes on.
+    /// The active run with this key.
     pub fn get(&self, key: &RunKey) -> Option<RunHandle> {
-        self.shared.entries().get(key).map(|entry| entry.handle.clone())
+        lock(&self.runs.active).get(key).map(|run| run.handle.clone())
     }
 
-    /// The keys of all runs that go on, in no order.
+    /// The keys of all active runs, in no order.
     pub fn active(&self) -> Vec<RunKey> {
-        self.shared.entries().keys().cloned().collect()
+        lock(&self.runs.active).keys().cloned().collect()
     }
 
-    /// Cancels a run, for all to see; false if none goes on.
+    /// Cancels a run, which its view shows; false if none is active.
     pub fn cancel(&self, key: &RunKey) -> bool {
-        // Not while the entries are locked: whoever watches the run may look at them.
+        // The table is not locked any more: a watcher of the run may look at it.
         self.get(key).is_some_and(|handle| handle.cancel())
     }
 
-    /// Drops a run in silence; false if none goes on.
+    /// Drops a run, whose view stays as it was; false if none is active.
     pub fn stop(&self, key: &RunKey) -> bool {
-        let mut entries = self.shared.entries();
-        let removed = entries.remove(key);
-        removed.map(|entry| self.shared.dismiss(key, &entry, Ending::Stopped)).is_some()
+        let mut active = lock(&self.runs.active);
+        let removed = active.remove(key);
+        removed.map(|run| self.runs.dismiss(key.clone(), &run, Ending::Stopped)).is_some()
     }
 
-    /// What becomes of runs from now on.
+    /// The events of all runs from now on.
     pub fn lifecycle(&self) -> BoxStream<'static, Lifecycle> {
-        let receiver = self.shared.lifecycle.subscribe();
+        let receiver = self.runs.lifecycle.subscribe();
         stream::unfold(receiver, |mut receiver| async move {
             match receiver.recv().await {
                 Ok(event) => Some((event, receiver)),
@@ -214,57 +203,55 @@ impl RunRegistry {
         .boxed()
     }
 
-    /// Drops all runs in silence, and waits until they are gone. No more are started. A second time does nothing.
+    /// Drops all runs, and waits until they are gone. The registry starts no more after that. It can be closed twice.
     pub async fn close(&self) {
         {
-            let mut entries = self.shared.entries();
-            self.shared.tasks.close();
-            for (key, entry) in entries.drain() {
-                self.shared.dismiss(&key, &entry, Ending::Stopped);
+            let mut active = lock(&self.runs.active);
+            self.runs.tasks.close();
+            for (key, run) in active.drain() {
+                self.runs.dismiss(key, &run, Ending::Stopped);
             }
         }
-        self.shared.stop.cancel();
-        let _ = timeout(STOP, self.shared.tasks.wait()).await;
+        self.runs.stop.cancel();
+        let _ = timeout(STOP_TIMEOUT, self.runs.tasks.wait()).await;
     }
 
-    fn enter(
+    fn spawn(
         &self,
-        mut entries: MutexGuard<'_, Entries>,
+        mut active: MutexGuard<'_, ActiveRuns>,
         key: RunKey,
         mut run: Run,
         request: RunRequest,
     ) -> Result<RunHandle, StartError> {
-        if self.shared.tasks.is_closed() {
+        if self.runs.tasks.is_closed() {
             return Err(StartError::Closed);
         }
-        if !entries.contains_key(&key) && entries.len() >= MOST_RUNS {
+        if !active.contains_key(&key) && active.len() >= MAX_RUNS {
             return Err(StartError::TooMany);
         }
-        let (handle, stop, gone) = (run.handle(), self.shared.stop.child_token(), CancellationToken::new());
-        let entry = Entry { handle: handle.clone(), stop: stop.clone(), gone: gone.clone() };
-        // The new one is there before the old one goes: nobody finds the thread without a run.
-        let previous = entries.insert(key.clone(), entry);
+        let (handle, stop, gone) = (run.handle(), self.runs.stop.child_token(), CancellationToken::new());
+        let entered = ActiveRun { handle: handle.clone(), stop: stop.clone(), gone: gone.clone() };
+        let previous = active.insert(key.clone(), entered);
         if let Some(previous) = &previous {
-            let ending =
-                if is_over(&previous.handle) { Ending::Ended(previous.handle.state()) } else { Ending::Replaced };
-            self.shared.dismiss(&key, previous, ending);
+            let state = previous.handle.state();
+            let ending = if is_over(&previous.handle) { Ending::Ended(state) } else { Ending::Replaced };
+            self.runs.dismiss(key.clone(), previous, ending);
         }
-        // Before anybody finds it: one that was started is running, and can be cancelled.
+        // While the table is locked: whoever finds the run can cancel it, and events of a key are sent in order.
         let begun = run.begin(request);
-        // Told while the entries are locked: what is told of a thread is in the order in which it happened.
-        self.shared.tell(Lifecycle::Started { key: key.clone(), handle: handle.clone() });
-        let task = Arc::new(Task { shared: Arc::clone(&self.shared), key, handle: handle.clone() });
+        self.runs.send(Lifecycle::Started { key: key.clone(), handle: handle.clone() });
+        let task = Arc::new(Task { runs: Arc::clone(&self.runs), key, handle: handle.clone() });
         let continuing = Arc::clone(&task);
         run.on_continue(move || continuing.continued());
-        self.shared.tasks.spawn(async move {
+        self.runs.tasks.spawn(async move {
             let _gone = gone.drop_guard();
             if let Some(previous) = previous {
-                let _ = timeout(STOP, previous.gone.cancelled()).await;
+                let _ = timeout(STOP_TIMEOUT, previous.gone.cancelled()).await;
             }
             match begun {
                 Err(error) => task.ended(Ending::Refused(error)),
-                Ok(begun) => {
-                    if let Some(state) = stop.run_until_cancelled(run.go(begun)).await {
+                Ok(()) => {
+                    if let Some(state) = stop.run_until_cancelled(run.go()).await {
                         task.ended(Ending::Ended(state));
                     }
                 }
@@ -274,62 +261,55 @@ impl RunRegistry {
     }
 }
 
-/// Whether a run has come to its end, though its task may not have.
+/// Whether a run has ended, though its task may not have.
 fn is_over(handle: &RunHandle) -> bool {
     !matches!(handle.state(), RunState::Idle | RunState::Running(_))
 }
 
-impl Shared {
-    /// Guards plain data that is never left half changed, so that a panic elsewhere does not matter.
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+impl Runs {
+    /// Drops a run that was removed from the table.
+    fn dismiss(&self, key: RunKey, run: &ActiveRun, ending: Ending) {
+        run.stop.cancel();
+        self.send(Lifecycle::Completed { key, ending, handle: run.handle.clone() });
     }
 
-    /// Drops a run that has no entry any more.
-    fn dismiss(&self, key: &RunKey, entry: &Entry, ending: Ending) {
-        entry.stop.cancel();
-        self.tell(Lifecycle::Completed { key: key.clone(), ending, handle: entry.handle.clone() });
-    }
-
-    fn tell(&self, event: Lifecycle) {
-        // Nobody needs to listen.
+    fn send(&self, event: Lifecycle) {
+        // It fails if nobody listens.
         let _ = self.lifecycle.send(event);
     }
 }
 
-/// A run's side of its entry.
+/// The task of a run. When it is dropped, the run leaves the table.
 struct Task {
-    shared: Arc<Shared>,
+    runs: Arc<Runs>,
     key: RunKey,
     handle: RunHandle,
 }
 
 impl Task {
-    /// Whether the entry is still this run's.
-    fn is_current(&self, entries: &Entries) -> bool {
-        entries.get(&self.key).is_some_and(|entry| entry.handle.is_same(&self.handle))
+    /// Whether the table has this run, and not one that replaced it.
+    fn is_current(&self, active: &ActiveRuns) -> bool {
+        active.get(&self.key).is_some_and(|run| run.handle.is_same(&self.handle))
     }
 
     fn continued(&self) {
-        let entries = self.shared.entries();
-        if self.is_current(&entries) {
-            self.shared.tell(Lifecycle::Continued { key: self.key.clone() });
+        let active = lock(&self.runs.active);
+        if self.is_current(&active) {
+            self.runs.send(Lifecycle::Continued { key: self.key.clone() });
         }
     }
 
-    /// Gives up the entry, unless another run has it by now, which was told then.
     fn ended(&self, ending: Ending) {
-        let mut entries = self.shared.entries();
-        if self.is_current(&entries) {
-            entries.remove(&self.key);
+        let mut active = lock(&self.runs.active);
+        if self.is_current(&active) {
+            active.remove(&self.key);
             let (key, handle) = (self.key.clone(), self.handle.clone());
-            self.shared.tell(Lifecycle::Completed { key, ending, handle });
+            self.runs.send(Lifecycle::Completed { key, ending, handle });
         }
     }
 }
 
 impl Drop for Task {
-    /// However the task ends, its entry does not outlive it.
     fn drop(&mut self) {
         self.ended(Ending::Stopped);
     }

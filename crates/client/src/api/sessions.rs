@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use handback_wire::session::{
-    CreateSession, MessageWithParts, OfferedTool, Permission, PermissionResponse, Prompt, Session, Status,
+    CreateSession, MessageWithParts, OfferedTool, Permission, PermissionResponse, Prompt, Session,
+    Status as SessionStatus,
 };
 use reqwest::{Method, Response};
 
@@ -11,7 +12,7 @@ use super::{ANSWER_TIMEOUT, Api};
 use crate::error::Error;
 
 impl Api {
-    /// Makes a session; `client_id` binds it to the client whose tools the model may call.
+    /// Creates a session; `client_id` binds it to the client whose tools the model may call.
     pub async fn create_session(&self, request: &CreateSession) -> Result<Session, Error> {
         self.write(Method::POST, &["session"], request).await
     }
@@ -26,24 +27,24 @@ impl Api {
         self.get(&["session", id], &[]).await
     }
 
-    /// Deletes a session with its messages and calls; what is under way in it is stopped.
+    /// Deletes a session with its messages and calls, and stops its turn.
     pub async fn delete_session(&self, id: &str) -> Result<(), Error> {
         let request = self.request(Method::DELETE, &["session", id]).timeout(ANSWER_TIMEOUT);
         self.http.send(request).await.map(drop)
     }
 
     /// Whether a turn is under way, by session. A session that is not listed is idle.
-    pub async fn session_status(&self) -> Result<BTreeMap<String, Status>, Error> {
+    pub async fn session_status(&self) -> Result<BTreeMap<String, SessionStatus>, Error> {
         self.get(&["session", "status"], &[]).await
     }
 
-    /// Says something and waits for the last message of the answer, as long as that takes. A turn that ends early is no
+    /// Sends a prompt and waits for the last message of the answer, as long as that takes. A turn that ends early is no
     /// error: `info.error` says why. The turn goes on when this future is dropped; see [`Api::abort`].
     pub async fn prompt(&self, session: &str, prompt: &Prompt) -> Result<MessageWithParts, Error> {
         self.read(self.request(Method::POST, &["session", session, "message"]).json(prompt)).await
     }
 
-    /// Says something and does not wait: the answer comes as [`events`](Api::events), and is among the
+    /// Sends a prompt and does not wait: the answer comes as [`events`](Api::events), and is among the
     /// [`messages`](Api::messages) in the end, with `prompt.message_id` as their parent.
     pub async fn prompt_async(&self, session: &str, prompt: &Prompt) -> Result<(), Error> {
         let request = self.request(Method::POST, &["session", session, "prompt_async"]).json(prompt);
@@ -71,8 +72,8 @@ impl Api {
         self.get(&["permission"], &[]).await
     }
 
-    /// Allows or rejects a call that waits for it; `input` replaces the model's, and must fit the tool's schema. One that
-    /// was answered already, or whose time is over, is [`Error::Refused`] with status 404.
+    /// Allows or rejects a call that waits for it; `input` replaces the model's, and must fit the tool's schema. If it
+    /// was answered already, or its time is over, this is [`Error::Refused`] with status 404.
     pub async fn answer_permission(
         &self,
         session: &str,
@@ -83,7 +84,7 @@ impl Api {
         self.http.send(request.timeout(ANSWER_TIMEOUT)).await.map(drop)
     }
 
-    /// Opens the stream of what happens, in one session or everywhere.
+    /// Opens the stream of events, of one session or of all.
     pub(crate) async fn open_events(&self, session: Option<&str>) -> Result<Response, Error> {
         let request = self.query(&["event"], &[("sessionID", session.map(str::to_owned))]);
         self.http.open(request, ANSWER_TIMEOUT).await

@@ -3,7 +3,7 @@ use crate::error::Refusal;
 
 #[test]
 fn delays_double_up_to_the_longest_and_start_over() {
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+    let mut backoff = Backoff::new((Duration::from_secs(1), Duration::from_secs(30)));
     let delays: Vec<u64> = (0..7).map(|_| backoff.next(1.0).as_secs()).collect();
     assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
     backoff.reset();
@@ -12,7 +12,7 @@ fn delays_double_up_to_the_longest_and_start_over() {
 
 #[test]
 fn chance_takes_at_most_half_of_a_delay() {
-    let mut backoff = Backoff::new(Duration::from_secs(4), Duration::from_secs(4));
+    let mut backoff = Backoff::new((Duration::from_secs(4), Duration::from_secs(4)));
     assert_eq!(backoff.next(0.0), Duration::from_secs(2));
     assert_eq!(backoff.next(0.5), Duration::from_secs(3));
     assert_eq!(backoff.next(9.0), Duration::from_secs(4));
@@ -24,7 +24,7 @@ fn lost() -> Error {
 
 #[test]
 fn delays_start_over_after_a_connection_that_was_open_however_briefly() {
-    let mut reconnect = Reconnect::new(Backoff::new(Duration::from_secs(8), Duration::from_secs(64)), Some(3));
+    let mut reconnect = Reconnect::new(Backoff::new((Duration::from_secs(8), Duration::from_secs(64))), Some(3));
     let mut delays = |count: usize| -> Vec<_> { (0..count).map(|_| reconnect.delay_after(&lost()).unwrap()).collect() };
     let is_about = |delay: Duration, full: u64| (full / 2..=full).contains(&delay.as_secs());
     assert!(delays(3).into_iter().zip([8, 16, 32]).all(|(delay, full)| is_about(delay, full)));
@@ -44,11 +44,8 @@ fn refused(status: u16, retry_after: Option<Duration>) -> Error {
 #[tokio::test(start_paused = true)]
 async fn what_passes_is_tried_again_for_a_minute() {
     let began = Instant::now();
-    let mut patience = Patience::new();
-    let given_up = loop {
-        if let Err(error) = patience.after(refused(503, None)).await {
-            break error;
-        }
+    let Err(given_up) = with_retries(async || Err::<(), _>(refused(503, None))).await else {
+        panic!("it never succeeds")
     };
     assert_eq!(given_up.to_string(), "refused with 503; given up after 60 s");
     assert!((60..=65).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
@@ -57,13 +54,14 @@ async fn what_passes_is_tried_again_for_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_pass_is_not() {
     let began = Instant::now();
-    let Err(refusal) = Patience::new().after(refused(404, None)).await else { panic!("it is final") };
+    let Err(refusal) = with_retries(async || Err::<(), _>(refused(404, None))).await else { panic!("it is final") };
     assert_eq!((refusal.status(), began.elapsed()), (Some(404), Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_time_gets_it() {
     let began = Instant::now();
-    Patience::new().after(refused(429, Some(Duration::from_secs(20)))).await.unwrap();
+    let mut answers = [Err(refused(429, Some(Duration::from_secs(20)))), Ok(())].into_iter();
+    with_retries(|| std::future::ready(answers.next().unwrap())).await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 20);
 }

@@ -1,11 +1,11 @@
-//! What makes a turn go on: says what is to be said, listens, and reads from the server what listening does not tell.
+//! The state machine of a turn: sends the prompt, listens to events, and reads from the server what it missed.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use handback_wire::event::Event;
-use handback_wire::session::{Message, MessageWithParts, Permission, Prompt, Status};
+use handback_wire::session::{Message, MessageWithParts, Permission, Prompt, Status as SessionStatus};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -15,43 +15,43 @@ use super::transcript::Transcript;
 use crate::api::Api;
 use crate::error::Error;
 use crate::events::{Events, Notice};
-use crate::retry::{PATIENCE, Patience};
+use crate::retry::{PATIENCE, with_retries};
 use crate::tools::{ClientTools, State};
 
-/// When nothing was heard for this long, the server is asked whether the turn is still under way.
+/// After this long without an event, the server is asked whether the turn is still under way.
 const QUIET: Duration = Duration::from_secs(15);
-/// A request that failed is made again after this long, or when the server asks for it.
+/// The delay before a failed request is retried, unless the server asks for a longer one.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long a turn may stand still without an end in a session that is idle: somebody else may take it up.
+/// How long the session may be idle before the turn is over: another process may resume the turn until then.
 const STOPPED: Duration = Duration::from_secs(5);
-/// So many of the newest messages are read: more than a turn has, and the older ones were told as they came.
+/// How many messages are read, the newest ones: more than a turn has.
 const NEWEST_MESSAGES: usize = 256;
 
 pub(super) struct Driver {
     api: Api,
     session: String,
     prompt: Prompt,
-    /// The tools of the client that says it.
+    /// The tools of the client that prompts.
     tools: Option<ClientTools>,
     aborted: CancellationToken,
     events: Events,
     is_connected: bool,
-    is_said: bool,
-    /// A try to say it got no answer: it may have been heard.
-    may_be_said: bool,
-    /// Something was missed, and is to be read from the server.
+    is_sent: bool,
+    /// Whether an earlier try to send the prompt got no answer: the server may have the prompt.
+    may_be_sent: bool,
+    /// Whether events were missed, so that the session has to be read.
     is_behind: bool,
-    /// Something was missed, and the message that it may be part of is not complete.
+    /// Whether events were missed that may belong to a message that is not complete yet.
     has_missed: bool,
-    /// When the server is asked, unless something happens before.
-    ask_at: Instant,
+    /// When the session is read, unless an event comes before.
+    read_at: Instant,
     lost_since: Option<Instant>,
     /// Since when the session is idle although the turn has not ended.
     stopped_since: Option<Instant>,
     transcript: Transcript,
-    /// The asks that were told and are open: each comes in more than one event.
+    /// The ids of the open asks: each ask comes in more than one event.
     asks: HashSet<String>,
-    /// What is told next.
+    /// The events that the turn gives next.
     ready: VecDeque<TurnEvent>,
     is_over: bool,
 }
@@ -64,7 +64,7 @@ impl Driver {
         tools: Option<ClientTools>,
         aborted: CancellationToken,
     ) -> Self {
-        // Known beforehand: by it a prompt that is repeated is not said twice, and its answers are found.
+        // By this id the server knows a repeated prompt, and the turn knows its answers.
         let id = prompt.message_id.get_or_insert_with(|| format!("msg_{:032x}", fastrand::u128(..))).clone();
         Self {
             events: api.session_events(&session),
@@ -74,11 +74,11 @@ impl Driver {
             tools,
             aborted,
             is_connected: false,
-            is_said: false,
-            may_be_said: false,
+            is_sent: false,
+            may_be_sent: false,
             is_behind: false,
             has_missed: false,
-            ask_at: Instant::now(),
+            read_at: Instant::now(),
             lost_since: None,
             stopped_since: None,
             transcript: Transcript::new(id),
@@ -88,11 +88,11 @@ impl Driver {
         }
     }
 
-    /// What is told next, and who tells what comes after it.
+    /// The next event, and the driver that gives the ones after it.
     pub(super) async fn next(mut self) -> Result<Option<(TurnEvent, Option<Self>)>, Error> {
         loop {
             match self.ready.pop_front() {
-                // With it goes the connection.
+                // The driver is dropped with its connection.
                 Some(done @ TurnEvent::Done { .. }) => return Ok(Some((done, None))),
                 Some(event) => return Ok(Some((event, Some(self)))),
                 None if self.is_over => return Ok(None),
@@ -104,13 +104,13 @@ impl Driver {
     async fn advance(&mut self) -> Result<(), Error> {
         let notice = tokio::select! {
             notice = self.events.next() => notice,
-            () = sleep_until(self.ask_at), if self.is_connected => return self.catch_up().await,
+            () = sleep_until(self.read_at), if self.is_connected => return self.catch_up().await,
         };
         if !self.is_behind {
-            self.ask_at = Instant::now() + QUIET;
+            self.read_at = Instant::now() + QUIET;
         }
         match notice {
-            Some(Ok(Notice::Event(event))) => self.hear(*event).await,
+            Some(Ok(Notice::Event(event))) => self.handle(*event).await,
             Some(Ok(Notice::Disconnected { reason, .. })) => {
                 self.is_connected = false;
                 self.has_missed = true;
@@ -122,50 +122,50 @@ impl Driver {
         }
     }
 
-    async fn hear(&mut self, event: Event) -> Result<(), Error> {
+    async fn handle(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Connected {} => {
                 self.is_connected = true;
-                // Only now: whatever comes of what is said will be heard.
-                if self.is_behind || !self.is_said { self.catch_up().await } else { Ok(()) }
+                // The prompt is sent only now, so that no event of its turn is missed.
+                if self.is_behind || !self.is_sent {
+                    self.catch_up().await?;
+                }
             }
-            Event::SessionIdle { session_id } if self.is_said && session_id == self.session => self.look().await,
+            Event::SessionIdle { session_id } if self.is_sent && session_id == self.session => {
+                self.read_session().await?;
+            }
             Event::SessionDeleted(gone) if gone.session_id == self.session => {
-                Err(Error::NoAnswer { reason: "the session was deleted".to_owned() })
+                return Err(Error::NoAnswer { reason: "the session was deleted".to_owned() });
             }
-            Event::PermissionUpdated(ask) | Event::PermissionAsked(ask) => {
-                self.ask(ask);
-                Ok(())
-            }
-            Event::PermissionReplied { permission_id, .. } => {
-                self.close_asks(|id| *id == permission_id);
-                Ok(())
-            }
+            Event::PermissionUpdated(ask) | Event::PermissionAsked(ask) => self.ask(ask),
+            Event::PermissionReplied { permission_id, .. } => self.close_asks(|id| *id == permission_id),
             other => {
                 self.ready.extend(self.transcript.hear(&other));
-                match other {
-                    Event::MessageUpdated { info, .. } if self.may_complete(&info) => self.look().await,
-                    _ => Ok(()),
+                if let Event::MessageUpdated { info, .. } = other
+                    && self.may_complete(&info)
+                {
+                    self.read_session().await?;
                 }
             }
         }
+        Ok(())
     }
 
-    /// Whether a message is complete with which the turn may be, or which has parts that were missed.
+    /// Whether a message is complete, and may be the last of the turn or have parts that were missed.
     fn may_complete(&self, info: &Message) -> bool {
         let has_more = info.error.is_none() && info.finish.as_deref() == Some("tool-calls");
         self.transcript.is_answer(&info.id) && info.time.completed.is_some() && (self.has_missed || !has_more)
     }
 
-    /// Does what could not be done while there was no connection: says what is to be said, and reads what was missed.
+    /// Sends the prompt if that is still to be done, and reads what was missed.
     async fn catch_up(&mut self) -> Result<(), Error> {
-        if !self.is_said {
-            self.say().await?;
-            if !self.is_said || !self.is_behind {
+        if !self.is_sent {
+            self.send().await?;
+            if !self.is_sent || !self.is_behind {
                 return Ok(());
             }
         }
-        self.look().await?;
+        self.read_session().await?;
         if self.is_behind || self.is_over {
             return Ok(());
         }
@@ -177,8 +177,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Says it, once, however often it is tried.
-    async fn say(&mut self) -> Result<(), Error> {
+    /// Sends the prompt. However often this is tried, the server takes the prompt once.
+    async fn send(&mut self) -> Result<(), Error> {
         tokio::select! {
             biased;
             () = self.aborted.cancelled() => {
@@ -189,37 +189,38 @@ impl Driver {
         }
         let connection = self.prompt.connection.clone().or_else(|| self.tools.as_ref()?.connection());
         let prompt = Prompt { connection, ..self.prompt.clone() };
-        let said = match self.api.prompt_async(&self.session, &prompt).await {
-            // The id is taken, by this prompt or one of the same id before it; or too many wait. The messages tell which.
+        let sent = match self.api.prompt_async(&self.session, &prompt).await {
+            // Either the id is taken, by an earlier try or another prompt, or too many prompts wait.
             Err(error) if error.status() == Some(409) => match self.is_kept().await {
                 Ok(true) => {
                     self.is_behind = true;
                     Ok(())
                 }
-                Ok(false) if self.may_be_said => return self.lost(error.to_string(), RETRY),
+                Ok(false) if self.may_be_sent => return self.lost(error.to_string(), RETRY),
                 Ok(false) => Err(error),
                 Err(error) => Err(error),
             },
-            said => said,
+            sent => sent,
         };
-        self.may_be_said = true;
-        self.is_said = self.unless_lost(said)?.is_some();
-        if !self.is_said {
+        self.may_be_sent = true;
+        self.is_sent = self.unless_lost(sent)?.is_some();
+        if !self.is_sent {
             return Ok(());
         }
-        self.ask_at = Instant::now() + QUIET;
-        // An abort that came before this was too early for the server to stop anything.
+        self.read_at = Instant::now() + QUIET;
+        // An abort that came before this found no turn to stop.
         if self.aborted.is_cancelled() { abort(&self.api, &self.session).await } else { Ok(()) }
     }
 
+    /// Whether the session has the prompt.
     async fn is_kept(&mut self) -> Result<bool, Error> {
         let messages = self.api.messages(&self.session, Some(NEWEST_MESSAGES)).await?;
         Ok(messages.iter().any(|message| Some(&message.info.id) == self.prompt.message_id.as_ref()))
     }
 
-    /// Reads what the session has; the turn may be over by it.
-    async fn look(&mut self) -> Result<(), Error> {
-        // In this order: of a session that is idle, the messages are complete.
+    /// Reads the session, by which the turn may be over.
+    async fn read_session(&mut self) -> Result<(), Error> {
+        // The status is read first: if the session is idle, the messages that are read after it are complete.
         let status = self.api.session_status().await;
         let Some(status) = self.unless_lost(status)? else { return Ok(()) };
         let messages = self.api.messages(&self.session, Some(NEWEST_MESSAGES)).await;
@@ -228,16 +229,16 @@ impl Driver {
         self.ready.extend(self.transcript.read(&messages));
         let answer = messages.into_iter().rfind(|message| self.transcript.is_answer(&message.info.id)).map(Box::new);
         match answer {
-            // Other prompts may wait, so that the session stays busy.
+            // The status does not matter: the session stays busy while other prompts wait.
             Some(message) if is_last(&message) => {
                 let tokens = self.transcript.tokens();
                 self.ready.push_back(TurnEvent::Done { message, tokens });
                 self.is_over = true;
                 Ok(())
             }
-            answer if status.get(&self.session) == Some(&Status::Busy) => {
+            answer if status.get(&self.session) == Some(&SessionStatus::Busy) => {
                 self.stopped_since = None;
-                // A message that is being written may not be kept yet.
+                // The server may not keep the message yet that is being written.
                 let is_written = |message: &MessageWithParts| {
                     message.info.time.completed.is_none() || !self.transcript.is_last(&message.info.id)
                 };
@@ -248,11 +249,11 @@ impl Driver {
         }
     }
 
-    /// The session is idle, and the turn has not ended: it is given up if that stays so.
+    /// The session is idle although the turn has not ended: an error if it stays so.
     fn stopped(&mut self, answer: Option<Box<MessageWithParts>>) -> Result<(), Error> {
         if self.stopped_since.get_or_insert_with(Instant::now).elapsed() < STOPPED {
             self.is_behind = true;
-            self.ask_at = Instant::now() + RETRY;
+            self.read_at = Instant::now() + RETRY;
             return Ok(());
         }
         Err(match answer {
@@ -261,7 +262,7 @@ impl Driver {
         })
     }
 
-    /// A call asks to be allowed, maybe one of another turn.
+    /// Gives an ask, if it belongs to this turn and is new.
     fn ask(&mut self, permission: Permission) {
         if self.transcript.is_answer(&permission.message_id) && self.asks.insert(permission.id.clone()) {
             self.ready.push_back(TurnEvent::Ask(Box::new(Ask { permission, api: self.api.clone() })));
@@ -273,7 +274,7 @@ impl Driver {
         self.ready.extend(closed.map(|id| TurnEvent::AskClosed { id }));
     }
 
-    /// What the server answered; `None` if it could not, and is asked again later.
+    /// The answer of the server; `None` if it failed with a transient error and is retried later.
     fn unless_lost<T>(&mut self, answer: Result<T, Error>) -> Result<Option<T>, Error> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -285,56 +286,51 @@ impl Driver {
         }
     }
 
+    /// The server cannot be reached: an error if that lasts for too long.
     fn lost(&mut self, reason: String, retry_in: Duration) -> Result<(), Error> {
         self.is_behind = true;
-        self.ask_at = Instant::now() + retry_in;
+        self.read_at = Instant::now() + retry_in;
         match self.lost_since {
-            Some(lost_since) if lost_since.elapsed() >= PATIENCE => Err(Error::GivenUp { reason, after: PATIENCE }),
-            Some(_) => Ok(()),
+            Some(since) if since.elapsed() >= PATIENCE => return Err(Error::GivenUp { reason, after: PATIENCE }),
+            Some(_) => {}
             None => {
                 self.lost_since = Some(Instant::now());
                 self.ready.push_back(TurnEvent::Disconnected { reason });
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn found(&mut self) {
         self.is_behind = false;
-        self.ask_at = Instant::now() + QUIET;
+        self.read_at = Instant::now() + QUIET;
         if self.lost_since.take().is_some() {
             self.ready.push_back(TurnEvent::Reconnected);
         }
     }
 }
 
-/// Whether nothing follows a message: it is complete, and no results of calls are to be answered.
+/// Whether a message is the last of a turn: it is complete, and has no calls whose results the model would answer.
 fn is_last(message: &MessageWithParts) -> bool {
     let info = &message.info;
     info.time.completed.is_some() && (info.error.is_some() || !message.parts.iter().any(|part| part.kind == "tool"))
 }
 
-/// Waits until the tools can be called. If the server was lost, it may be another process, which knows no tools: then it
-/// has to confirm them anew.
+/// Waits until the tools can be called. A server that was lost may have been restarted, and has to confirm them again.
 async fn tools_ready(tools: Option<ClientTools>, lost_since: Option<Instant>) -> Result<(), Error> {
     let Some(tools) = tools else { return Ok(()) };
     if lost_since.is_none() && tools.state().borrow().is_open() {
         return Ok(());
     }
     match timeout(PATIENCE, tools.confirm()).await {
-        Ok(Ok(())) => Ok(()),
-        // It was disconnected, or refused for good: whoever prompts all the same does without the tools.
+        // Tools that were disconnected or refused for good are not waited for: the prompt goes on without them.
         Ok(Err(_)) if matches!(*tools.state().borrow(), State::Closed(_)) => Ok(()),
-        Ok(Err(error)) => Err(error),
+        Ok(confirmed) => confirmed,
         Err(_elapsed) => Err(Error::GivenUp { reason: "the tools cannot be called".to_owned(), after: PATIENCE }),
     }
 }
 
-/// Stops the turn of a session, and tries again for a while if the server cannot be reached.
+/// Stops the turn of a session, with retries while the server cannot be reached.
 pub(super) async fn abort(api: &Api, session: &str) -> Result<(), Error> {
-    let mut patience = Patience::new();
-    while let Err(error) = api.abort(session).await {
-        patience.after(error).await?;
-    }
-    Ok(())
+    with_retries(|| api.abort(session)).await
 }

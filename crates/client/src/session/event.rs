@@ -1,49 +1,49 @@
-//! What a turn tells.
+//! The events of a turn.
 
 use handback_wire::session::{MessageWithParts, Part, Tokens};
 
 use super::ask::Ask;
 
-/// What happens in a turn.
+/// An event of a turn.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TurnEvent {
     /// More of an answer.
     Text {
-        /// The part that has grown: its pieces, joined, are its text.
+        /// The part that has grown: the pieces of a part, joined, are its text.
         part: String,
         /// What was added.
         text: String,
     },
     /// More of what the model thinks before it answers.
     Reasoning {
-        /// The part that has grown: its pieces, joined, are its text.
+        /// The part that has grown: the pieces of a part, joined, are its text.
         part: String,
         /// What was added.
         text: String,
     },
-    /// A call has come further: its `state.status` is `pending`, `running`, then `completed` or `error`, each told once;
-    /// the earlier ones may be left out. While it is pending, `tool` may be the name that the model knows it by.
+    /// A call has moved on: its `state.status` is `pending`, `running`, then `completed` or `error`. Each comes once,
+    /// and earlier ones may be left out. While the call is pending, `tool` may be the name that the model uses.
     Tool(Box<Part>),
     /// A call waits until somebody allows it.
     Ask(Box<Ask>),
-    /// An ask is over: it was answered, here or elsewhere, or its time was over.
+    /// An ask is over: somebody answered it, or its time was over.
     AskClosed {
         /// The id of its permission.
         id: String,
     },
-    /// The connection is lost; it is tried again. Nothing has to be done about it.
+    /// The connection is lost, and is opened again.
     Disconnected {
         /// Why.
         reason: String,
     },
-    /// The connection is there again, and what was missed follows.
+    /// The connection is open again, and what was missed follows.
     Reconnected,
-    /// The turn is over; always the last.
+    /// The turn is over; always the last event.
     Done {
         /// The last message of the answer. If the turn ended early, its `info.error` says why.
         message: Box<MessageWithParts>,
-        /// What the whole turn cost.
+        /// The tokens that the whole turn took.
         tokens: Tokens,
     },
 }

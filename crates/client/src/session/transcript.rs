@@ -1,7 +1,7 @@
-//! What of a turn is new: events and messages in, what they add out, each once.
+//! What is new in the events and messages of a turn.
 //!
-//! The same text comes in several ways: as pieces of a growing part, as the part as a whole, and, after a lost
-//! connection, in the messages that are read again. Here is known what was told of each part, so that only the rest is.
+//! The same text comes as pieces of a growing part, as a whole part, and, after a lost connection, in messages that are
+//! read again. The transcript knows what it gave of each part, so that it gives only the rest.
 
 use std::collections::HashMap;
 
@@ -10,34 +10,34 @@ use handback_wire::session::{Message, MessageWithParts, Part, Tokens};
 
 use super::event::TurnEvent;
 
-/// One turn: a user's message and all that answers it. It grows with the turn, which the server bounds.
+/// What is known of one turn. Its size is bounded, because the server bounds turns.
 #[derive(Debug)]
 pub(super) struct Transcript {
     /// The user's message.
     question: String,
-    /// The messages that answer it, in order, as they were last told.
+    /// The latest versions of the messages that answer it, in order.
     answers: Vec<Message>,
-    /// What was told, by part.
-    told: HashMap<String, Told>,
+    /// What was given, by part.
+    given: HashMap<String, GivenPart>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct GivenPart {
     text: String,
     is_reasoning: bool,
-    /// Whether `text` is all that the part had when it was last heard of: only then do pieces of growth fit onto it.
+    /// Whether `text` is all that the part had at its latest event: only then can the next piece be appended.
     is_current: bool,
-    /// How far a call has come, as it was told: 0 is not at all.
+    /// How far the call was in the latest event that was given; 0 if there was none.
     stage: u8,
 }
 
 impl Transcript {
     /// The turn that answers the message `question`.
     pub(super) fn new(question: String) -> Self {
-        Self { question, answers: Vec::new(), told: HashMap::new() }
+        Self { question, answers: Vec::new(), given: HashMap::new() }
     }
 
-    /// What an event adds; events of anything but this turn add nothing.
+    /// What an event adds. Events of other turns add nothing.
     pub(super) fn hear(&mut self, event: &Event) -> Option<TurnEvent> {
         match event {
             Event::MessageUpdated { info, .. } => {
@@ -50,7 +50,7 @@ impl Transcript {
         }
     }
 
-    /// What the messages of the session, as they are now, add.
+    /// What the current messages of the session add.
     pub(super) fn read(&mut self, messages: &[MessageWithParts]) -> Vec<TurnEvent> {
         let mut added = Vec::new();
         for message in messages {
@@ -59,27 +59,27 @@ impl Transcript {
                 added.extend(message.parts.iter().filter_map(|part| self.take(part)));
             }
         }
-        // Events may be on their way that are older than this.
+        // Events that are under way may be older than these messages.
         self.lose_track();
         added
     }
 
-    /// Events were missed: growth is not to be trusted until a part is told as a whole again.
+    /// Events were missed: pieces are ignored until their part comes as a whole.
     pub(super) fn lose_track(&mut self) {
-        self.told.values_mut().for_each(|told| told.is_current = false);
+        self.given.values_mut().for_each(|part| part.is_current = false);
     }
 
-    /// Whether a message is one of those that answer.
+    /// Whether a message is an answer.
     pub(super) fn is_answer(&self, message: &str) -> bool {
         self.answers.iter().any(|answer| answer.id == message)
     }
 
-    /// Whether a message is the last of those that answer.
+    /// Whether a message is the last answer.
     pub(super) fn is_last(&self, message: &str) -> bool {
         self.answers.last().is_some_and(|answer| answer.id == message)
     }
 
-    /// What all the answers cost together. The numbers are what a provider claims: they saturate.
+    /// The tokens of all answers. The numbers are the provider's claims, so they saturate.
     pub(super) fn tokens(&self) -> Tokens {
         let mut sum = Tokens::default();
         for tokens in self.answers.iter().filter_map(|answer| answer.tokens) {
@@ -110,33 +110,33 @@ impl Transcript {
         }
     }
 
-    /// A text as a whole: what of it was not told yet.
+    /// The rest of a text that comes as a whole.
     fn take_text(&mut self, part: &Part) -> Option<TurnEvent> {
         let whole = part.text.as_deref().unwrap_or_default();
-        let told = self.told.entry(part.id.clone()).or_default();
-        told.is_reasoning = part.kind == "reasoning";
-        let new = match whole.strip_prefix(told.text.as_str()) {
+        let given = self.given.entry(part.id.clone()).or_default();
+        given.is_reasoning = part.kind == "reasoning";
+        let new = match whole.strip_prefix(given.text.as_str()) {
             Some(new) => new.to_owned(),
-            // Older than what is told already.
-            None if told.text.starts_with(whole) => {
-                told.is_current = false;
+            // This version is older than what was given.
+            None if given.text.starts_with(whole) => {
+                given.is_current = false;
                 return None;
             }
-            // It was written anew.
+            // The text was replaced.
             None => format!("\n{whole}"),
         };
-        told.is_current = true;
-        whole.clone_into(&mut told.text);
-        (!new.is_empty()).then(|| told.piece(&part.id, &new))
+        given.is_current = true;
+        whole.clone_into(&mut given.text);
+        (!new.is_empty()).then(|| given.piece(&part.id, &new))
     }
 
     fn grow(&mut self, part: &str, delta: &str) -> Option<TurnEvent> {
-        let told = self.told.get_mut(part).filter(|told| told.is_current)?;
-        told.text.push_str(delta);
-        Some(told.piece(part, delta))
+        let given = self.given.get_mut(part).filter(|part| part.is_current)?;
+        given.text.push_str(delta);
+        Some(given.piece(part, delta))
     }
 
-    /// A call is told whenever it has come further.
+    /// A call is given whenever its status has moved on.
     fn take_call(&mut self, part: &Part) -> Option<TurnEvent> {
         let stage = match part.state.as_ref()?.status.as_str() {
             "pending" => 1,
@@ -144,16 +144,16 @@ impl Transcript {
             "completed" | "error" => 3,
             _ => return None,
         };
-        let told = self.told.entry(part.id.clone()).or_default();
-        if stage <= told.stage {
+        let given = self.given.entry(part.id.clone()).or_default();
+        if stage <= given.stage {
             return None;
         }
-        told.stage = stage;
+        given.stage = stage;
         Some(TurnEvent::Tool(Box::new(part.clone())))
     }
 }
 
-impl Told {
+impl GivenPart {
     fn piece(&self, part: &str, text: &str) -> TurnEvent {
         let (part, text) = (part.to_owned(), text.to_owned());
         if self.is_reasoning { TurnEvent::Reasoning { part, text } } else { TurnEvent::Text { part, text } }

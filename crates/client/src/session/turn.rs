@@ -1,7 +1,7 @@
-//! One turn: something is said, and what comes of it is told until it is answered.
+//! One turn: a prompt, and what happens until it is answered.
 //!
-//! The events tell what happens; whether the turn is over, and what the answer is, is read from the server itself. So
-//! it does not matter which events were missed while a connection was lost.
+//! Events say what happens. Whether the turn is over, and what the answer is, is read from the server, so that events
+//! that were missed do not matter.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,14 +18,14 @@ use crate::api::Api;
 use crate::error::Error;
 use crate::tools::ClientTools;
 
-/// A turn under way: a stream of what happens in it, which ends with [`TurnEvent::Done`] or with an error.
+/// A turn under way: a stream of its events, which ends with [`TurnEvent::Done`] or with an error.
 ///
-/// What is said is said once, and each piece is told once, however often the connection is lost meanwhile. Where a
-/// connection was lost, what was missed of a part may be told after pieces of a later one: pieces name their part.
+/// The prompt is sent once, and each piece of the answer comes once, however often the connection is lost. After a lost
+/// connection, missed pieces of a part may come after pieces of a later one: pieces name their part.
 ///
-/// Nothing is said before the stream is first polled. Dropping it stops listening and nothing else: the turn goes on,
+/// The prompt is sent when the stream is first polled. Dropping the stream only stops listening: the turn goes on,
 /// unless it is [aborted](Turn::abort).
-#[must_use = "nothing is said before it is polled"]
+#[must_use = "the prompt is not sent before it is polled"]
 pub struct Turn {
     events: BoxStream<'static, Result<TurnEvent, Error>>,
     api: Api,
@@ -44,17 +44,17 @@ impl Turn {
         Self { events: events.boxed(), api: api.clone(), session: session.to_owned(), aborted }
     }
 
-    /// What happens next; `None` when the turn is over. Safe to drop while it waits.
+    /// The next event; `None` when the turn is over. Safe to drop while it waits. An error is the last item.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it could not be said or the session is gone, [`Error::NoAnswer`] if the turn is over and
-    /// nothing answers, [`Error::TurnFailed`] if it has stopped before its end and nobody says why, [`Error::GivenUp`]
-    /// after a minute without the server. It is the last item then.
+    /// [`Error::Refused`] if the server refuses the prompt or the session is gone, [`Error::NoAnswer`] if the turn is
+    /// over without an answer, [`Error::TurnFailed`] if it stopped before its end for an unknown reason,
+    /// [`Error::GivenUp`] after a minute without the server.
     pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         self.events.next().await
     }
 
-    /// Waits for the last message, and passes over all that comes before it: asks are left to others.
+    /// Waits for the last message, and ignores all events before it: asks are left to others.
     ///
     /// # Errors
     /// As [`Turn::next`], and [`Error::TurnFailed`], with that message, if the turn ended with an error.
@@ -67,8 +67,8 @@ impl Turn {
         Err(Error::NoAnswer { reason: "the turn was aborted before it began".to_owned() })
     }
 
-    /// Stops the turn that is under way in the session, and returns when it is over: its open calls are cancelled. The
-    /// stream goes on with what had come, and its end; if nothing was said yet, it just ends.
+    /// Stops the turn that is under way in the session and cancels its open calls, and returns when it is over. The
+    /// stream goes on to its end; if the prompt was not sent yet, it ends at once.
     ///
     /// # Errors
     /// [`Error::Refused`] if the session is gone, [`Error::GivenUp`] after a minute without the server.

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// For a call without a deadline that can be read: the longest that Handback lets a call take.
+/// The longest that Handback lets a call take, for calls whose deadline cannot be read.
 pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the server's clock shows. Deadlines are the server's, and a laptop's clock may be minutes off.
+/// The server's clock. Deadlines are in the server's time, and the clock of this machine may be minutes off.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerClock {
     shown: Option<SystemTime>,
@@ -15,16 +15,14 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// The clock that `date`, the header of an answer that just came, was read from.
-    ///
-    /// The header has whole seconds, so the clock is up to a second slow: a deadline is taken a little too late, and
-    /// the server has the last word.
+    /// Reads the clock from `date`, the header of an answer that just came. The header has whole seconds, so a deadline
+    /// comes up to a second late.
     pub(super) fn new(date: Option<&str>) -> Self {
         Self { shown: date.and_then(|date| httpdate::parse_http_date(date).ok()), read: Instant::now() }
     }
 
-    /// When the RFC 3339 `deadline` is; `None` if it is past. It is taken as far away when it cannot be read, or not
-    /// be placed: the server says when the call is over, too.
+    /// The time of an RFC 3339 `deadline`; `None` if it is past. If it is unknown, it is as late as possible: the
+    /// server ends the call in any case.
     pub(super) fn deadline(&self, deadline: &str) -> Option<Instant> {
         let (Some(shown), Ok(deadline)) = (self.shown, humantime::parse_rfc3339(deadline)) else {
             return Some(Instant::now() + LONGEST);

@@ -1,65 +1,82 @@
-//! One connection to the server, whatever carries it.
+//! One connection to the server, whatever its transport.
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use handback_wire::client_tools::{RegisterRequest, ResultRequest, UnregisterRequest};
+use handback_wire::client_tools::{RegisterRequest, ResultRequest, ToolCancel, ToolRequest, UnregisterRequest};
+use handback_wire::socket::ClientMessage;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::incoming::{Incoming, IncomingStream};
-use super::socket::{self, SocketSpeaker};
-use super::{Shared, Transport, stream};
+use super::socket::{self, SocketEvents, SocketUplink};
+use super::stream::CallStream;
+use super::{Shared, Transport};
 use crate::api::{Api, StreamRequest};
 use crate::error::Error;
 
+/// Something that the server sends on a connection.
+#[derive(Debug)]
+pub(super) enum ConnectionEvent {
+    /// A call to run, and its deadline; `None` if that is past.
+    Request(ToolRequest, Option<Instant>),
+    /// A call that is over.
+    Cancel(ToolCancel),
+}
+
 /// An open connection. Dropping it closes it.
-pub(super) struct Connection {
-    incoming: IncomingStream,
-    /// The way to tell the server something.
-    pub(super) speaker: Speaker,
-    api: Api,
+pub(super) enum Connection {
+    Sse(CallStream),
+    WebSocket(SocketEvents),
 }
 
 impl Connection {
+    /// Opens a connection, from the event `cursor` on, and gives the uplink that goes with it.
     pub(super) async fn open(
         shared: &Shared,
-        name: &str,
-        last_event_id: Option<&str>,
+        cursor: Option<&str>,
         tasks: &TaskTracker,
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, Uplink), Error> {
         let (api, silence) = (shared.api.clone(), shared.options.silence);
-        let (client_id, grace) = (&shared.client_id, shared.options.grace);
-        let request = StreamRequest { client_id, connection: name, grace, last_event_id };
-        let (incoming, speaker) = match shared.options.transport {
+        let (connection, grace) = (&shared.connection_name(), shared.options.grace);
+        let request = StreamRequest { client_id: &shared.client_id, connection, grace, last_event_id: cursor };
+        Ok(match shared.options.transport {
             Transport::Sse => {
                 let response = api.open_stream(request).await?;
-                (stream::incoming(response, api.clone(), silence), Speaker::Http(api.clone()))
+                (Self::Sse(CallStream::new(response, api.clone(), silence)), Uplink::Http(api))
             }
             Transport::WebSocket => {
                 let (upgraded, date) = api.open_socket(request).await?;
-                let (incoming, speaker) = socket::start(upgraded, date.as_deref(), &api, silence, tasks).await;
-                (incoming, Speaker::Socket(Arc::new(speaker)))
+                let (events, uplink) = socket::start(upgraded, date.as_deref(), &api, silence, tasks).await;
+                (Self::WebSocket(events), Uplink::Socket(Arc::new(uplink)))
             }
-        };
-        Ok(Self { incoming, speaker, api })
+        })
     }
 
-    /// What comes next; the error says why the connection is lost. Safe to drop while it waits.
-    pub(super) async fn next(&mut self) -> Result<Incoming, Error> {
-        let ended = || Err(self.api.interrupted("the connection is closed".to_owned()));
-        self.incoming.next().await.unwrap_or_else(ended)
+    /// The next event; the error says why the connection is lost. Moves the cursor, from which the next connection goes
+    /// on. Safe to drop while it waits.
+    pub(super) async fn next(&mut self, cursor: &mut Option<String>) -> Result<ConnectionEvent, Error> {
+        match self {
+            Self::Sse(stream) => stream.next(cursor).await,
+            Self::WebSocket(socket) => socket.next().await,
+        }
     }
 }
 
-/// The way to tell the server something.
+/// A request that a connected client makes.
+pub(super) enum ClientRequest {
+    Register(RegisterRequest),
+    Unregister(UnregisterRequest),
+    Result(ResultRequest),
+}
+
+/// The way to send requests to the server.
 #[derive(Clone)]
-pub(super) enum Speaker {
+pub(super) enum Uplink {
     Http(Api),
-    Socket(Arc<SocketSpeaker>),
+    Socket(Arc<SocketUplink>),
 }
 
-impl Speaker {
-    /// The way to tell the server something while there is no connection, if there is one: requests need none.
+impl Uplink {
+    /// The uplink while there is no connection: HTTP requests need none.
     pub(super) fn without_connection(shared: &Shared) -> Option<Self> {
         match shared.options.transport {
             Transport::Sse => Some(Self::Http(shared.api.clone())),
@@ -67,24 +84,29 @@ impl Speaker {
         }
     }
 
-    pub(super) async fn register(&self, request: &RegisterRequest) -> Result<(), Error> {
+    /// Sends a request, and returns when the server has accepted it.
+    pub(super) async fn send(&self, request: &ClientRequest) -> Result<(), Error> {
         match self {
-            Self::Http(api) => api.register(request).await.map(drop),
-            Self::Socket(socket) => socket.register(request).await,
-        }
-    }
-
-    pub(super) async fn unregister(&self, request: &UnregisterRequest) -> Result<(), Error> {
-        match self {
-            Self::Http(api) => api.unregister(request).await.map(drop),
-            Self::Socket(socket) => socket.unregister(request).await,
-        }
-    }
-
-    pub(super) async fn result(&self, request: &ResultRequest) -> Result<(), Error> {
-        match self {
-            Self::Http(api) => api.result(request).await.map(drop),
-            Self::Socket(socket) => socket.result(request).await,
+            Self::Http(api) => match request {
+                ClientRequest::Register(request) => api.register(request).await.map(drop),
+                ClientRequest::Unregister(request) => api.unregister(request).await.map(drop),
+                ClientRequest::Result(request) => api.result(request).await.map(drop),
+            },
+            Self::Socket(socket) => {
+                let message = match request {
+                    ClientRequest::Register(RegisterRequest { tools, session_id, .. }) => {
+                        ClientMessage::Register { tools, session_id: session_id.as_deref() }
+                    }
+                    ClientRequest::Unregister(UnregisterRequest { tool_ids, session_id, .. }) => {
+                        let (tool_ids, session_id) = (tool_ids.as_deref(), session_id.as_deref());
+                        ClientMessage::Unregister { tool_ids, session_id }
+                    }
+                    ClientRequest::Result(ResultRequest { request_id, result }) => {
+                        ClientMessage::Result { request_id, result }
+                    }
+                };
+                socket.send(message).await
+            }
         }
     }
 }

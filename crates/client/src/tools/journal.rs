@@ -1,4 +1,4 @@
-//! What is kept of calls beyond this process, so that none is run twice although the process is started anew.
+//! The journal: records of calls that outlive the process, so that a restarted process runs none of them twice.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,30 +13,30 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::LONGEST;
 
-/// How long a call is remembered after its deadline. The server does not offer it any more by then.
+/// How long a record is kept after the call's deadline. The server does not offer the call any more by then.
 const KEPT: Duration = Duration::from_secs(10 * 60);
-/// A larger result is not kept, only that there was one.
-const MAX_RESULT_BYTES: usize = 64 * 1024;
-/// How many calls are kept; the one that expires first is forgotten first, and that some were is written down.
+/// The size limit of a record. A larger one is kept without its result.
+const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// How many records are kept. Beyond that, those that expire first are forgotten, which [`FORGOTTEN`] notes.
 const MAX_CALLS: usize = 16 * 1024;
-/// After so many calls the old ones are cleared away.
-const CLEAR_EVERY: usize = 4 * 1024;
-/// The file that says until when calls may come that were forgotten.
+/// How many calls begin between two clean-ups.
+const CLEANUP_INTERVAL: usize = 4 * 1024;
+/// The file with the time until which calls may come whose records were forgotten.
 const FORGOTTEN: &str = "forgotten";
 
-/// What is remembered of calls.
+/// Where calls are recorded, so that none is run twice.
 #[derive(Debug, Clone)]
 pub struct Journal(Option<Arc<Directory>>);
 
 impl Journal {
-    /// Nothing is kept beyond this process: a `write` call that may have been run by an earlier one is not run, but
-    /// answered with an error that says that its outcome is unknown.
+    /// Nothing outlives this process. A `write` call that an earlier process may have run is not run: it is answered
+    /// with an error that says that its outcome is unknown.
     pub fn memory() -> Self {
         Self(None)
     }
 
-    /// Calls are kept in this directory, which is created if it is not there. All processes that offer tools under one
-    /// client id should share one.
+    /// Calls are recorded in this directory, which is created if needed. All processes with one client id should share
+    /// one.
     ///
     /// # Errors
     /// The directory cannot be created or read.
@@ -44,35 +44,35 @@ impl Journal {
         let path = path.into();
         fs::create_dir_all(&path)?;
         let directory = Directory { path, begun: AtomicUsize::new(1) };
-        directory.clear()?;
+        directory.clean_up()?;
         Ok(Self(Some(Arc::new(directory))))
     }
 
-    /// Takes note that a call begins, unless it has before.
+    /// Records that a call begins, unless it has before.
     pub(super) async fn begin(&self, client_id: &str, request_id: &str, remaining: Duration) -> Beginning {
         let Some(directory) = self.0.clone() else { return Beginning::NotKept };
         let name = name(client_id, request_id);
         on_disk(move || directory.begin(&name, remaining)).await.unwrap_or_else(Beginning::Failed)
     }
 
-    /// Takes note of the result of a call.
-    pub(super) async fn finish(&self, client_id: &str, request_id: &str, result: &Arc<ToolResult>) {
+    /// Records the result of a call.
+    pub(super) async fn record(&self, client_id: &str, request_id: &str, result: &Arc<ToolResult>) {
         let Some(directory) = self.0.clone() else { return };
         let (name, result) = (name(client_id, request_id), Arc::clone(result));
-        if let Err(error) = on_disk(move || directory.finish(&name, &result)).await {
+        if let Err(error) = on_disk(move || directory.record(&name, &result)).await {
             tracing::warn!(request_id, %error, "the result is not in the journal; a repeated call will not find it");
         }
     }
 }
 
-/// What the journal says to a call that is about to be run.
+/// What the journal knows of a call that is about to be run.
 #[derive(Debug)]
 pub(super) enum Beginning {
-    /// There is no journal beyond this process.
+    /// No record outlives the process.
     NotKept,
-    /// It was not begun before, as far as is known: others may have been forgotten for want of room.
+    /// It has no record; `has_forgotten` if its record may have been forgotten.
     First { has_forgotten: bool },
-    /// It was begun, and its end is not known.
+    /// It was begun, and may have ended.
     Begun,
     /// It was run; this is its result, if that was kept.
     Done(Option<Arc<ToolResult>>),
@@ -80,13 +80,13 @@ pub(super) enum Beginning {
     Failed(io::Error),
 }
 
-/// What is written down of a call. The TypeScript SDK writes the same, so that both may share a directory.
+/// The record of a call. The TypeScript SDK writes the same, so that both can share a directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    /// When it may be forgotten, in milliseconds since 1970.
+    /// When the record may be deleted, in milliseconds since 1970.
     expires: u64,
     state: NoteState,
-    /// `None` while it runs, or if it was too large.
+    /// `None` while the call runs, or if the result was too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<Arc<ToolResult>>,
 }
@@ -98,7 +98,7 @@ enum NoteState {
     Done,
 }
 
-/// One file for each call.
+/// A directory with one file for each call.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
@@ -107,11 +107,11 @@ struct Directory {
 
 impl Directory {
     fn begin(&self, name: &str, remaining: Duration) -> io::Result<Beginning> {
-        if self.begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEAR_EVERY) {
-            self.clear()?;
+        if self.begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANUP_INTERVAL) {
+            self.clean_up()?;
         }
         let path = self.path.join(name);
-        // Whoever creates the file runs the call: of two processes, one.
+        // Of two processes, the one that creates the file runs the call.
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
                 let expires = now_in_milliseconds() + milliseconds(remaining + KEPT);
@@ -121,27 +121,27 @@ impl Directory {
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(match read(&path)? {
                 Some(Note { state: NoteState::Done, result, .. }) => Beginning::Done(result),
-                // One that cannot be read is just being written, or was when the machine stopped.
+                // A file that cannot be read is being written, or was when the machine stopped.
                 Some(Note { state: NoteState::Started, .. }) | None => Beginning::Begun,
             }),
             Err(error) => Err(error),
         }
     }
 
-    fn finish(&self, name: &str, result: &Arc<ToolResult>) -> io::Result<()> {
+    fn record(&self, name: &str, result: &Arc<ToolResult>) -> io::Result<()> {
         let path = self.path.join(name);
         let began = read(&path)?.map(|note| note.expires);
         let expires = began.unwrap_or_else(|| now_in_milliseconds() + milliseconds(KEPT));
         let mut note = Note { expires, state: NoteState::Done, result: Some(Arc::clone(result)) };
         let mut text = serde_json::to_vec(&note)?;
-        if text.len() > MAX_RESULT_BYTES {
+        if text.len() > MAX_RECORD_BYTES {
             note.result = None;
             text = serde_json::to_vec(&note)?;
         }
         replace(&path, &text)
     }
 
-    /// Until when calls may come that were forgotten.
+    /// The time until which calls may come whose records were forgotten.
     fn forgotten_until(&self) -> io::Result<u64> {
         match fs::read_to_string(self.path.join(FORGOTTEN)) {
             Ok(text) => Ok(text.trim().parse().unwrap_or(u64::MAX)),
@@ -150,8 +150,8 @@ impl Directory {
         }
     }
 
-    /// Forgets what may be forgotten, and more if there is too much.
-    fn clear(&self) -> io::Result<()> {
+    /// Deletes the records that have expired, and more if there are too many.
+    fn clean_up(&self) -> io::Result<()> {
         let now = now_in_milliseconds();
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -162,9 +162,9 @@ impl Directory {
             let expires = match read(&path)? {
                 Some(note) => note.expires,
                 None => match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
-                    // Nobody knows how long it was given.
+                    // The record does not say when it expires, so it may be as late as possible.
                     Ok(changed) => since_1970(changed) + milliseconds(LONGEST + KEPT),
-                    // Another process has cleared it away.
+                    // Another process has deleted it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 },
@@ -181,7 +181,7 @@ impl Directory {
     }
 }
 
-/// Reads what was written down; `None` if it is not there, or not all of it.
+/// Reads a record; `None` if there is none, or it is incomplete.
 fn read(path: &Path) -> io::Result<Option<Note>> {
     match fs::read(path) {
         Ok(text) => Ok(serde_json::from_slice(&text).ok()),
@@ -190,13 +190,13 @@ fn read(path: &Path) -> io::Result<Option<Note>> {
     }
 }
 
-/// Writes a file at once: whoever reads it sees what was there before, or all of what is there now.
+/// Replaces a file atomically: readers see all of the old content, or all of the new.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let draft = path.with_extension(format!("{:016x}.tmp", fastrand::u64(..)));
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = remove(&draft))
 }
 
-/// Whether a journal has written a file of this name.
+/// Whether the name of a file is one that a journal gives.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (hash, rest) = name.split_at_checked(64).unwrap_or_default();
@@ -210,7 +210,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file of a call: ids may be longer than a file's name, and have other characters.
+/// The name of a call's file. It is a hash, because ids may be too long for a file name, or have other characters.
 fn name(client_id: &str, request_id: &str) -> String {
     let hash = digest(&SHA256, format!("{client_id}\n{request_id}").as_bytes());
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).chain([".json".to_owned()]).collect()
@@ -229,7 +229,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Runs something that waits for the disk.
+/// Runs blocking file operations.
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

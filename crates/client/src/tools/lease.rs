@@ -1,11 +1,11 @@
-//! The sessions that a connection was opened for: it is closed when the last of them is done.
+//! Leases of a connection that was opened for sessions: it is closed when the last of them ends.
 
 use std::sync::Arc;
 
 use super::{ClientTools, State};
 use crate::error::Error;
 
-/// A session's part in a connection that was opened for sessions.
+/// A session's lease of the connection.
 #[derive(Debug)]
 pub(crate) struct ToolsLease {
     tools: ClientTools,
@@ -13,10 +13,10 @@ pub(crate) struct ToolsLease {
 }
 
 impl ToolsLease {
-    /// Connects the tools for a session; `None` if they were connected before, and not for a session.
+    /// Connects the tools for a session; `None` if they are connected already, and not for a session.
     pub(crate) async fn begin(tools: &ClientTools) -> Result<Option<Self>, Error> {
         let lease = Self::join(tools).await;
-        // Not while the lock is held: it may take for ever, and those who leave need the lock.
+        // The lock is not held: connecting may take for ever, and `end` needs the lock.
         match tools.connect(None).await {
             Ok(()) => Ok(lease),
             Err(error) => {
@@ -37,7 +37,7 @@ impl ToolsLease {
     /// Disconnects the tools if no other session needs them.
     pub(crate) async fn end(lease: Option<Self>) {
         let Some(Self { tools, user }) = lease else { return };
-        // Held until they are disconnected: a session that starts meanwhile connects them after that.
+        // The lock is held until the tools are disconnected: a session that starts meanwhile connects them after that.
         let _sessions = tools.inner.sessions.lock().await;
         if Arc::into_inner(user).is_some() {
             tools.disconnect().await;

@@ -1,4 +1,4 @@
-//! One connection after the other, and what is registered on each.
+//! The task that keeps a client connected: one connection after the other, and what is registered on each.
 
 use std::future::pending;
 use std::pin::pin;
@@ -14,22 +14,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
-use super::connection::{Connection, Speaker};
-use super::incoming::Incoming;
+use super::connection::{ClientRequest, Connection, ConnectionEvent, Uplink};
 use super::{Shared, State, Status};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::retry::{Backoff, Reconnect};
 use crate::tool::Tool;
 
-/// How long a connection that is being opened may still take when this client stops.
-const OPENING: Duration = Duration::from_secs(1);
+/// How long to wait for a connection that is being opened when the client stops.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something to change about what is offered.
+/// A change of what the client offers.
 pub(super) enum Change {
     Register(Tool),
-    /// The tool is not among those offered any more; the server is to be told.
+    /// The client does not offer this tool any more; the server must be told.
     Unregister(String),
     /// Offer all tools in this session as well.
     Join(Option<String>),
@@ -37,7 +37,7 @@ pub(super) enum Change {
     Confirm,
 }
 
-/// A change, and where to say that the server has confirmed or refused it.
+/// A change, and where the server's answer to it goes.
 pub(super) struct Command {
     pub(super) change: Change,
     pub(super) answer: oneshot::Sender<Result<(), Error>>,
@@ -46,14 +46,15 @@ pub(super) struct Command {
 /// The task that keeps a client connected.
 pub(super) struct Link {
     shared: Arc<Shared>,
-    /// The change that the server is being asked for; it is asked again on the next connection if this one is lost.
+    /// The change that waits for the server's answer. If the connection is lost, the next one asks again.
     command: Option<Command>,
     calls: Calls,
-    /// Where results go: to the connection that is open, or by requests that need none.
-    speaker: watch::Sender<Option<Speaker>>,
+    /// The uplink of the open connection, or one that needs no connection.
+    uplink: watch::Sender<Option<Uplink>>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    last_event_id: Option<String>,
+    /// The id of the latest event, from which the next connection goes on.
+    cursor: Option<String>,
     reconnect: Reconnect,
     /// Why the server refused this client for good.
     refused: Option<Error>,
@@ -62,7 +63,7 @@ pub(super) struct Link {
 }
 
 impl Drop for Link {
-    /// Says that the task is over, however it ended.
+    /// Shows in the state that the task is over, however it ended.
     fn drop(&mut self) {
         self.shared.state.send_replace(State::Closed(self.refused.take()));
     }
@@ -75,33 +76,31 @@ impl Link {
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let speaker = watch::Sender::new(Speaker::without_connection(&shared));
-        let (first, longest) = shared.options.reconnect;
+        let uplink = watch::Sender::new(Uplink::without_connection(&shared));
         shared.rename_connection();
         Self {
-            calls: Calls::new(Arc::clone(&shared), speaker.subscribe()),
-            reconnect: Reconnect::new(Backoff::new(first, longest), shared.options.max_reconnect_attempts),
+            calls: Calls::new(Arc::clone(&shared), uplink.subscribe()),
+            reconnect: Reconnect::new(Backoff::new(shared.options.reconnect), shared.options.max_reconnect_attempts),
             command: None,
-            last_event_id: None,
+            cursor: None,
             refused: None,
             shared,
             commands,
-            speaker,
+            uplink,
             tasks,
             stop,
         }
     }
 
-    /// Connects, runs the calls that come, and connects again whenever the connection is lost, until it is stopped or
-    /// refused for good.
+    /// Connects, runs the calls, and reconnects, until the client stops or is refused for good.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         loop {
             let Err(lost) = self.serve(&stop).await else { return };
-            self.speaker.send_replace(Speaker::without_connection(&self.shared));
+            self.uplink.send_replace(Uplink::without_connection(&self.shared));
             if matches!(lost, Error::Superseded { .. }) {
-                // Nobody else has this name: it was an older try of ours, which the network delivered late. Under
-                // another name that cannot happen again, and whoever took over does no harm.
+                // Only this client uses the name, so a late request of its own has superseded the connection. Under
+                // another name that cannot happen again.
                 self.shared.rename_connection();
             }
             let Some(retry_in) = self.reconnect.delay_after(&lost) else {
@@ -119,37 +118,29 @@ impl Link {
         }
     }
 
-    /// Opens a connection and runs the calls that come on it, until it is lost (an error) or this client stops.
+    /// Opens a connection and runs its calls, until it is lost (an error) or the client stops. It stays open until the
+    /// goodbye is said, so that calls under way stay with it.
     async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
-        let shared = Arc::clone(&self.shared);
-        let name = shared.connection_name();
-        let opened = {
-            let mut opening = pin!(Connection::open(&shared, &name, self.last_event_id.as_deref(), &self.tasks));
-            tokio::select! {
-                opened = &mut opening => Ok(opened?),
-                // What is on its way would arrive after the goodbye, and be taken for a client that is there.
-                () = stop.cancelled() => Err(timeout(OPENING, opening).await),
-            }
-        };
-        let mut connection = match opened {
-            Ok(connection) => connection,
-            Err(_opened_too_late) => {
+        let (shared, tasks, cursor) = (Arc::clone(&self.shared), self.tasks.clone(), self.cursor.clone());
+        let mut opening = pin!(Connection::open(&shared, cursor.as_deref(), &tasks));
+        let (mut connection, uplink) = tokio::select! {
+            opened = &mut opening => opened?,
+            () = stop.cancelled() => {
+                // If the request arrived after the goodbye, the server would take the client for connected.
+                let _opened_too_late = timeout(OPENING_TIMEOUT, opening).await;
                 self.leave().await;
                 return Ok(());
             }
         };
-        let speaker = connection.speaker.clone();
-        self.speaker.send_replace(Some(speaker.clone()));
-        // After the connection is open: it keeps its client's tools from being cleared away, so none is lost to a grace
-        // that ends just now.
-        let mut asking = Some(ask(&shared, &speaker, &Change::Confirm));
+        self.uplink.send_replace(Some(uplink.clone()));
+        // The tools are registered after the connection is open: it ends the grace, so the server keeps all of them.
+        let mut asking = Some(ask(&shared, &uplink, &Change::Confirm));
         let mut is_registered = false;
         loop {
             tokio::select! {
-                incoming = connection.next() => match incoming? {
-                    Incoming::Request(request, deadline) => self.calls.take(request, deadline),
-                    Incoming::Cancel(cancel) => self.calls.cancel(cancel),
-                    Incoming::Seen(id) => self.last_event_id = id,
+                event = connection.next(&mut self.cursor) => match event? {
+                    ConnectionEvent::Request(request, deadline) => self.calls.take(request, deadline),
+                    ConnectionEvent::Cancel(cancel) => self.calls.cancel(cancel),
                 },
                 answer = answer_to(&mut asking) => {
                     if is_registered {
@@ -159,14 +150,13 @@ impl Link {
                         is_registered = true;
                         self.opened();
                     }
-                    // A change that the connection before this one did not see through comes first.
-                    asking = self.command.as_ref().map(|command| ask(&shared, &speaker, &command.change));
+                    // A change that the connection before this one did not complete comes first.
+                    asking = self.command.as_ref().map(|command| ask(&shared, &uplink, &command.change));
                 }
                 Some(command) = self.commands.recv(), if asking.is_none() => {
-                    asking = Some(ask(&shared, &speaker, &command.change));
+                    asking = Some(ask(&shared, &uplink, &command.change));
                     self.command = Some(command);
                 }
-                // The connection is kept until the goodbye is said: calls under way stay with it.
                 () = stop.cancelled() => {
                     self.leave().await;
                     return Ok(());
@@ -177,43 +167,35 @@ impl Link {
 
     fn opened(&mut self) {
         self.reconnect.connected();
-        let tools = self.shared.offered().tools.iter().map(|tool| self.shared.full_id(&tool.definition.id)).collect();
+        let tools =
+            lock(&self.shared.offered).tools.iter().map(|tool| self.shared.full_id(&tool.definition.id)).collect();
         tracing::info!(?tools, "connected");
         self.shared.tell(Status::Connected { tools });
         self.shared.state.send_replace(State::Open);
     }
 
-    /// The server has answered a change; an error if it could not, and is to be asked on another connection.
+    /// Takes the server's answer to a change. A transient error is passed on: the next connection asks again.
     fn conclude(&mut self, answer: Result<(), Error>) -> Result<(), Error> {
-        if let Err(error) = &answer
-            && error.is_transient()
-        {
+        if answer.as_ref().is_err_and(Error::is_transient) {
             return answer;
         }
         let Some(command) = self.command.take() else { return Ok(()) };
-        let mut offered = self.shared.offered();
+        let mut offered = lock(&self.shared.offered);
         offered.proposed = None;
         if answer.is_ok() {
-            match command.change {
-                Change::Register(tool) => offered.put(tool),
-                Change::Unregister(name) => offered.take(&name),
-                // Two may have asked for the same one.
-                Change::Join(session) if offered.sessions.contains(&session) => {}
-                Change::Join(session) => offered.sessions.push(session),
-                Change::Confirm => {}
-            }
+            offered.apply(command.change);
         }
-        // Whoever asked may have gone.
+        // It fails if the caller does not wait any more.
         let _ = command.answer.send(answer);
         Ok(())
     }
 
-    /// Ends the calls, and tells the server that this connection will not return.
+    /// Stops the calls, and tells the server that this connection will not return.
     async fn leave(&mut self) {
         self.calls.stop().await;
         let (client_id, connection) = (self.shared.client_id.clone(), self.shared.connection_name());
         let request = DisconnectRequest { client_id, connection };
-        match timeout(GOODBYE, self.shared.api.disconnect(&request)).await {
+        match timeout(GOODBYE_TIMEOUT, self.shared.api.disconnect(&request)).await {
             Ok(Ok(_done)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the goodbye failed; the server keeps the tools for the grace"),
             Err(_elapsed) => tracing::warn!("the goodbye took too long; the server keeps the tools for the grace"),
@@ -223,43 +205,43 @@ impl Link {
 
 type Asking = BoxFuture<'static, Result<(), Error>>;
 
-/// What the server says to what it is being asked; never, if it is asked nothing.
+/// Waits for the server's answer; for ever, if nothing is asked.
 async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
-    match asking {
-        Some(question) => {
-            let answer = question.await;
-            *asking = None;
-            answer
-        }
-        None => pending().await,
-    }
+    let Some(question) = asking else { return pending().await };
+    let answer = question.await;
+    *asking = None;
+    answer
 }
 
 /// Asks the server for a change.
-fn ask(shared: &Shared, speaker: &Speaker, change: &Change) -> Asking {
-    let (client_id, speaker) = (shared.client_id.clone(), speaker.clone());
-    let mut offered = shared.offered();
-    let all = |tools: &[Tool]| -> Vec<_> { tools.iter().map(|tool| tool.definition.clone()).collect() };
-    let (tools, sessions) = match change {
+fn ask(shared: &Shared, uplink: &Uplink, change: &Change) -> Asking {
+    let (client_id, uplink) = (&shared.client_id, uplink.clone());
+    let mut offered = lock(&shared.offered);
+    let register = |tools: &[Tool], sessions: &[Option<String>]| -> Vec<ClientRequest> {
+        let tools: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let request = |session_id: &Option<String>| {
+            let (client_id, session_id, tools) = (client_id.clone(), session_id.clone(), tools.clone());
+            ClientRequest::Register(RegisterRequest { client_id, session_id, tools })
+        };
+        // Without tools there is nothing to register.
+        sessions.iter().filter(|_| !tools.is_empty()).map(request).collect()
+    };
+    let requests = match change {
         Change::Register(tool) => {
-            // A call of it may come before the answer does.
+            // A call of the tool may come before the answer does.
             offered.proposed = Some(tool.clone());
-            (vec![tool.definition.clone()], offered.sessions.clone())
+            register(std::slice::from_ref(tool), &offered.sessions)
         }
-        Change::Join(session) => (all(&offered.tools), vec![session.clone()]),
-        Change::Confirm => (all(&offered.tools), offered.sessions.clone()),
+        Change::Join(session) => register(&offered.tools, std::slice::from_ref(session)),
+        Change::Confirm => register(&offered.tools, &offered.sessions),
         Change::Unregister(name) => {
-            let tool_ids = Some(vec![shared.full_id(name)]);
-            let request = UnregisterRequest { client_id, session_id: None, tool_ids };
-            return async move { speaker.unregister(&request).await }.boxed();
+            let (client_id, tool_ids) = (client_id.clone(), Some(vec![shared.full_id(name)]));
+            vec![ClientRequest::Unregister(UnregisterRequest { client_id, session_id: None, tool_ids })]
         }
     };
-    // There is nothing to ask for without tools.
-    let sessions = if tools.is_empty() { Vec::new() } else { sessions };
     async move {
-        for session_id in sessions {
-            let request = RegisterRequest { client_id: client_id.clone(), session_id, tools: tools.clone() };
-            speaker.register(&request).await?;
+        for request in &requests {
+            uplink.send(request).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! What this process knows of the calls it was given, by `requestID`.
+//! What this process knows of its calls, by `requestID`.
 //!
-//! A call that comes again (after a lost connection, from a restarted server, repeated by the network) is not run a
-//! second time: it is running, or its result is known, or at least that it was run.
+//! A call may come again: after a lost connection, from a restarted server, or repeated by the network. The memory
+//! makes sure that it is not run a second time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How many calls run at once; one more is answered with an error. The server's own limit for a client is the same.
 const MAX_RUNNING: usize = 1024;
-/// How many results are remembered; of the oldest it is only remembered that it was there.
+/// How many results are remembered. Of older calls, the memory only keeps that they were run.
 const MAX_RESULTS: usize = 1024;
-/// How many bytes of results are remembered; the oldest is forgotten first, the newest is always kept.
+/// How many bytes of results are remembered; the oldest are forgotten first, the newest is always kept.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 /// How many calls are remembered at all; the oldest is forgotten first.
 const MAX_CALLS: usize = 64 * 1024;
@@ -21,9 +21,9 @@ const MAX_CALLS: usize = 64 * 1024;
 /// What to do with a call that arrived.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// Nothing is known of it, and it counts as running from now on; the token fires when it is cancelled.
+    /// It is new, and counts as running from now on; the token fires when it is cancelled.
     New(CancellationToken),
-    /// It is running; its result will be sent when it is there.
+    /// It is running, and its result will be sent.
     Running,
     /// It was run; this is its result, if that is still known.
     Done(Option<Arc<ToolResult>>),
@@ -32,67 +32,60 @@ pub(super) enum Admission {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum KnownCall {
     Running(CancellationToken),
     Done(Option<Arc<ToolResult>>),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    entries: HashMap<String, Entry>,
-    running: usize,
-    /// Ids of the done entries, the oldest first,
+    calls: HashMap<String, KnownCall>,
+    /// The ids of the calls that are done, the oldest first.
     done: VecDeque<String>,
-    /// of which so many, the oldest, have no result any more.
+    /// How many of those, from the oldest on, have no result any more.
     without_result: usize,
     result_bytes: usize,
 }
 
 impl Memory {
-    /// Takes note of a call that arrived and says what to do with it; `stop` is the parent of its cancellation.
+    /// Says what to do with a call that arrived; `stop` is the parent of its cancellation.
     pub(super) fn admit(&mut self, request_id: &str, stop: &CancellationToken) -> Admission {
-        match self.entries.get(request_id) {
-            Some(Entry::Running(_)) => return Admission::Running,
-            Some(Entry::Done(result)) => return Admission::Done(result.clone()),
+        match self.calls.get(request_id) {
+            Some(KnownCall::Running(_)) => return Admission::Running,
+            Some(KnownCall::Done(result)) => return Admission::Done(result.clone()),
             None => {}
         }
-        if self.running >= MAX_RUNNING {
+        if self.calls.len() - self.done.len() >= MAX_RUNNING {
             return Admission::Full;
         }
         let cancellation = stop.child_token();
-        self.entries.insert(request_id.to_owned(), Entry::Running(cancellation.clone()));
-        self.running += 1;
+        self.calls.insert(request_id.to_owned(), KnownCall::Running(cancellation.clone()));
         Admission::New(cancellation)
     }
 
     /// Fires the cancellation of a running call; false when no such call runs.
     pub(super) fn cancel(&self, request_id: &str) -> bool {
-        match self.entries.get(request_id) {
-            Some(Entry::Running(cancellation)) => {
+        match self.calls.get(request_id) {
+            Some(KnownCall::Running(cancellation)) => {
                 cancellation.cancel();
                 true
             }
-            Some(Entry::Done(_)) | None => false,
+            Some(KnownCall::Done(_)) | None => false,
         }
     }
 
-    /// Remembers the result of a call, in place of an earlier one that the server did not take.
-    pub(super) fn finish(&mut self, request_id: &str, result: Arc<ToolResult>) {
+    /// Records the result of a call, in place of an earlier one that the server did not take.
+    pub(super) fn record(&mut self, request_id: &str, result: Arc<ToolResult>) {
         let bytes = size(&result);
-        match self.entries.get_mut(request_id) {
-            // Forgotten already, and not worth to be remembered again.
-            Some(Entry::Done(None)) => return,
-            Some(Entry::Done(Some(earlier))) => {
+        match self.calls.get_mut(request_id) {
+            // The call is too old to remember a result.
+            Some(KnownCall::Done(None)) => return,
+            Some(KnownCall::Done(Some(earlier))) => {
                 self.result_bytes -= size(earlier);
                 *earlier = result;
             }
-            Some(running) => {
-                *running = Entry::Done(Some(result));
-                self.running -= 1;
-                self.done.push_back(request_id.to_owned());
-            }
-            None => {
-                self.entries.insert(request_id.to_owned(), Entry::Done(Some(result)));
+            Some(KnownCall::Running(_)) | None => {
+                self.calls.insert(request_id.to_owned(), KnownCall::Done(Some(result)));
                 self.done.push_back(request_id.to_owned());
             }
         }
@@ -100,10 +93,10 @@ impl Memory {
         self.forget();
     }
 
-    /// Remembers of a call that runs no more, and has not ended, that nobody knows how it would have.
+    /// Records the result `unknown` for a call that stopped running without one.
     pub(super) fn give_up(&mut self, request_id: &str, unknown: Arc<ToolResult>) {
-        if let Some(Entry::Running(_)) = self.entries.get(request_id) {
-            self.finish(request_id, unknown);
+        if let Some(KnownCall::Running(_)) = self.calls.get(request_id) {
+            self.record(request_id, unknown);
         }
     }
 
@@ -112,8 +105,8 @@ impl Memory {
             && (results > MAX_RESULTS || (self.result_bytes > MAX_RESULT_BYTES && results > 1))
         {
             let oldest = &self.done[self.without_result];
-            if let Some(entry) = self.entries.get_mut(oldest)
-                && let Entry::Done(Some(result)) = std::mem::replace(entry, Entry::Done(None))
+            if let Some(KnownCall::Done(result)) = self.calls.get_mut(oldest)
+                && let Some(result) = result.take()
             {
                 self.result_bytes -= size(&result);
             }
@@ -121,7 +114,7 @@ impl Memory {
         }
         while self.done.len() > MAX_CALLS {
             let Some(oldest) = self.done.pop_front() else { return };
-            self.entries.remove(&oldest);
+            self.calls.remove(&oldest);
             self.without_result -= 1;
         }
     }

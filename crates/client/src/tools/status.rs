@@ -1,24 +1,24 @@
-//! How the connection stands, and what happens on it.
+//! The state of the connection, and what happens on it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// Is called with all that happens. It must not block.
+/// A function that is called with all that happens. It must not block.
 pub type Observer = Arc<dyn Fn(Status) + Send + Sync>;
 
-/// How the connection stands.
+/// The state of the connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum State {
-    /// It is being opened for the first time.
+    /// The connection is being opened for the first time.
     Connecting,
-    /// It is open and the tools are registered.
+    /// The connection is open, and the tools are registered.
     Open,
-    /// It is lost or could not be opened, and is tried again.
+    /// The connection is lost or could not be opened, and is retried.
     Retrying,
-    /// There is none: it was not asked for, `disconnect` was, or the server refused it for good.
+    /// There is no connection, because nobody asked for one, or because of `disconnect` or this error.
     Closed(Option<Error>),
 }
 
@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// What happens, for a log or a status line.
+/// Something that happened, for a log or a status line.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Status {
@@ -42,7 +42,7 @@ pub enum Status {
     Disconnected {
         /// Why.
         reason: String,
-        /// When the next try comes.
+        /// The delay before the next try.
         retry_in: Duration,
     },
     /// A handler was started.
@@ -51,7 +51,7 @@ pub enum Status {
         request_id: String,
         /// The full id of its tool.
         tool: String,
-        /// Which time the call is offered, from 1.
+        /// How many times the call was offered, from 1.
         attempt: u32,
     },
     /// A handler is done; its result is on the way to the server.
@@ -60,10 +60,10 @@ pub enum Status {
         request_id: String,
         /// How long the handler took.
         elapsed: Duration,
-        /// What the tool says went wrong.
+        /// The tool's error, if it failed.
         error: Option<String>,
     },
-    /// A call is over before its handler is.
+    /// A call was over before its handler was done.
     Cancelled {
         /// The call.
         request_id: String,

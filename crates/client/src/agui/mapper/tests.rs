@@ -1,7 +1,7 @@
 use handback_wire::agui::Event;
 use serde_json::{Value, json};
 
-use super::super::conversation::{Role, Status};
+use super::super::conversation::{ConversationStatus, Role};
 use super::super::process;
 use super::*;
 
@@ -143,7 +143,7 @@ fn a_text_that_was_cut_off_is_sent_once_something_follows_it() {
     let mut conversation = Conversation::default();
     conversation.say("Hi");
     conversation = after(conversation, &text("m1", "Hel")[..2]);
-    conversation.stop(Status::Cancelled, "cancelled");
+    conversation.stop(ConversationStatus::Cancelled, "cancelled");
     assert_eq!(mapped(&conversation), json!([{"role": "user", "id": "*", "content": "Hi"}]));
     conversation.say("Go on");
     assert_eq!(

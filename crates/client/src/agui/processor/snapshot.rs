@@ -1,15 +1,15 @@
-//! A conversation that is told anew.
+//! Snapshots of the messages.
 
 use std::collections::HashMap;
 
 use handback_wire::agui::{Content, Message};
 
-use super::super::conversation::{Conversation, Item, Places, Role, Text, ToolCall, ToolCallStatus};
+use crate::agui::conversation::{Conversation, Item, Positions, Role, Text, ToolCall, ToolCallStatus};
 
 impl Conversation {
-    /// Takes these messages in place of all items. What is open and not among them stays, at the end; calls that are
-    /// known keep how far they are, so that none goes back. Of those that are not, none is open that the user did not wait
-    /// for: it is history, and nobody is to run it now.
+    /// Replaces all items by these messages. Open calls and the streaming text stay, at the end, if the messages lack
+    /// them. Known calls keep their status. Unknown calls without a result fail if a message of the user follows them:
+    /// they are history, and nobody is to run them now.
     pub(super) fn replace_messages(&mut self, messages: &[Message]) {
         let open_text = self.streaming_text().cloned();
         let mut known: HashMap<String, ToolCall> = HashMap::new();
@@ -23,9 +23,9 @@ impl Conversation {
                 known.insert(call.id.clone(), call);
             }
         }
-        self.places = Places::default();
+        self.positions = Positions::default();
         self.streaming = None;
-        self.found = 0;
+        self.run_start = 0;
         let mut unanswered: Vec<String> = Vec::new();
         for message in messages {
             if matches!(message, Message::User { .. }) {
@@ -41,15 +41,15 @@ impl Conversation {
             }
         }
         if let Some(text) = open_text {
-            let told = self.places.texts.get(&text.id).copied();
-            self.streaming = Some(told.unwrap_or(self.items.len()));
-            if told.is_none() {
+            let position = self.positions.texts.get(&text.id).copied();
+            self.streaming = Some(position.unwrap_or(self.items.len()));
+            if position.is_none() {
                 self.push_text(text);
             }
         }
     }
 
-    /// Takes a message: the calls in it that were not known.
+    /// Adds a message, and gives the ids of its calls that were not known.
     fn take_message(&mut self, message: &Message, known: &mut HashMap<String, ToolCall>) -> Vec<String> {
         let mut unknown = Vec::new();
         match message {
@@ -62,7 +62,7 @@ impl Conversation {
                     self.take_text(id, Role::Assistant, content);
                 }
                 for call in tool_calls.iter().flatten() {
-                    if self.places.calls.contains_key(&call.id) {
+                    if self.positions.calls.contains_key(&call.id) {
                         continue;
                     }
                     let call = known.remove(&call.id).unwrap_or_else(|| {
@@ -78,26 +78,18 @@ impl Conversation {
                     self.push_call(call, Some(id.clone()));
                 }
             }
-            Message::Tool { tool_call_id, content, error, .. } => match self.call_mut(tool_call_id) {
-                // One that runs here has its result from here.
-                Some(call) if call.is_active() => call.end(match error {
-                    Some(error) => Err(error.clone()),
-                    None => Ok(content.text()),
-                }),
-                Some(_) => {}
-                None => tracing::warn!(tool_call_id, "a result of a call that is not known; it is dropped"),
-            },
-            Message::Activity { id, activity_type, content, .. } => {
-                self.activity_told(id, activity_type, content);
+            Message::Tool { tool_call_id, content, error, .. } => {
+                self.call_ended(tool_call_id, error.clone().map_or_else(|| Ok(content.text()), Err));
             }
-            Message::Reasoning { content, .. } => self.reasoning.text.push_str(content),
+            Message::Activity { id, activity_type, content, .. } => self.set_activity(id, activity_type, content),
+            Message::Reasoning { content, .. } => self.reasoning.push_str(content),
             Message::User { .. } | Message::Other(_) => self.items.push(Item::Message(message.clone())),
         }
         unknown
     }
 
     fn take_text(&mut self, id: &str, role: Role, text: &str) {
-        let reasoning = if role == Role::Assistant { std::mem::take(&mut self.reasoning.text) } else { String::new() };
+        let reasoning = if role == Role::Assistant { std::mem::take(&mut self.reasoning) } else { String::new() };
         self.push_text(Text { id: id.to_owned(), role, text: text.to_owned(), reasoning, is_cut_off: false });
     }
 }

@@ -1,15 +1,16 @@
-//! The one place where a run is seen, and from which it is stopped.
+//! The handle of a run: the one place that changes its view.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{Phase, RunError, RunState, View};
-use crate::agui::conversation::{Conversation, Status};
+use crate::agui::conversation::{Conversation, ConversationStatus};
+use crate::lock::lock;
 
-/// A way to see and to stop a run from elsewhere. Clones are the same.
+/// Watches and cancels a run from elsewhere. Clones are handles of the same run.
 #[derive(Clone)]
 pub struct RunHandle {
     board: Arc<Board>,
@@ -17,9 +18,9 @@ pub struct RunHandle {
 
 struct Board {
     views: watch::Sender<View>,
-    /// Stops what goes on. Locked only while the views are, so that state and token are those of one request.
-    current: Mutex<CancellationToken>,
-    /// Sees all that is shown, where a watcher may miss some.
+    /// Cancels the current request. It is locked only while the view is, so that both are of one request.
+    cancellation: Mutex<CancellationToken>,
+    /// Sees every view, where a watcher may miss some.
     #[cfg(test)]
     tap: Mutex<Option<Tap>>,
 }
@@ -37,37 +38,37 @@ impl RunHandle {
     pub(super) fn new(conversation: Conversation) -> Self {
         let board = Board {
             views: watch::Sender::new(View { state: RunState::Idle, conversation }),
-            current: Mutex::default(),
+            cancellation: Mutex::default(),
             #[cfg(test)]
             tap: Mutex::default(),
         };
         Self { board: Arc::new(board) }
     }
 
-    /// What is seen of the run, now and as it changes. Do not hold a borrowed view for long, nor while you call anything
-    /// of the run or of its registry: they wait for it.
+    /// The view of the run as it changes. Do not hold a borrowed view for long, nor while you call the run or its
+    /// registry: they wait for it.
     pub fn watch(&self) -> watch::Receiver<View> {
         self.board.views.subscribe()
     }
 
-    /// Where the run stands.
+    /// The current state.
     pub fn state(&self) -> RunState {
         self.see(|view| view.state.clone())
     }
 
-    /// The conversation as it is now.
+    /// A copy of the conversation as it is now.
     pub fn conversation(&self) -> Conversation {
         self.see(|view| view.conversation.clone())
     }
 
-    /// Stops what goes on; false if nothing does. When this returns, the state is [`RunState::Cancelled`] and stays so;
-    /// tools and stream end after that.
+    /// Cancels the current request; false if there is none. When this returns, the state is [`RunState::Cancelled`] and
+    /// stays so; tools and stream end after that.
     pub fn cancel(&self) -> bool {
-        // The state first: whatever still happens to the run finds it cancelled.
+        // The state changes before the token fires, so that nothing else can end the run in between.
         let token = self.update(|view| {
             view.state = RunState::Cancelled;
-            view.conversation.stop(Status::Cancelled, "the run was cancelled");
-            self.board.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            view.conversation.stop(ConversationStatus::Cancelled, "the run was cancelled");
+            lock(&self.board.cancellation).clone()
         });
         token.as_ref().map(CancellationToken::cancel).is_some()
     }
@@ -81,36 +82,36 @@ impl RunHandle {
         look(&self.board.views.borrow())
     }
 
-    /// Begins something that was asked for; the token fires when it is cancelled.
+    /// Shows a new request as running; the token fires when it is cancelled.
     pub(super) fn begin(&self, change: impl FnOnce(&mut Conversation)) -> CancellationToken {
         let token = CancellationToken::new();
         self.show(|view| {
-            *self.board.current.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+            *lock(&self.board.cancellation) = token.clone();
             change(&mut view.conversation);
-            view.conversation.status = Status::Running;
+            view.conversation.status = ConversationStatus::Running;
             view.state = RunState::Running(Phase::Streaming);
             Some(())
         });
         token
     }
 
-    /// Changes what is seen of a run that goes on; `None` if it was stopped meanwhile, and nothing is changed.
+    /// Changes the view of a running request; `None`, and no change, if it was cancelled meanwhile.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut View) -> T) -> Option<T> {
         self.show(|view| view.state.is_running().then(|| change(view)))
     }
 
-    /// Ends a run that goes on with a failure.
+    /// Ends a running request with a failure.
     pub(super) fn fail(&self, error: impl Into<RunError>) {
         self.update(|view| view.fail(error.into()));
     }
 
-    /// Calls `tap` with all that is shown from now on.
+    /// Calls `tap` with every view from now on.
     #[cfg(test)]
     pub(super) fn tap(&self, tap: impl Fn(&View) + Send + 'static) {
         *self.board.tap.lock().unwrap() = Some(Box::new(tap));
     }
 
-    /// Changes the view, unless the change is `None`.
+    /// Changes the view and tells the watchers, unless the change is `None`.
     fn show<T>(&self, change: impl FnOnce(&mut View) -> Option<T>) -> Option<T> {
         let mut result = None;
         self.board.views.send_if_modified(|view| {

@@ -1,64 +1,64 @@
-//! Where a run stands.
+//! The state of a run.
 
 use handback_wire::agui::Interrupt;
 
 use crate::agui::agent::AgentError;
-use crate::agui::conversation::{Conversation, Status};
+use crate::agui::conversation::{Conversation, ConversationStatus};
 
-/// What is seen of a run: where it stands, and the conversation so far.
+/// What a watcher sees of a run.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct View {
-    /// Where it stands.
+    /// The state.
     pub state: RunState,
-    /// What was said and done.
+    /// The conversation so far.
     pub conversation: Conversation,
 }
 
-/// Where a run stands. From the moment when it is asked for until it has come to its end it is [`RunState::Running`],
-/// however many requests, tools and continuations there are in between.
+/// The state of a run. From a request to its end it is [`RunState::Running`], whatever tools and continuations there
+/// are in between.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum RunState {
-    /// Nothing was asked for yet.
+    /// There was no request yet.
     #[default]
     Idle,
-    /// It goes on.
+    /// A request is under way.
     Running(Phase),
-    /// It is done.
+    /// The agent is done.
     Completed,
-    /// The agent must know something before it goes on: see [`Run::resume`](super::Run::resume).
+    /// The agent waits for answers: see [`Run::resume`](super::Run::resume).
     Interrupted(Vec<Interrupt>),
-    /// It failed, and can be tried again: see [`Run::retry`](super::Run::retry).
+    /// The request failed: see [`Run::retry`](super::Run::retry).
     Failed(RunError),
-    /// Somebody stopped it.
+    /// Somebody cancelled the request.
     Cancelled,
 }
 
-/// What a run does right now.
+/// What a running request does right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// It was asked for, and its events come.
+    /// It waits for the agent, or reads its events.
     Streaming,
-    /// Tools are run here.
+    /// It runs tools.
     Executing,
-    /// Their results are on the way to the agent.
+    /// It sends their results to the agent.
     Continuing,
 }
 
 impl RunState {
-    /// Whether it goes on, in whatever phase.
+    /// Whether a request is under way, in any phase.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running(_))
     }
 
-    /// Whether something may be said. An interrupted run wants answers.
+    /// Whether something may be said. An interrupted run needs answers first.
     pub fn can_send(&self) -> bool {
         !matches!(self, Self::Running(_) | Self::Interrupted(_))
     }
 
-    /// Whether a front end should show that something is going on: from the first request to the last event.
+    /// Whether a front end should show activity: the same as [`RunState::is_running`].
     pub fn is_streaming(&self) -> bool {
         self.is_running()
     }
@@ -68,10 +68,10 @@ impl RunState {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The agent could not be asked, or was lost.
+    /// The agent could not be reached, or the connection to it was lost.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The agent says that the run failed.
+    /// The agent reports a failure.
     #[error("{message}")]
     Reported {
         /// Why.
@@ -79,10 +79,10 @@ pub enum RunError {
         /// Why, for programs.
         code: Option<String>,
     },
-    /// The agent called tools again and again.
+    /// The agent still called tools after the last continuation.
     #[error("the depth limit is reached: {limit} continuations, and the agent calls tools again")]
     DepthLimit {
-        /// How many continuations there may be.
+        /// [`RunOptions::depth_limit`](super::RunOptions::depth_limit).
         limit: u32,
     },
 }
@@ -90,7 +90,7 @@ pub enum RunError {
 impl View {
     pub(super) fn fail(&mut self, error: RunError) {
         let why = format!("the tool was not run: {error}");
-        self.conversation.stop(Status::Failed(error.to_string()), &why);
+        self.conversation.stop(ConversationStatus::Failed(error.to_string()), &why);
         self.state = RunState::Failed(error);
     }
 }

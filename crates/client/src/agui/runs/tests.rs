@@ -116,7 +116,7 @@ async fn the_end_is_the_last_that_is_told_also_when_a_tool_stops_its_own_run() {
     registry.start(key("t"), run_of(FakeAgent::new(scripts), [stopping]).0, RunRequest::Start).unwrap();
     assert_eq!(next(&mut events, 2).await, ["t started", "t Stopped"]);
     registry.close().await;
-    registry.shared.tell(Lifecycle::Continued { key: key("the next that is told") });
+    registry.runs.send(Lifecycle::Continued { key: key("the next that is told") });
     assert_eq!(next(&mut events, 1).await, ["the next that is told continued"]);
 }
 
@@ -320,7 +320,7 @@ async fn one_who_does_not_keep_up_is_told_what_it_missed() {
 async fn there_is_an_end_to_how_many_runs_there_are() {
     let registry = RunRegistry::new();
     let gate = Gate::new();
-    for number in 0..MOST_RUNS {
+    for number in 0..MAX_RUNS {
         registry.start(key(&number.to_string()), hanging(&gate), RunRequest::Start).unwrap();
     }
     assert_eq!(registry.start(key("more"), quick(), RunRequest::Start).unwrap_err(), StartError::TooMany);

@@ -32,7 +32,7 @@ async fn a_call_is_begun_once_and_its_result_is_found_by_another_process() {
     assert_eq!(begin(&journal, "a").await, "first");
     let other = Journal::directory(directory.path().join("new")).unwrap();
     assert_eq!(begin(&other, "a").await, "begun");
-    journal.finish("laptop", "a", &success("done")).await;
+    journal.record("laptop", "a", &success("done")).await;
     assert_eq!(begin(&other, "a").await, "done done");
     // Another client's call of the same id is another call.
     assert!(matches!(other.begin("desktop", "a", MINUTE).await, Beginning::First { .. }));
@@ -52,7 +52,7 @@ async fn of_a_large_result_only_that_it_was_there_is_kept() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::directory(directory.path()).unwrap();
     begin(&journal, "a").await;
-    journal.finish("laptop", "a", &success(&"x".repeat(MAX_RESULT_BYTES))).await;
+    journal.record("laptop", "a", &success(&"x".repeat(MAX_RECORD_BYTES))).await;
     assert_eq!(begin(&journal, "a").await, "done");
 }
 
@@ -89,7 +89,7 @@ async fn what_has_expired_is_cleared_away_and_what_is_not_ours_stays() {
     // The result is kept as long as the call would have been.
     let expires = |id| read(&directory.path().join(name("laptop", id))).unwrap().unwrap().expires;
     let before = expires("soon");
-    journal.finish("laptop", "soon", &success("x")).await;
+    journal.record("laptop", "soon", &success("x")).await;
     assert_eq!((expires("soon"), begin(&journal, "soon").await.as_str()), (before, "done x"));
 }
 

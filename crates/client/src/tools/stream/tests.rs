@@ -2,20 +2,21 @@ use super::*;
 
 #[test]
 fn events_are_told_apart_and_those_that_cannot_be_read_are_passed_over() {
-    let read = |block: Sse| -> Vec<String> {
-        let name = |incoming| match incoming {
-            Incoming::Request(request, _) => request.request_id,
-            Incoming::Cancel(cancel) => cancel.request_id,
-            Incoming::Seen(id) => format!("seen {id:?}"),
-        };
-        super::read(block, &ServerClock::new(None)).map(name).collect()
+    let mut cursor = None;
+    let mut read = |block: Sse| -> (Option<String>, Option<String>) {
+        let event = super::read(block, &ServerClock::new(None), &mut cursor).map(|event| match event {
+            ConnectionEvent::Request(request, _) => request.request_id,
+            ConnectionEvent::Cancel(cancel) => cancel.request_id,
+        });
+        (event, cursor.clone())
     };
-    let event = |event: &str, data: &str| {
-        read(Sse { event: Some(event.to_owned()), data: Some(data.to_owned()), ..Sse::default() })
-    };
-    assert_eq!(event("tool-cancel", r#"{"requestID":"a","reason":"b"}"#), ["a"]);
-    assert!(event("tool-request", "{").is_empty());
-    assert!(event("ping", "").is_empty());
-    assert_eq!(read(Sse { id: Some("e-1".to_owned()), ..Sse::default() }), [r#"seen Some("e-1")"#]);
-    assert_eq!(read(Sse { id: Some(String::new()), ..Sse::default() }), ["seen None"]);
+    let block =
+        |event: &str, data: &str| Sse { event: Some(event.to_owned()), data: Some(data.to_owned()), ..Sse::default() };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(read(block("tool-cancel", r#"{"requestID":"a","reason":"b"}"#)), (text("a"), None));
+    assert_eq!(read(block("tool-request", "{")), (None, None));
+    assert_eq!(read(block("ping", "")), (None, None));
+    assert_eq!(read(Sse { id: text("e-1"), ..Sse::default() }), (None, text("e-1")));
+    assert_eq!(read(block("ping", "")), (None, text("e-1")));
+    assert_eq!(read(Sse { id: text(""), ..Sse::default() }), (None, None));
 }

@@ -12,7 +12,7 @@ use super::super::*;
 use super::server::*;
 
 fn agent(server: &Server) -> ThreadAgent {
-    ThreadAgent::new(&server.url, "a room").unwrap().hasty()
+    ThreadAgent::new(&server.url, "a room").unwrap()
 }
 
 /// The numbers of the steps that were told, and what was wrong in the end.

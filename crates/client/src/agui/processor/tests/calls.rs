@@ -199,7 +199,7 @@ fn all_open_calls_fail_with_a_run_that_fails_or_is_cancelled() {
     let statuses = |conversation: &Conversation| conversation.tool_calls().map(|call| call.status).collect::<Vec<_>>();
     assert_eq!(statuses(&failed), [Failed, Failed, Completed]);
     assert_eq!(calls(&failed)[1].result.as_deref(), Some("the run failed before the tool was run"));
-    assert_eq!((statuses(&cancelled)[1], cancelled.status()), (Failed, &Status::Cancelled));
+    assert_eq!((statuses(&cancelled)[1], cancelled.status()), (Failed, &ConversationStatus::Cancelled));
 }
 
 /// What grows is never copied: a copy has no room to grow, so its capacity would change with every event, and the text

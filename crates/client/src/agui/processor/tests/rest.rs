@@ -33,7 +33,7 @@ fn p41_a_delta_changes_the_state_that_there_is_at_first() {
 fn a_delta_that_does_not_fit_leaves_the_state_and_the_run_goes_on() {
     let misfit = delta(json!([{"op": "replace", "path": "/a", "value": 2}, {"op": "remove", "path": "/x"}]));
     let conversation = told(&[run_started(), snapshot(json!({"a": 1})), misfit]);
-    assert_eq!((conversation.state(), conversation.status()), (&json!({"a": 1}), &Status::Running));
+    assert_eq!((conversation.state(), conversation.status()), (&json!({"a": 1}), &ConversationStatus::Running));
 }
 
 fn activity(id: &str, kind: &str, content: Value) -> Value {
@@ -115,7 +115,7 @@ fn interrupts_are_open_until_a_run_finishes_without_them() {
     let ids = |conversation: &Conversation| {
         conversation.interrupts().iter().map(|interrupt| interrupt.id.clone()).collect::<Vec<_>>()
     };
-    assert_eq!((ids(&interrupted), interrupted.status()), (vec!["i".to_owned()], &Status::Completed));
+    assert_eq!((ids(&interrupted), interrupted.status()), (vec!["i".to_owned()], &ConversationStatus::Completed));
     let failed = after(interrupted, &[run_started(), json!({"type": "RUN_ERROR", "message": "a bad answer"})]);
     assert_eq!(ids(&failed), ["i"]);
     assert_eq!(ids(&after(failed, &[run_started(), run_finished()])), [""; 0]);

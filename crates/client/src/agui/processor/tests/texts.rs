@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn p01_a_run_that_started_is_running() {
     let conversation = told(&[run_started()]);
-    assert_eq!((conversation.status(), conversation.thread_id()), (&Status::Running, Some("t")));
+    assert_eq!((conversation.status(), conversation.thread_id()), (&ConversationStatus::Running, Some("t")));
     // A thread that has an id keeps it.
     assert_eq!(after(Conversation::in_thread("mine"), &[run_started()]).thread_id(), Some("mine"));
 }
@@ -11,13 +11,13 @@ fn p01_a_run_that_started_is_running() {
 #[test]
 fn p02_a_run_that_finished_is_completed() {
     let conversation = told(&[run_started(), run_finished()]);
-    assert_eq!((conversation.status(), conversation.parent_run_id()), (&Status::Completed, Some("r")));
+    assert_eq!((conversation.status(), conversation.parent_run_id()), (&ConversationStatus::Completed, Some("r")));
 }
 
 #[test]
 fn p03_a_run_that_failed_says_why() {
     let conversation = told(&[run_started(), json!({"type": "RUN_ERROR", "message": "out of luck"})]);
-    assert_eq!(conversation.status(), &Status::Failed("out of luck".to_owned()));
+    assert_eq!(conversation.status(), &ConversationStatus::Failed("out of luck".to_owned()));
     assert_eq!(conversation.items(), [Item::Error { message: "out of luck".to_owned() }]);
     // It is not what the next run goes on from.
     assert_eq!(conversation.parent_run_id(), None);

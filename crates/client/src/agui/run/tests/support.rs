@@ -13,7 +13,7 @@ use handback_wire::agui::RunAgentInput;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::agui::conversation::{Item, Status, ToolCall, ToolCallStatus};
+use crate::agui::conversation::{ConversationStatus, Item, ToolCall, ToolCallStatus};
 use crate::agui::{AgentError, ClientTool, EventStream, Incoming, ToolContext};
 
 /// Closed until it is cancelled.
@@ -265,7 +265,7 @@ impl Workshop {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::agui) struct Seen {
     pub(in crate::agui) state: RunState,
-    pub(in crate::agui) status: Status,
+    pub(in crate::agui) status: ConversationStatus,
     pub(in crate::agui) calls: Vec<(String, ToolCallStatus)>,
 }
 
@@ -311,7 +311,7 @@ impl Recorder {
         assert_eq!(over.len(), endings, "{seen:#?}");
         let mut furthest: HashMap<String, ToolCallStatus> = HashMap::new();
         for (index, now) in seen.iter().enumerate() {
-            assert_eq!(now.status == Status::Running, now.state.is_running(), "{index} of {seen:#?}");
+            assert_eq!(now.status == ConversationStatus::Running, now.state.is_running(), "{index} of {seen:#?}");
             let begins = index == 0 || !seen[index - 1].state.is_running();
             assert!(!begins || now.state == RunState::Running(Phase::Streaming), "{index} of {seen:#?}");
             for (id, status) in &now.calls {
