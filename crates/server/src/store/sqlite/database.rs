@@ -70,17 +70,17 @@ impl Database {
         Ok(())
     }
 
-    /// Writes what was put off until there is time.
-    pub(super) fn settle(&mut self) -> Result<(), Fault> {
+    /// Writes what sessions take to their rows, which commits put off.
+    pub(super) fn write_usage(&mut self) -> Result<(), Fault> {
         if !self.counter.has_unwritten() || self.guard.is_lost() {
             return Ok(());
         }
         self.begin()?;
-        let settled = self.counter.write(&self.connection).and_then(|()| self.commit());
-        if settled.is_err() {
+        let written = self.counter.write(&self.connection).and_then(|()| self.commit());
+        if written.is_err() {
             self.roll_back();
         }
-        settled
+        written
     }
 
     /// Writes something, and changes nothing.

@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::database::Fault;
+use super::open::beside;
 
-/// What belongs to the file, by the ends of their names.
-const ENDS: [&str; 3] = ["", "-wal", "-shm"];
+/// The files of a database, by the endings of their names.
+const ENDINGS: [&str; 3] = ["", "-wal", "-shm"];
 
 /// The files that were opened. Once one of them is not where it was, it stays lost: whatever is there now, others may have
 /// written to it meanwhile.
@@ -21,14 +22,12 @@ pub(super) struct Guard {
 impl Guard {
     /// Guards a file that is open, and what belongs to it.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
-        let known = |end| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            let name = PathBuf::from(name);
-            let identity = identity(&fs::metadata(&name)?);
-            Ok((name, identity))
+        let known = |ending| {
+            let path = beside(path, ending);
+            let identity = identity(&fs::metadata(&path)?);
+            Ok((path, identity))
         };
-        Ok(Self { files: ENDS.into_iter().map(known).collect::<io::Result<_>>()?, is_lost: false })
+        Ok(Self { files: ENDINGS.into_iter().map(known).collect::<io::Result<_>>()?, is_lost: false })
     }
 
     /// Whether the file that somebody holds is the one that is guarded.
