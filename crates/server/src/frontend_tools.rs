@@ -1,5 +1,4 @@
-//! The tools that frontends run: `open-url`, which is built in, those that are configured, and what an embedding program
-//! adds.
+//! The tools that frontends run: the built-in `open-url`, the configured ones, and those of an embedding program.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ pub struct InvalidTool {
     problem: String,
 }
 
-/// All of them; of two with one name the later counts.
+/// All of them. Of two with the same name the later one counts.
 pub(crate) fn all(
     hub: &Hub,
     config: &Config,
@@ -64,7 +63,7 @@ fn compile(hub: &Hub, parameters: Option<&RawValue>) -> Result<Arc<Schema>, Stri
     schema.map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// Opens an address where the user can see it.
+/// The built-in tool that opens a web address in the user's browser.
 fn open_url(hub: &Hub) -> Result<ToolSpec, InvalidTool> {
     let tool = FrontendTool {
         description: "Opens a web address in the user's browser, where they can see it. Use it when the user wants to \

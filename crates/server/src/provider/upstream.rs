@@ -186,7 +186,7 @@ impl Upstream {
                 return Err(fault.after(tries));
             };
             let wait = wait.max(backoff(self.bounds.backoff, tries, fastrand::f64()));
-            let why = self.tell(model, &fault);
+            let why = self.describe(model, &fault);
             tracing::debug!(provider = self.name, model, tries, ?wait, why, "a request will be sent again");
             sleep(wait).await;
             tries += 1;
@@ -240,7 +240,7 @@ impl Upstream {
 
     /// The fault as the error of a turn.
     pub(super) fn error(&self, model: &str, fault: &Fault) -> TurnError {
-        let message = self.tell(model, fault);
+        let message = self.describe(model, fault);
         match fault.status {
             Some(401 | 403) => {
                 let message = format!("{message} ({})", self.advice());
@@ -250,9 +250,9 @@ impl Upstream {
         }
     }
 
-    fn tell(&self, model: &str, fault: &Fault) -> String {
+    fn describe(&self, model: &str, fault: &Fault) -> String {
         let key = self.key.as_ref().map(|key| key.expose().as_str());
-        format!("{}/{model} {}", self.name, fault.tell(key))
+        format!("{}/{model} {}", self.name, fault.describe(key))
     }
 
     /// Advice for a key that is refused.

@@ -1,4 +1,4 @@
-//! Whether something can be written at the moment.
+//! Tries whether something can be written.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use handback_core::store::StoreFuture;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer is good for: anybody may ask, and each time something is written.
+/// How long a result holds. Anybody may ask, and every try writes something.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long a write may take; then the answer is no.
+/// How long a write may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The last answer, and when it was given.
-#[derive(Debug, Default)]
+/// The last result, and when it was found.
+#[derive(Default)]
 pub(super) struct Probe {
-    // Held while somebody tries: whoever asks meanwhile waits for that answer.
+    // Held during a try, so that whoever asks meanwhile waits for its result.
     last: Mutex<Option<(Instant, bool)>>,
 }
 
