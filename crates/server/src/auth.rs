@@ -74,13 +74,13 @@ impl Principal {
     }
 
     /// The session of a request: the one it names, or the only one that the token allows.
-    pub fn session(&self, said: Option<SessionId>) -> Result<Option<SessionId>, Problem> {
-        match (self, said) {
-            (Self::Client(ClientPrincipal { session: Some(only), .. }), Some(said)) if *only != said => {
-                Err(Problem::forbidden(format!("the token is good for session {only}, not {said}")))
+    pub fn session(&self, named: Option<SessionId>) -> Result<Option<SessionId>, Problem> {
+        let Self::Client(ClientPrincipal { session: Some(only), .. }) = self else { return Ok(named) };
+        match named {
+            Some(named) if named != *only => {
+                Err(Problem::forbidden(format!("the token is good for session {only}, not {named}")))
             }
-            (Self::Client(ClientPrincipal { session: Some(only), .. }), _) => Ok(Some(only.clone())),
-            (_, said) => Ok(said),
+            _ => Ok(Some(only.clone())),
         }
     }
 
@@ -152,16 +152,10 @@ pub struct Auth {
     signer: Option<EncodingKey>,
 }
 
-/// A public key that cannot be used.
+/// A public key that cannot be used, and why.
 #[derive(Debug, thiserror::Error)]
-pub enum BadPublicKey {
-    /// It is not PEM.
-    #[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
-    Pem(#[from] pem::PemError),
-    /// It is PEM of another kind of key.
-    #[error("auth.publicKey is not an Ed25519 public key in PEM: it is another kind of key")]
-    Kind,
-}
+#[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
+pub struct BadPublicKey(String);
 
 impl Auth {
     /// Sets up what is configured.
@@ -239,9 +233,9 @@ impl Auth {
 }
 
 fn ed25519_key(text: &str) -> Result<DecodingKey, BadPublicKey> {
-    let encoded = pem::parse(text)?.into_contents();
+    let encoded = pem::parse(text).map_err(|error| BadPublicKey(error.to_string()))?.into_contents();
     let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == ED25519_PUBLIC_KEY_LEN);
-    key.map(DecodingKey::from_ed_der).ok_or(BadPublicKey::Kind)
+    key.map(DecodingKey::from_ed_der).ok_or_else(|| BadPublicKey("it is another kind of key".to_owned()))
 }
 
 fn validation(algorithm: Algorithm) -> Validation {

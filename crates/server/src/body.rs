@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
 use bytes::Bytes;
 use handback_core::json::mend;
 use handback_wire::error::ErrorCode;
+use http_body::Body as _;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
@@ -67,9 +67,9 @@ impl FromRequest<App> for Payload {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let limits = &app.config().limits;
-        let declared =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if let Some(length) = declared.filter(|length: &usize| *length > limits.body_bytes) {
+        // The declared length, if there is one.
+        let length = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
+        if length > limits.body_bytes {
             if length <= limits.body_bytes.saturating_mul(READ_OFF) {
                 read_off(request.into_body(), length).await;
             }

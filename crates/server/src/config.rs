@@ -216,19 +216,17 @@ pub struct AgentPermission {
 
 impl From<&Config> for sessions::Agents {
     fn from(config: &Config) -> Self {
-        config.agents.iter().map(|(name, agent)| (name.into(), agent.named(name))).collect()
-    }
-}
-
-impl Agent {
-    fn named(&self, name: &str) -> sessions::Agent {
-        let AgentPermission { client_tools, tools } = self.permission.clone();
-        sessions::Agent {
-            system: self.system.clone(),
-            model: self.model.clone(),
-            policy: Policy { client_tools, tools: tools.into_iter().collect() },
-            is_open: self.open.unwrap_or(name == DEFAULT_AGENT),
-        }
+        let agents = config.agents.iter().map(|(name, agent)| {
+            let AgentPermission { client_tools, tools } = agent.permission.clone();
+            let agent = sessions::Agent {
+                system: agent.system.clone(),
+                model: agent.model.clone(),
+                policy: Policy { client_tools, tools: tools.into_iter().collect() },
+                is_open: agent.open.unwrap_or(name == DEFAULT_AGENT),
+            };
+            (name.into(), agent)
+        });
+        agents.collect()
     }
 }
 

@@ -9,7 +9,7 @@ use handback_core::schema::Schema;
 use handback_core::store::{Effect, ToolSpec};
 use handback_core::tools::ServerTool;
 use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 
 use crate::config::{Config, FrontendTool};
 
@@ -48,19 +48,15 @@ fn spec(hub: &Hub, name: &str, tool: &FrontendTool) -> Result<ToolSpec, InvalidT
     let invalid = |problem: String| InvalidTool { name: name.to_owned(), problem };
     let parameters =
         tool.parameters.as_ref().map(to_raw_value).transpose().map_err(|error| invalid(error.to_string()))?;
+    let schema = parameters.map_or_else(|| Ok(Schema::any_object()), |source| Schema::compile(&source, hub.limits()));
     Ok(ToolSpec {
         name: ToolName::parse(name).map_err(|error| invalid(error.to_string()))?,
         description: tool.description.clone(),
-        schema: compile(hub, parameters.as_deref()).map_err(|problem| invalid(format!("parameters: {problem}")))?,
+        schema: Arc::new(schema.map_err(|error| invalid(format!("parameters: {error}")))?),
         timeout: Some(timeout_of(tool.timeout_sec)),
         effect: Effect::Write,
         version: None,
     })
-}
-
-fn compile(hub: &Hub, parameters: Option<&RawValue>) -> Result<Arc<Schema>, String> {
-    let schema = parameters.map_or_else(|| Ok(Schema::any_object()), |source| Schema::compile(source, hub.limits()));
-    schema.map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// The built-in tool that opens a web address in the user's browser.

@@ -27,8 +27,8 @@ impl OpenAi {
         let url = join(base_url(&settings)?, &["chat", "completions"]);
         let max_tokens = MaxTokens::new(settings.max_tokens, url.host_str().unwrap_or_default());
         let mut upstream = Upstream::new(settings, url, (AUTHORIZATION, "Bearer "))?;
-        upstream.optional =
-            Some(OptionalMember { beginning: encode::WITH_USAGE, names: &["stream_options", "include_usage"] });
+        let json = r#""stream_options":{"include_usage":true},"#;
+        upstream.optional = Some(OptionalMember { json, names: &["stream_options", "include_usage"] });
         Ok(Self { upstream: Arc::new(upstream), max_tokens })
     }
 }

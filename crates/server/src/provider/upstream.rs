@@ -50,8 +50,8 @@ pub(super) struct Upstream {
 
 /// A member of requests that some providers refuse.
 pub(super) struct OptionalMember {
-    /// The beginning of every body that has it.
-    pub(super) beginning: &'static str,
+    /// Its JSON, with a comma at the end.
+    pub(super) json: &'static str,
     /// A provider that refuses it uses one of these words.
     pub(super) names: &'static [&'static str],
 }
@@ -143,8 +143,9 @@ impl Upstream {
         let mut first = None;
         loop {
             let (shown, mut body) = question.body(taken);
-            if self.has_optional(&body) && self.refused_optional.load(Ordering::Relaxed) {
-                body = self.without_optional(&body);
+            let optional = self.optional.as_ref().filter(|_| !self.refused_optional.load(Ordering::Relaxed));
+            if let Some(optional) = optional {
+                body = [b"{", optional.json.as_bytes(), &body[1..]].concat().into();
             }
             let fault = match self.send(model, &body).await {
                 Ok(response) => {
@@ -157,13 +158,13 @@ impl Upstream {
                 Err(fault) => fault,
             };
             let is_about_images = fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status));
-            let is_about_kept = matches!(fault.status, Some(400 | 422));
-            if self.has_optional(&body) && self.refuses_optional(&fault) {
+            let is_bad_request = matches!(fault.status, Some(400 | 422));
+            if optional.is_some_and(|optional| is_bad_request && fault.mentions(optional.names)) {
                 self.refused_optional.store(true, Ordering::Relaxed);
             } else if shown.images && is_about_images && !(shown.kept && fault.mentions(&REFUSED_KEPT)) {
                 tracing::debug!(provider = self.name, model, "images may be refused: they are named in the text");
                 taken.images = false;
-            } else if shown.kept && is_about_kept {
+            } else if shown.kept && is_bad_request {
                 tracing::debug!(provider = self.name, model, "what it said itself may be refused: it is left out");
                 taken.kept = false;
                 first.get_or_insert(fault);
@@ -271,20 +272,6 @@ impl Upstream {
     /// Scheme, host and port. The rest of a URL may hold secrets.
     fn address(&self) -> String {
         self.url.origin().ascii_serialization()
-    }
-
-    fn has_optional(&self, body: &Bytes) -> bool {
-        self.optional.as_ref().is_some_and(|optional| body.starts_with(optional.beginning.as_bytes()))
-    }
-
-    fn without_optional(&self, body: &Bytes) -> Bytes {
-        let beginning = self.optional.as_ref().map_or(0, |optional| optional.beginning.len());
-        [b"{", &body[beginning..]].concat().into()
-    }
-
-    fn refuses_optional(&self, fault: &Fault) -> bool {
-        matches!(fault.status, Some(400 | 422))
-            && self.optional.as_ref().is_some_and(|optional| fault.mentions(optional.names))
     }
 
     fn takes_images(&self, model: &str) -> bool {

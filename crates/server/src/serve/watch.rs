@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
-use http_body::{Body, Frame};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFuture;
@@ -56,35 +57,22 @@ impl Activity {
             self.busy.store(false, Ordering::Relaxed);
             return response;
         }
-        response.map(|body| axum::body::Body::new(Streaming { body, activity: self.clone() }))
+        let idle = IdleOnDrop(self.clone());
+        response.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                _ = &idle;
+                frame
+            }))
+        })
     }
 }
 
-/// A body without a known length. It is dropped when it has been sent, or when the reader has gone.
-struct Streaming {
-    body: axum::body::Body,
-    activity: Arc<Activity>,
-}
+/// Is part of a stream's body, which is dropped when it has been sent, or when the reader has gone.
+struct IdleOnDrop(Arc<Activity>);
 
-impl Body for Streaming {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-}
-
-impl Drop for Streaming {
+impl Drop for IdleOnDrop {
     fn drop(&mut self) {
-        self.activity.busy.store(false, Ordering::Relaxed);
+        self.0.busy.store(false, Ordering::Relaxed);
     }
 }
 

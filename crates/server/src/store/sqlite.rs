@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `open` | finds, creates, locks and prepares the file |
 //! | `guard` | checks that the file is still the one that was opened |
-//! | `probe` | tries whether something can be written |
 //! | `schema` | the versions of the file and the migrations between them |
 //! | `operation` | one read or write, and where its reply goes |
 //! | `queue` | the operations that wait, bounded |
@@ -23,7 +22,6 @@ mod guard;
 mod messages;
 mod open;
 mod operation;
-mod probe;
 mod queue;
 mod runs;
 mod schema;
@@ -37,6 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::store::{
@@ -44,12 +43,11 @@ use handback_core::store::{
     SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
 };
 use rusqlite::Connection;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
-use self::checkpoint::Checkpoints;
 use self::database::{Database, Fault};
 use self::operation::Reply;
-use self::probe::Probe;
 use self::queue::{AbandonOnDrop, Queue, Refused};
 use self::usage::Totals;
 use self::writer::Writer;
@@ -61,6 +59,12 @@ const READERS: usize = 2;
 
 /// About how many bytes a small operation takes in the queue.
 const SMALL: usize = 512;
+
+/// How long the result of [`Sqlite::is_writable`] holds. Anybody may ask, and every try writes something.
+const PROBE_HOLDS: Duration = Duration::from_secs(1);
+
+/// How long a try to write may take before it counts as failed.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much a [`Sqlite`] takes and keeps. Sessions are kept until they are deleted.
 #[derive(Debug, Clone)]
@@ -115,7 +119,9 @@ pub struct Sqlite {
     /// The result of closing, once the thread is done.
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
-    probe: Probe,
+    /// Whether the last try to write succeeded, and when that was. It is locked during a try, so that whoever asks
+    /// meanwhile waits for the result.
+    probed: Mutex<Option<(Instant, bool)>>,
     totals: Arc<Totals>,
 }
 
@@ -138,8 +144,8 @@ impl Sqlite {
         let (queue, commits, totals) = (Arc::new(Queue::new(&bounds)), Arc::default(), database.counter.totals());
         let abandon = AbandonOnDrop(queue.clone());
         let connection = open::connect(&path).map_err(unusable)?;
-        let worker = Checkpoints::watch(&mut database.connection).map_err(unusable)?;
-        let mut others = vec![spawn("handback-ckpt", move || worker.run(&connection)).map_err(spawn_failed)?];
+        let checkpointer = checkpoint::watch(&mut database.connection).map_err(unusable)?;
+        let mut others = vec![spawn("handback-ckpt", move || checkpointer.run(&connection)).map_err(spawn_failed)?];
         for _ in 0..READERS {
             let connection = open::connect_reader(&path).map_err(unusable)?;
             let abandon = AbandonOnDrop(queue.clone());
@@ -159,8 +165,8 @@ impl Sqlite {
             _ = done.send(Some(writer.run()));
         };
         let thread = Some(spawn("handback-store", run).map_err(spawn_failed)?);
-        let (unpruned, probe) = (AtomicU64::new(0), Probe::default());
-        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probe, totals })
+        let (unpruned, probed) = (AtomicU64::new(0), Mutex::default());
+        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probed, totals })
     }
 
     /// Runs what waits, refuses anything new, and closes the file. When this ends without an error, everything that was
@@ -174,9 +180,23 @@ impl Sqlite {
         }
     }
 
-    /// Tries whether something can be written. Those who ask at the same time share one try.
+    /// Tries whether something can be written. Those who ask at about the same time share one try.
     pub async fn is_writable(&self) -> bool {
-        self.probe.look(|| self.write(None, SMALL, Database::probe)).await
+        let mut probed = self.probed.lock().await;
+        if let Some((at, is_writable)) = *probed
+            && at.elapsed() < PROBE_HOLDS
+        {
+            return is_writable;
+        }
+        let written = tokio::time::timeout(PROBE_PATIENCE, self.write(None, SMALL, Database::probe)).await;
+        match &written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
+            Err(_) => tracing::error!("nothing was written within {} s", PROBE_PATIENCE.as_secs()),
+        }
+        let is_writable = matches!(written, Ok(Ok(())));
+        *probed = Some((Instant::now(), is_writable));
+        is_writable
     }
 
     /// What it has done so far.

@@ -71,7 +71,7 @@ pub trait Speaker: Send {
 /// Runs the conversation until the peer leaves or has to leave. The speaker is dropped before the close frame is sent.
 pub async fn drive(socket: WebSocket, settings: SocketSettings, speaker: impl Speaker) {
     let (mut sink, mut stream) = socket.split();
-    let close = talk(&mut sink, &mut stream, settings, speaker).await;
+    let close = talk(&mut sink, &mut stream, settings, speaker).await.unwrap_or_else(close_after);
     let goodbye = async {
         if let Some(Close { code, reason }) = close {
             sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
@@ -87,7 +87,7 @@ async fn talk(
     stream: &mut SplitStream<WebSocket>,
     settings: SocketSettings,
     mut speaker: impl Speaker,
-) -> Option<Close> {
+) -> Result<Option<Close>, axum::Error> {
     let mut answers = Answers::default();
     let mut unwritten = false;
     let mut ping = tokio::time::interval_at(Instant::now() + settings.keepalive, settings.keepalive);
@@ -96,48 +96,39 @@ async fn talk(
     let end = Instant::now() + settings.lifetime.unwrap_or(far).min(far);
     loop {
         if !unwritten && let Some(answer) = answers.next() {
-            if let Err(error) = sink.feed(Message::text(answer)).await {
-                return verdict(error);
-            }
+            sink.feed(Message::text(answer)).await?;
             unwritten = true;
         }
         tokio::select! {
-            flushed = sink.flush(), if unwritten => match flushed {
-                Ok(()) => {
-                    unwritten = false;
-                    answers.pongs = 0;
-                }
-                Err(error) => return verdict(error),
-            },
-            read = stream.next(), if answers.waiting() < WAITING => match read {
-                Some(Ok(Message::Text(text))) => answers.add(speaker.answer(Some(text)).await),
-                Some(Ok(Message::Binary(_))) => answers.add(speaker.answer(None).await),
+            flushed = sink.flush(), if unwritten => {
+                flushed?;
+                unwritten = false;
+                answers.pongs = 0;
+            }
+            read = stream.next(), if answers.waiting() < WAITING => match read.transpose()? {
+                Some(Message::Text(text)) => answers.add(speaker.answer(Some(text)).await),
+                Some(Message::Binary(_)) => answers.add(speaker.answer(None).await),
                 // The socket has queued a pong, which the next flush writes.
-                Some(Ok(Message::Ping(_))) => {
+                Some(Message::Ping(_)) => {
                     answers.pongs += ANSWER;
                     unwritten = true;
                 }
-                Some(Ok(Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return None,
-                Some(Err(error)) => return verdict(error),
+                Some(Message::Pong(_)) => {}
+                Some(Message::Close(_)) | None => return Ok(None),
             },
             outgoing = speaker.next(), if !unwritten => match outgoing {
                 Outgoing::Text(text) => {
-                    if let Err(error) = sink.feed(Message::text(text)).await {
-                        return verdict(error);
-                    }
+                    sink.feed(Message::text(text)).await?;
                     unwritten = true;
                 }
-                Outgoing::Close(close) => return Some(close),
+                Outgoing::Close(close) => return Ok(Some(close)),
             },
             _ = ping.tick(), if !unwritten => {
-                if let Err(error) = sink.feed(Message::Ping(bytes::Bytes::new())).await {
-                    return verdict(error);
-                }
+                sink.feed(Message::Ping(bytes::Bytes::new())).await?;
                 unwritten = true;
             }
             () = tokio::time::sleep_until(end), if settings.lifetime.is_some() => {
-                return Some(Close { code: close::POLICY, reason: "the token has expired" });
+                return Ok(Some(Close { code: close::POLICY, reason: "the token has expired" }));
             }
         }
     }
@@ -171,7 +162,7 @@ impl Answers {
 }
 
 /// How to close after an error; `None` if the peer has gone.
-fn verdict(error: axum::Error) -> Option<Close> {
+fn close_after(error: axum::Error) -> Option<Close> {
     match error.into_inner().downcast_ref::<SocketError>() {
         Some(SocketError::Capacity(_)) => Some(Close { code: close::TOO_BIG, reason: "the message is too big" }),
         Some(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {

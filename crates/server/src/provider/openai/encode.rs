@@ -10,9 +10,6 @@ use serde_json::{Map, Value};
 use super::super::conversation::{ChatEntry, ContentPiece, PastCall, Step, StepPart, schema};
 use super::kept::{KeptCall, KeptMessage, Spelling, merge};
 
-/// The beginning of every body: the wish for usage comes first, so that it can be cut off.
-pub(super) const WITH_USAGE: &str = r#"{"stream_options":{"include_usage":true},"#;
-
 /// How many tokens an answer may have. OpenAI's newer models refuse the name that all others know.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,7 +36,6 @@ impl MaxTokens {
 
 #[derive(Serialize)]
 struct Body<'a> {
-    stream_options: StreamOptions,
     stream: bool,
     model: &'a str,
     #[serde(flatten, skip_serializing_if = "MaxTokens::is_none")]
@@ -47,11 +43,6 @@ struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
 }
 
 #[derive(Serialize)]
@@ -138,7 +129,6 @@ pub(super) fn body<'a>(
         function: Function { name: tool.alias, description: tool.description, parameters: schema(tool) },
     });
     let body = Body {
-        stream_options: StreamOptions { include_usage: true },
         stream: true,
         model: request.model,
         max_tokens,

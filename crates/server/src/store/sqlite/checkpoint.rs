@@ -3,7 +3,6 @@
 
 use std::ffi::c_int;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
@@ -14,73 +13,60 @@ use super::database::Fault;
 /// How many pages the log has when a checkpoint is due.
 const PAGES: c_int = 4_096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// The log is short.
-    #[default]
-    Idle,
-    /// The log is long, and the thread makes a checkpoint or is about to.
-    Requested,
-    /// The thread has made a checkpoint, and the writer is to complete it.
-    Made,
-}
-
 /// The writer's side. The thread ends when this is dropped.
-pub(super) struct Checkpoints {
-    stage: Arc<Mutex<Stage>>,
+struct Checkpoints {
     requests: Sender<()>,
-}
-
-/// The thread's side.
-pub(super) struct Worker {
-    stage: Arc<Mutex<Stage>>,
-    requests: Receiver<()>,
-}
-
-impl Worker {
-    /// Makes a checkpoint for every request, until there will be none.
-    pub(super) fn run(self, connection: &Connection) {
-        for () in self.requests {
-            log_failure(connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE).map(|_| ()));
-            *lock(&self.stage) = Stage::Made;
-        }
-    }
+    made: Receiver<()>,
+    /// Whether the thread makes a checkpoint, or is about to.
+    is_requested: bool,
 }
 
 impl Checkpoints {
-    /// Has the writer's connection look at the log after every commit. Returns what the thread runs on a connection of
-    /// its own, until [`stop`].
-    pub(super) fn watch(writer: &mut Connection) -> Result<Worker, Fault> {
-        let (requests, requested) = channel();
-        let checkpoints = Self { stage: Arc::default(), requests };
-        let worker = Worker { stage: checkpoints.stage.clone(), requests: requested };
-        writer.wal_hook(Some(move |log: &mut Wal, pages: c_int| {
-            if checkpoints.is_writers_turn(pages) {
-                log_failure(log.checkpoint_v2(CheckpointMode::PASSIVE).map(|_| ()));
-            }
-            Ok(())
-        }))?;
-        Ok(worker)
-    }
-
     /// Whether the writer is to complete a checkpoint of the log, which has so many pages.
-    fn is_writers_turn(&self, pages: c_int) -> bool {
-        let mut stage = lock(&self.stage);
+    fn is_writers_turn(&mut self, pages: c_int) -> bool {
         let is_long = pages >= PAGES;
-        match *stage {
-            Stage::Idle if is_long => {
-                *stage = Stage::Requested;
-                // If the thread has gone, the log only grows.
-                _ = self.requests.send(());
-                false
-            }
-            Stage::Made => {
-                *stage = Stage::Idle;
-                is_long
-            }
-            Stage::Idle | Stage::Requested => false,
+        if !self.is_requested {
+            self.is_requested = is_long && self.requests.send(()).is_ok();
+            return false;
+        }
+        let is_made = self.made.try_recv().is_ok();
+        self.is_requested = !is_made;
+        is_made && is_long
+    }
+}
+
+/// The thread's side.
+pub(super) struct Checkpointer {
+    requests: Receiver<()>,
+    made: Sender<()>,
+}
+
+impl Checkpointer {
+    /// Makes a checkpoint for every request, until [`stop`].
+    pub(super) fn run(self, connection: &Connection) {
+        while self.requests.recv().is_ok() {
+            self.make(connection);
         }
     }
+
+    fn make(&self, connection: &Connection) {
+        log_failure(connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE).map(|_| ()));
+        // The writer may be closing.
+        _ = self.made.send(());
+    }
+}
+
+/// Has the writer's connection look at the log after every commit. Returns what the thread runs.
+pub(super) fn watch(writer: &mut Connection) -> Result<Checkpointer, Fault> {
+    let ((requests, requested), (make, made)) = (channel(), channel());
+    let mut checkpoints = Checkpoints { requests, made, is_requested: false };
+    writer.wal_hook(Some(move |log: &mut Wal, pages: c_int| {
+        if checkpoints.is_writers_turn(pages) {
+            log_failure(log.checkpoint_v2(CheckpointMode::PASSIVE).map(|_| ()));
+        }
+        Ok(())
+    }))?;
+    Ok(Checkpointer { requests: requested, made: make })
 }
 
 /// Stops the thread.
@@ -88,11 +74,7 @@ pub(super) fn stop(writer: &mut Connection) -> Result<(), Fault> {
     Ok(writer.wal_hook(None::<fn(&mut Wal, c_int) -> rusqlite::Result<()>>)?)
 }
 
-fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
-    stage.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Logs a checkpoint that failed. Nothing is lost: the log only grows, and the next commit tries again.
+/// Logs a checkpoint that failed. Nothing is lost: the log only grows, and a later commit tries again.
 fn log_failure(made: rusqlite::Result<()>) {
     if let Err(error) = made {
         tracing::warn!(%error, "a checkpoint of the write-ahead log failed");

@@ -1,7 +1,7 @@
 //! Messages and their parts in the file.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Weak};
 
 use handback_core::clock::Time;
@@ -205,7 +205,7 @@ pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fau
     };
     let (session, id, created) = (message.session.as_str(), message.id.as_str(), message.created.0.cast_signed());
     let role = serde_json::to_string(&message.role)?;
-    let hash = Some(hash_of((created, &role)));
+    let hash = Some(BuildHasherDefault::<DefaultHasher>::default().hash_one((created, &role)));
     let known = match database.saved.take(message) {
         None => {
             let values = params![session, id, parent, created, is_unanswered, role];
@@ -276,12 +276,6 @@ fn save_parts(database: &mut Database, message: &Message, known: &mut SavedMessa
     }
     database.counter.add(&message.session, growth_of_all);
     Ok(())
-}
-
-fn hash_of(head: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    head.hash(&mut hasher);
-    hasher.finish()
 }
 
 pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<Arc<Message>>, Fault> {

@@ -3,22 +3,23 @@ use super::*;
 
 #[test]
 fn the_thread_does_most_and_the_writer_the_rest() {
-    let (requests, requested) = channel();
-    let checkpoints = Checkpoints { stage: Arc::default(), requests };
-    let stage = || *lock(&checkpoints.stage);
+    let ((requests, requested), (make, made)) = (channel(), channel());
+    let mut checkpoints = Checkpoints { requests, made, is_requested: false };
     assert!(!checkpoints.is_writers_turn(PAGES - 1));
-    assert_eq!((stage(), requested.try_recv().is_ok()), (Stage::Idle, false));
+    assert!(requested.try_recv().is_err());
     assert!(!checkpoints.is_writers_turn(PAGES));
-    assert_eq!((stage(), requested.try_recv().is_ok()), (Stage::Requested, true));
+    assert!(requested.try_recv().is_ok());
     // While the thread is at it the writer goes on.
     assert!(!checkpoints.is_writers_turn(PAGES + 1));
-    *lock(&checkpoints.stage) = Stage::Made;
+    make.send(()).unwrap();
     assert!(checkpoints.is_writers_turn(PAGES + 2));
     assert!(!checkpoints.is_writers_turn(1));
+    assert!(requested.try_recv().is_err());
     // The log began anew before the writer was asked: then there is nothing left for it.
-    *lock(&checkpoints.stage) = Stage::Made;
+    assert!(!checkpoints.is_writers_turn(PAGES));
+    make.send(()).unwrap();
     assert!(!checkpoints.is_writers_turn(1));
-    assert_eq!((stage(), requested.try_recv().is_ok()), (Stage::Idle, false));
+    assert!(!checkpoints.is_requested);
 }
 
 #[test]
@@ -26,18 +27,17 @@ fn the_log_begins_anew_while_much_is_written() {
     let place = Place::new();
     drop(place.database());
     let [mut writer, beside] = [(); 2].map(|()| Connection::open(&place.0).unwrap());
-    let worker = Checkpoints::watch(&mut writer).unwrap();
-    let stage = worker.stage.clone();
-    let thread = std::thread::spawn(move || worker.run(&beside));
+    let checkpointer = watch(&mut writer).unwrap();
     writer.execute_batch("CREATE TABLE filler (content)").unwrap();
     for _ in 0..3 * PAGES / 100 {
         writer.execute("INSERT INTO filler VALUES (zeroblob(100 * 4096))", []).unwrap();
-        while *lock(&stage) == Stage::Requested {
-            std::thread::yield_now();
+        while checkpointer.requests.try_recv().is_ok() {
+            checkpointer.make(&beside);
         }
     }
     stop(&mut writer).unwrap();
-    thread.join().unwrap();
+    // The thread has nothing more to do.
+    checkpointer.run(&beside);
     let pages = std::fs::metadata(place.0.with_extension("db-wal")).unwrap().len() / 4_096;
     assert!(pages < PAGES as u64 + 400, "{pages} pages are in the log");
 }
