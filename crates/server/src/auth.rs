@@ -28,9 +28,8 @@ pub const LARGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The latest `exp` of a token, in seconds: the end of the year 9999. Later times overflow.
 const LATEST_EXPIRY: u64 = 253_402_300_799;
 
-/// The bytes before every Ed25519 public key (RFC 8410).
+/// The bytes before every Ed25519 public key, which has 32 bytes (RFC 8410).
 const ED25519_PREFIX: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
-const ED25519_PUBLIC_KEY_LEN: usize = 32;
 
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,7 +233,7 @@ impl Auth {
 
 fn ed25519_key(text: &str) -> Result<DecodingKey, BadPublicKey> {
     let encoded = pem::parse(text).map_err(|error| BadPublicKey(error.to_string()))?.into_contents();
-    let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == ED25519_PUBLIC_KEY_LEN);
+    let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == 32);
     key.map(DecodingKey::from_ed_der).ok_or_else(|| BadPublicKey("it is another kind of key".to_owned()))
 }
 

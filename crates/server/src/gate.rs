@@ -48,14 +48,11 @@ impl Origins {
             // Beyond loopback every request carries a key or token, which other pages do not have.
             return Ok(());
         }
-        let mut hosts = headers.get_all(header::HOST).iter();
-        self.check_host(hosts.next().map(HeaderValue::as_bytes).unwrap_or_default())?;
+        let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+        self.check_host(hosts.next().unwrap_or_default())?;
         // The request line may name a host too, and there may be several headers. Each must be allowed.
-        for host in
-            hosts.map(HeaderValue::as_bytes).chain(uri.authority().map(|authority| authority.as_str().as_bytes()))
-        {
-            self.check_host(host)?;
-        }
+        let named = uri.authority().map(|authority| authority.as_str().as_bytes());
+        hosts.chain(named).try_for_each(|host| self.check_host(host))?;
         let is_cross_site = |site: &HeaderValue| site.as_bytes().eq_ignore_ascii_case(b"cross-site");
         match origin {
             Origin::Allowed(_) => Ok(()),

@@ -58,7 +58,7 @@ pub(super) fn did_you_mean(nearest: Option<&str>) -> String {
 /// Where a value came from; later ones win.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Nobody set it.
+    /// The default.
     Default,
     /// A configuration file.
     File(PathBuf),

@@ -161,7 +161,7 @@ impl Sqlite {
         let (done, closed) = watch::channel(None);
         let run = move || {
             let _abandon = abandon;
-            // Nobody may care any more.
+            // The store may be dropped, and nobody waits for the result.
             _ = done.send(Some(writer.run()));
         };
         let thread = Some(spawn("handback-store", run).map_err(spawn_failed)?);

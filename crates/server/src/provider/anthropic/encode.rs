@@ -167,7 +167,7 @@ fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
     for part in step.parts {
         match part {
             StepPart::Thought(thinking, kept) => {
-                // Without what is kept, the thought was cut off, and the provider refuses it.
+                // The provider refuses a thought that was cut off, and such a thought has nothing kept.
                 content.extend(kept.and_then(|kept| kept.read()).map(|kept| match kept {
                     KeptThought::Signed(signature) => Block::Thinking { thinking, signature: Some(signature) },
                     KeptThought::Redacted { data } => Block::RedactedThinking { data },
