@@ -348,11 +348,11 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
         api_key: provider.api_key.clone(),
         images: provider.images,
         max_tokens: provider.max_tokens,
-        bounds: provider::Bounds {
+        bounds: provider::RequestBounds {
             // Before it says anything, a provider may have to load its model.
             first_byte: provider.stall_timeout * 5,
             stall: provider.stall_timeout,
-            ..provider::Bounds::default()
+            ..provider::RequestBounds::default()
         },
     };
     Ok(match provider.kind {

@@ -18,30 +18,29 @@ use crate::config::{self, Secret};
 use crate::problem::Problem;
 use handback_wire::error::ErrorCode;
 
-/// How far clocks may be apart.
+/// How much clocks may differ.
 const LEEWAY: Duration = Duration::from_secs(5);
-/// How long a token is good for when nobody says.
+/// How long a token is valid by default.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
-/// The longest that a token can be good for.
+/// How long a token can be valid at most.
 pub const LARGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The latest `exp` of a token, in seconds: the end of the year 9999. Beyond it clocks overflow.
+/// The latest `exp` of a token, in seconds: the end of the year 9999. Later times overflow.
 const LATEST_EXPIRY: u64 = 253_402_300_799;
 
-/// What comes before the bytes of every Ed25519 public key (RFC 8410).
+/// The bytes before every Ed25519 public key, which has 32 bytes (RFC 8410).
 const ED25519_PREFIX: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
-const ED25519_PUBLIC_KEY_LEN: usize = 32;
 
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
-    /// The application: may do everything.
+    /// The application, which may do everything.
     Application,
     /// A client, perhaps in one session only.
     Client(ClientPrincipal),
 }
 
-/// A client that has shown its token.
+/// A client with a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientPrincipal {
     /// The client.
@@ -50,12 +49,12 @@ pub struct ClientPrincipal {
     pub session: Option<SessionId>,
     /// Agents that it may name besides those that are open to all.
     pub agents: Vec<String>,
-    /// When its token ends, and with it what it has opened.
+    /// When its token expires. Streams that it opened end then.
     pub expires: SystemTime,
 }
 
 impl Principal {
-    /// Only the application may do this.
+    /// Fails unless this is the application.
     pub fn must_be_application(&self) -> Result<(), Problem> {
         match self {
             Self::Application => Ok(()),
@@ -63,7 +62,7 @@ impl Principal {
         }
     }
 
-    /// Only that client, or the application, may do this.
+    /// Fails unless this is that client or the application.
     pub fn must_be_client(&self, client: &ClientId) -> Result<(), Problem> {
         match self {
             Self::Client(own) if own.client != *client => {
@@ -73,19 +72,19 @@ impl Principal {
         }
     }
 
-    /// The session that a request is about: what it says, or the only one that the token allows.
-    pub fn session(&self, said: Option<SessionId>) -> Result<Option<SessionId>, Problem> {
-        match (self, said) {
-            (Self::Client(ClientPrincipal { session: Some(only), .. }), Some(said)) if *only != said => {
-                Err(Problem::forbidden(format!("the token is good for session {only}, not {said}")))
+    /// The session of a request: the one it names, or the only one that the token allows.
+    pub fn session(&self, named: Option<SessionId>) -> Result<Option<SessionId>, Problem> {
+        let Self::Client(ClientPrincipal { session: Some(only), .. }) = self else { return Ok(named) };
+        match named {
+            Some(named) if named != *only => {
+                Err(Problem::forbidden(format!("the token is good for session {only}, not {named}")))
             }
-            (Self::Client(ClientPrincipal { session: Some(only), .. }), _) => Ok(Some(only.clone())),
-            (_, said) => Ok(said),
+            _ => Ok(Some(only.clone())),
         }
     }
 
-    /// Only who may name an agent may do this; `None` is the session's, or the default one. The agent that a session was
-    /// made with answers to whoever may use the session.
+    /// Fails unless this may name an agent; `None` is the session's agent, or the default one. Whoever may use a session may
+    /// name the agent that the session was created with.
     pub fn must_be_allowed(
         &self,
         agents: &Agents,
@@ -102,7 +101,7 @@ impl Principal {
         Err(Problem::forbidden(format!("the token does not allow the agent \"{}\"", name.escape_default())))
     }
 
-    /// On whose behalf calls are touched.
+    /// The actor for operations on calls.
     pub fn actor(&self) -> Actor {
         match self {
             Self::Application => Actor::Trusted,
@@ -110,7 +109,7 @@ impl Principal {
         }
     }
 
-    /// How long what it opens now may stay open; `None`: for ever.
+    /// How long a stream that it opens now may stay open; `None` has no end.
     pub fn lifetime(&self, now: SystemTime) -> Option<Duration> {
         match self {
             Self::Application => None,
@@ -131,40 +130,34 @@ struct Claims {
     exp: u64,
 }
 
-/// What a token that is to be made is good for.
+/// What a new token grants.
 #[derive(Debug)]
 pub struct Grant {
     /// The client that it speaks for.
     pub client: ClientId,
-    /// The only session that it is good for.
+    /// The only session that it allows.
     pub session: Option<SessionId>,
     /// Agents that it may name besides those that are open to all.
     pub agents: Vec<String>,
-    /// How long it is good for.
+    /// How long it is valid.
     pub ttl: Option<Duration>,
 }
 
-/// What is configured about who may do what.
+/// The keys, and what tokens are checked and signed with.
 pub struct Auth {
     keys: Vec<Secret<[u8; 32]>>,
-    /// Each with the one algorithm that it is for.
+    /// Each key with its only algorithm.
     verifiers: Vec<(DecodingKey, Validation)>,
     signer: Option<EncodingKey>,
 }
 
-/// Authentication that cannot be set up.
+/// A public key that cannot be used, and why.
 #[derive(Debug, thiserror::Error)]
-pub enum BadPublicKey {
-    /// It is no PEM.
-    #[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
-    Pem(#[from] pem::PemError),
-    /// It is the PEM of something else.
-    #[error("auth.publicKey is not an Ed25519 public key in PEM: it is another kind of key")]
-    Kind,
-}
+#[error("auth.publicKey is not an Ed25519 public key in PEM: {0}")]
+pub struct BadPublicKey(String);
 
 impl Auth {
-    /// As configured.
+    /// Sets up what is configured.
     pub fn new(config: &config::Auth) -> Result<Self, BadPublicKey> {
         signatures::install();
         let mut verifiers = Vec::new();
@@ -178,27 +171,27 @@ impl Auth {
         Ok(Self { keys: config.keys.clone(), verifiers, signer: secret.map(EncodingKey::from_secret) })
     }
 
-    /// Whether whoever reaches the server is trusted: no keys are configured.
+    /// Whether everybody is trusted, because no keys are configured.
     pub fn is_open(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Who it is that shows this key or token.
-    pub fn authenticate(&self, shown: Option<&str>) -> Result<Principal, Problem> {
+    /// Who sends this key or token.
+    pub fn authenticate(&self, credential: Option<&str>) -> Result<Principal, Problem> {
         if self.is_open() {
             return Ok(Principal::Application);
         }
-        let Some(shown) = shown else {
+        let Some(credential) = credential else {
             return Err(unauthorized("send an application key or a client token: `Authorization: Bearer …`"));
         };
-        let hash = digest(&SHA256, shown.as_bytes());
-        // All keys are compared, each in constant time, so that timing tells nothing.
+        let hash = digest(&SHA256, credential.as_bytes());
+        // All keys are compared, each in constant time, so that the time reveals nothing.
         let matching = self.keys.iter().filter(|key| key.expose().ct_eq(hash.as_ref()).into());
         if matching.count() > 0 {
             return Ok(Principal::Application);
         }
         let verified = self.verifiers.iter().find_map(|(key, validation)| {
-            jsonwebtoken::decode::<Claims>(shown, key, validation).ok().map(|token| token.claims)
+            jsonwebtoken::decode::<Claims>(credential, key, validation).ok().map(|token| token.claims)
         });
         let Some(claims) = verified else { return Err(unauthorized("the key or token is not valid, or has expired")) };
         let client = ClientId::parse(&claims.client_id);
@@ -213,7 +206,7 @@ impl Auth {
         Ok(Principal::Client(ClientPrincipal { client, session, agents: claims.agents, expires }))
     }
 
-    /// Makes a client token; says when it ends.
+    /// Makes a client token. Returns when it expires, too.
     pub fn mint(&self, grant: Grant, now: SystemTime) -> Result<(String, SystemTime), Problem> {
         let Some(signer) = &self.signer else {
             return Err(Problem::new(
@@ -239,9 +232,9 @@ impl Auth {
 }
 
 fn ed25519_key(text: &str) -> Result<DecodingKey, BadPublicKey> {
-    let encoded = pem::parse(text)?.into_contents();
-    let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == ED25519_PUBLIC_KEY_LEN);
-    key.map(DecodingKey::from_ed_der).ok_or(BadPublicKey::Kind)
+    let encoded = pem::parse(text).map_err(|error| BadPublicKey(error.to_string()))?.into_contents();
+    let key = encoded.strip_prefix(ED25519_PREFIX).filter(|key| key.len() == 32);
+    key.map(DecodingKey::from_ed_der).ok_or_else(|| BadPublicKey("it is another kind of key".to_owned()))
 }
 
 fn validation(algorithm: Algorithm) -> Validation {

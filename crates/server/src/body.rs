@@ -5,26 +5,25 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use handback_core::json::mend;
 use handback_wire::error::ErrorCode;
 use http_body::Body as _;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::problem::Problem;
 
-/// A body that is so many times what is allowed is still read before it is refused.
+/// A body of up to so many times the allowed size is still read before it is refused.
 const READ_OFF: usize = 8;
-/// How long that may take.
+/// How long reading such a body may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long its next piece may: whoever waits for the answer before it sends gets it.
+/// How long its next piece may take. A client that waits for the response before it sends more gets it.
 const BETWEEN_PIECES: Duration = Duration::from_millis(200);
 
-/// Characters of an error about JSON, which quotes what was sent; the rest is cut.
-const MOST_TOLD: usize = 500;
+/// How many characters an error about JSON has, which may quote the body. The rest is cut.
+const MOST_SHOWN: usize = 500;
 
 /// A JSON body, whatever its content type says.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     }
 }
 
-/// A body as it came. A cheap clone.
+/// A body, unread. Cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Payload(Bytes);
 
@@ -51,7 +50,7 @@ impl Payload {
         })
     }
 
-    /// Reads the body; a large one where nobody else waits.
+    /// Reads the body; a large one on a thread where nobody else waits.
     pub async fn read<T: Send + 'static>(
         &self,
         app: &App,
@@ -68,9 +67,9 @@ impl FromRequest<App> for Payload {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let limits = &app.config().limits;
-        let declared =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if let Some(length) = declared.filter(|length: &usize| *length > limits.body_bytes) {
+        // The declared length, if there is one.
+        let length = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
+        if length > limits.body_bytes {
             if length <= limits.body_bytes.saturating_mul(READ_OFF) {
                 read_off(request.into_body(), length).await;
             }
@@ -78,11 +77,11 @@ impl FromRequest<App> for Payload {
         }
         let body = read(request.into_body(), limits.body_bytes);
         tokio::pin!(body);
-        // Most bodies have come with their head, and need no timer.
+        // Most bodies come with their head and need no timer.
         if let Poll::Ready(bytes) = futures_util::poll!(body.as_mut()) {
             return bytes.map(Self);
         }
-        // Boxed: a timer is large, and would make the future of every handler so.
+        // Boxed, because a timer is large and would enlarge the future of every handler.
         match Box::pin(tokio::time::timeout(limits.body_timeout, body)).await {
             Ok(bytes) => bytes.map(Self),
             Err(_) => Err(Problem::invalid("the body did not arrive in time")),
@@ -90,8 +89,8 @@ impl FromRequest<App> for Payload {
     }
 }
 
-/// Reads what is not wanted: a client that is still writing when the connection closes never sees the answer. Whoever
-/// sends far more than is allowed, or takes its time, has the connection closed on it.
+/// Reads a body that is refused, because a client that still writes when the connection closes never sees the response. If
+/// the client sends far too much, or is slow, the connection is closed on it.
 async fn read_off(mut body: Body, length: usize) {
     let reading = async {
         let mut left = length;
@@ -103,33 +102,17 @@ async fn read_off(mut body: Body, length: usize) {
             }
         }
     };
-    // Out of patience is no error: the answer is the same.
+    // A timeout is no error, because the response is the same.
     _ = tokio::time::timeout(PATIENCE, reading).await;
 }
 
-async fn read(mut body: Body, most: usize) -> Result<Bytes, Problem> {
-    // A small body is one piece, and is passed on without a copy.
-    let mut whole = Bytes::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Problem::invalid(format!("the body could not be read: {error}")))?;
-        // Trailers say nothing to us.
-        let Ok(piece) = frame.into_data() else { continue };
-        if whole.len() + piece.len() > most {
-            return Err(too_large(most));
-        }
-        whole = if whole.is_empty() { piece } else { joined(whole, &piece) };
-        if body.is_end_stream() {
-            break;
-        }
-    }
-    Ok(whole)
-}
-
-/// Appends a piece, in place but for the first time.
-fn joined(whole: Bytes, piece: &[u8]) -> Bytes {
-    let mut whole = BytesMut::from(whole);
-    whole.extend_from_slice(piece);
-    whole.freeze()
+async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
+    let collected = Limited::new(body, most).collect().await;
+    // A body of one piece, as small ones are, is not copied.
+    collected.map(Collected::to_bytes).map_err(|error| match error.is::<LengthLimitError>() {
+        true => too_large(most),
+        false => Problem::invalid(format!("the body could not be read: {error}")),
+    })
 }
 
 fn too_large(most: usize) -> Problem {
@@ -138,7 +121,7 @@ fn too_large(most: usize) -> Problem {
 
 /// Reads JSON; an error says which field is wrong.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    // What is read here is an object; serde would take a list of its values as well.
+    // An object is expected, and serde would also take a list of its values.
     if text.trim_start().starts_with('[') {
         return Err(Problem::invalid("a JSON object is expected, not a list"));
     }
@@ -149,7 +132,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
         if !error.is_data() {
             return invalid(format!("the body is not JSON: {error}"));
         }
-        // Read once more, slowly, to learn the path.
+        // The second, slower parse finds the path.
         let located: Result<T, _> = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text));
         match located.err().map(|error| error.path().to_string()) {
             Some(path) if path != "." => invalid(format!("`{path}`: {error}")),
@@ -158,13 +141,13 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-/// Reads JSON that may be left out.
+/// Reads JSON that may be missing.
 pub fn parse_or_default<T: DeserializeOwned + Default>(text: &str) -> Result<T, Problem> {
     if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
 }
 
 fn invalid(mut message: String) -> Problem {
-    if let Some((end, _)) = message.char_indices().nth(MOST_TOLD) {
+    if let Some((end, _)) = message.char_indices().nth(MOST_SHOWN) {
         message.truncate(end);
         message.push('…');
     }

@@ -1,12 +1,12 @@
-//! Configuration: defaults, then a file, then `HANDBACK_*` variables, then flags; later wins, key by key.
+//! Configuration: defaults, a file, `HANDBACK_*` variables and flags. For each key the later one wins.
 //!
-//! - this file: every key, what it means, its default and its range. A new key is a field here and nothing
-//!   more; the bounds and clocks are in the core's `limits`.
+//! - this file: every key, what it means, its default and its range. A new key is only a field here; the bounds and
+//!   clocks are in the core's `limits`.
 //! - `load`: finds the file, merges the layers and remembers where each value came from
-//! - `providers`: what the environment says of providers, and to whom its keys may be sent
-//! - `check`: what keys demand of each other
-//! - `value`: how values are read that need a check or must not be shown
-//! - `spelling`: which name was meant
+//! - `providers`: providers and keys from the environment
+//! - `check`: checks that involve several keys
+//! - `value`: reads values that need a check or must not be shown
+//! - `spelling`: finds the name that was meant
 //! - `error`: [`ConfigError`] and [`Source`]
 
 mod check;
@@ -35,7 +35,7 @@ pub use value::Secret;
 
 const HOUR: u64 = 3_600_000;
 
-/// The provider that is built in and needs no key. No other may have its name.
+/// The built-in provider, which needs no key. No other provider may have its name.
 pub const DEMO_PROVIDER: &str = "demo";
 
 /// Everything that can be configured.
@@ -45,24 +45,24 @@ pub struct Config {
     /// The address to listen on; port 0 takes a free one. Beyond loopback it needs `auth.keys`.
     #[serde(deserialize_with = "value::address")]
     pub listen: SocketAddr,
-    /// Where the database is; relative to the file that says so, or to the working directory. Loaded settings have the
-    /// user's data directory unless something else is said. `None`: nothing is kept.
+    /// The directory of the database, relative to the file that sets it or to the working directory. [`load`] fills in the
+    /// user's data directory. `None` keeps nothing.
     #[serde(deserialize_with = "value::directory", serialize_with = "value::optional_path")]
     pub data: Option<PathBuf>,
-    /// Whether everything is kept in memory, wherever `data` is.
+    /// Whether everything is kept in memory, whatever `data` says.
     pub ephemeral: bool,
-    /// The model that answers when no message, session or agent names one, as `providerID/modelID`.
+    /// The model if no message, session or agent names one, as `providerID/modelID`.
     #[serde(deserialize_with = "value::model", serialize_with = "value::as_text")]
     pub model: ModelRef,
-    /// Where models are, by the name that stands before the slash.
+    /// The providers of models, by the name before the slash.
     pub providers: BTreeMap<String, Provider>,
-    /// What models are told to be and may do, by name. Who names none has `default`.
+    /// The instructions and permissions of models, by name. Sessions that name none use `default`.
     pub agents: BTreeMap<String, Agent>,
     /// Tools that frontends run, by name.
     pub tools: BTreeMap<String, FrontendTool>,
-    /// Client tools: their clocks.
+    /// The clocks of client tools.
     pub client_tools: Clocks,
-    /// AG-UI.
+    /// The runs of AG-UI.
     pub agui: AgUi,
     /// Who may use the server.
     pub auth: Auth,
@@ -71,9 +71,9 @@ pub struct Config {
     /// Host names that are accepted in `Host`, besides loopback.
     #[serde(deserialize_with = "value::host_names")]
     pub allowed_hosts: Vec<String>,
-    /// What to log, a level or levels by module: `info`, `handback_server=debug,warn`.
+    /// What to log: a level, or levels by module, such as `info` or `handback_server=debug,warn`.
     pub log: String,
-    /// How log lines are written.
+    /// The format of log lines.
     pub log_format: LogFormat,
     /// All bounds.
     pub limits: Limits,
@@ -102,34 +102,34 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The directory of the database; `None`: everything is kept in memory.
+    /// The directory of the database; `None` keeps everything in memory.
     pub fn database_directory(&self) -> Option<&Path> {
         self.data.as_deref().filter(|_| !self.ephemeral)
     }
 }
 
-/// `providers.<name>`: where models are.
+/// `providers.<name>`: a provider of models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Provider {
     /// Which API it speaks.
     pub kind: ProviderKind,
-    /// The URL that the paths of the API are put behind, without a slash at its end; the public API's if none is given.
+    /// The URL before the paths of the API, without a slash at its end. The default is the public API.
     #[serde(rename = "baseURL", default, deserialize_with = "value::base_url")]
     pub base_url: String,
-    /// The key, where one is needed.
+    /// The key, if the provider needs one.
     #[serde(default, deserialize_with = "value::api_key")]
     pub api_key: Option<Secret<String>>,
-    /// The environment variable that `api_key` was read from, in place of a key in the file.
+    /// The environment variable that the key is read from, in place of a key in the file.
     #[serde(default, deserialize_with = "value::variable_name")]
     pub api_key_env: Option<String>,
     /// Whether its models can be shown images.
     #[serde(default = "yes")]
     pub images: bool,
-    /// The most tokens of an answer; `None`: the provider's own bound.
+    /// The most tokens of an answer; `None` is the provider's own bound.
     #[serde(default, deserialize_with = "value::token_count")]
     pub max_tokens: Option<u32>,
-    /// How long it may say nothing; then the turn ends with an error. Before its first byte, five times as long.
+    /// How long it may be silent before the turn ends with an error. Before its first byte it is five times as long.
     #[serde(default = "a_minute", with = "Millis::<1, HOUR>")]
     pub stall_timeout: Duration,
 }
@@ -171,7 +171,7 @@ impl ProviderKind {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
 
-    /// Its name, which is also that of the provider that the environment alone can set up.
+    /// Its name, which is also the name of the provider that the environment sets up.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -179,7 +179,7 @@ impl ProviderKind {
         }
     }
 
-    /// Where the API's maker serves it.
+    /// The URL of the public API.
     pub fn public_url(self) -> &'static str {
         match self {
             Self::OpenAi => "https://api.openai.com/v1",
@@ -188,18 +188,18 @@ impl ProviderKind {
     }
 }
 
-/// `agents.<name>`: what a model is told to be, and what it may do.
+/// `agents.<name>`: the instructions and permissions of a model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Agent {
     /// Instructions for the model.
     pub system: Option<String>,
-    /// The model, where neither the message nor the session names one.
+    /// The model if neither the message nor the session names one.
     #[serde(deserialize_with = "value::optional_model", serialize_with = "value::optional_text")]
     pub model: Option<ModelRef>,
     /// Which tools the model may call.
     pub permission: AgentPermission,
-    /// Whether any client may name it; true for `default` and false for others unless said. Without `auth.keys` all
+    /// Whether any client may name it. The default is true for `default` and false for others. Without `auth.keys` all
     /// agents are open. A token may name agents that are not open.
     pub open: Option<bool>,
 }
@@ -208,31 +208,29 @@ pub struct Agent {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentPermission {
-    /// What holds for all tools of clients.
+    /// The permission for all tools of clients.
     pub client_tools: Permission,
-    /// What holds for those whose full id a pattern fits; the most specific counts.
+    /// The permissions for tools whose full id matches a pattern. The most specific pattern counts.
     pub tools: BTreeMap<Pattern, Permission>,
 }
 
 impl From<&Config> for sessions::Agents {
     fn from(config: &Config) -> Self {
-        config.agents.iter().map(|(name, agent)| (name.into(), agent.named(name))).collect()
+        let agents = config.agents.iter().map(|(name, agent)| {
+            let AgentPermission { client_tools, tools } = agent.permission.clone();
+            let agent = sessions::Agent {
+                system: agent.system.clone(),
+                model: agent.model.clone(),
+                policy: Policy { client_tools, tools: tools.into_iter().collect() },
+                is_open: agent.open.unwrap_or(name == DEFAULT_AGENT),
+            };
+            (name.into(), agent)
+        });
+        agents.collect()
     }
 }
 
-impl Agent {
-    fn named(&self, name: &str) -> sessions::Agent {
-        let AgentPermission { client_tools, tools } = self.permission.clone();
-        sessions::Agent {
-            system: self.system.clone(),
-            model: self.model.clone(),
-            policy: Policy { client_tools, tools: tools.into_iter().collect() },
-            is_open: self.open.unwrap_or(name == DEFAULT_AGENT),
-        }
-    }
-}
-
-/// `tools.<name>`: a tool that is not the server's own to run.
+/// `tools.<name>`: a tool that the server does not run itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FrontendTool {
@@ -241,10 +239,10 @@ pub struct FrontendTool {
     /// What it does, for the model.
     #[serde(default)]
     pub description: String,
-    /// What its input looks like: a JSON Schema. Any object when none is given.
+    /// The JSON Schema of its input. The default allows any object.
     #[serde(default)]
     pub parameters: Option<serde_json::Value>,
-    /// How many seconds it may take; below 1 it is 60, and more than a day is a day.
+    /// How many seconds it may take. Below 1 it is 60, and above a day it is a day.
     #[serde(default = "sixty", deserialize_with = "value::seconds")]
     pub timeout_sec: f64,
 }
@@ -268,15 +266,15 @@ fn sixty() -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutionMode {
-    /// Whatever shows the session: a page.
+    /// The page that shows the session.
     Frontend,
 }
 
-/// `auth`: who may use the server. Without keys, whoever is on the machine is trusted.
+/// `auth`: who may use the server. Without keys everybody on the machine is trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Auth {
-    /// The application keys, each as its SHA-256, which is written in 64 hex digits.
+    /// The SHA-256 hashes of the application keys, each in 64 hex digits.
     #[serde(deserialize_with = "value::key_hashes")]
     pub keys: Vec<Secret<[u8; 32]>>,
     /// The secret that client tokens are signed with (HS256), at least 32 bytes.
@@ -296,7 +294,7 @@ pub struct Cors {
     pub origins: Vec<String>,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -311,17 +309,17 @@ pub enum LogFormat {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgUi {
-    /// What becomes of a run of `POST /agui` whose reader leaves. Those of threads go on.
+    /// What happens to a run of `POST /agui` whose reader leaves. Runs of threads continue.
     pub on_disconnect: OnDisconnect,
 }
 
-/// What becomes of a run whose reader leaves.
+/// What happens to a run whose reader leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDisconnect {
-    /// It is stopped, and its open calls are cancelled.
+    /// The run is stopped, and its open calls are cancelled.
     #[default]
     Cancel,
-    /// It goes on; what it says is in the thread.
+    /// The run continues, and the thread keeps what it says.
     Continue,
 }

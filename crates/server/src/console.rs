@@ -1,7 +1,7 @@
-//! The console: the page that the server shows to whoever runs it. Its files are part of the binary.
+//! The console: the web page for operators. Its files are part of the binary.
 //!
-//! `console/` holds the sources, `console/dist` what they are built to. The files need no key: there is nothing secret in
-//! them, and the page asks for the key that its requests carry.
+//! `console/` has the sources, `console/dist` the built files. The files need no key, because nothing in them is secret, and
+//! the page asks for the key that its requests carry.
 
 use std::borrow::Cow;
 
@@ -22,15 +22,15 @@ struct Files;
 /// The page itself, which is at `/`.
 const INDEX: &str = "index.html";
 
-/// What the page may load and do: its own files, requests and streams to this server, pictures that it is given.
+/// What the page may load: its own files, requests and streams to this server, and pictures that it is given.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// Compressed copies of a file: how the browser names the encoding, and how the copy's name ends. The smallest first.
+/// The compressed copies of a file, the smallest first: the name of the encoding, and the ending of the copy's name.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-/// One route a file.
+/// A route for each file.
 pub(crate) fn routes() -> Router<App> {
     Files::iter().filter(|name| !is_copy(name)).fold(Router::new(), |router, name| {
         let path = if name == INDEX { "/".to_owned() } else { format!("/{name}") };
@@ -38,7 +38,7 @@ pub(crate) fn routes() -> Router<App> {
     })
 }
 
-/// Whether a file of the console is at this path.
+/// Whether this is the path of a file.
 pub(crate) fn is_at(path: &str) -> bool {
     path == "/"
         || path.strip_prefix('/').is_some_and(|name| name != INDEX && !is_copy(name) && Files::get(name).is_some())
@@ -51,15 +51,15 @@ fn is_copy(name: &str) -> bool {
 
 fn respond(name: &str, request: &HeaderMap) -> Response {
     let Some((file, encoding)) = best_copy(name, request) else {
-        // Every route is that of a file.
-        return answer(StatusCode::NOT_FOUND, Body::empty());
+        // This cannot happen, because every route belongs to a file.
+        return respond_with(StatusCode::NOT_FOUND, Body::empty());
     };
     let tag = entity_tag(&file);
     let is_known = request.get_all(header::IF_NONE_MATCH).iter().any(|known| names_tag(known, &tag));
     let mut response = match file.data {
-        _ if is_known => answer(StatusCode::NOT_MODIFIED, Body::empty()),
-        Cow::Borrowed(bytes) => answer(StatusCode::OK, Body::from(Bytes::from_static(bytes))),
-        Cow::Owned(bytes) => answer(StatusCode::OK, Body::from(bytes)),
+        _ if is_known => respond_with(StatusCode::NOT_MODIFIED, Body::empty()),
+        Cow::Borrowed(bytes) => respond_with(StatusCode::OK, Body::from(Bytes::from_static(bytes))),
+        Cow::Owned(bytes) => respond_with(StatusCode::OK, Body::from(bytes)),
     };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
@@ -73,8 +73,8 @@ fn respond(name: &str, request: &HeaderMap) -> Response {
     response
 }
 
-/// A response with what all of them say.
-fn answer(status: StatusCode, body: Body) -> Response {
+/// A response with the headers that all of them have.
+fn respond_with(status: StatusCode, body: Body) -> Response {
     const HEADERS: [(HeaderName, &str); 4] = [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -96,7 +96,7 @@ fn best_copy(name: &str, request: &HeaderMap) -> Option<(EmbeddedFile, Option<&'
         .or_else(|| Some((Files::get(name)?, None)))
 }
 
-/// Whether `Accept-Encoding` names the encoding, and not to refuse it.
+/// Whether `Accept-Encoding` accepts the encoding.
 fn accepts(request: &HeaderMap, encoding: &str) -> bool {
     let lists = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|item| {
@@ -106,20 +106,20 @@ fn accepts(request: &HeaderMap, encoding: &str) -> bool {
     })
 }
 
-/// Names the bytes of a file; each compressed copy has its own.
+/// The entity tag of a file. Each compressed copy has its own.
 fn entity_tag(file: &EmbeddedFile) -> String {
     let digest = file.metadata.sha256_hash();
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")
 }
 
-/// Whether a list of `If-None-Match` has the tag. Proxies may mark it as weak.
+/// Whether a list of `If-None-Match` has the tag, which proxies may have marked as weak.
 fn names_tag(list: &HeaderValue, tag: &str) -> bool {
     let known = list.to_str().unwrap_or_default();
     known.split(',').map(str::trim).any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Files under `assets/` have a hash of their content in their name.
+/// How long a file may be cached. The names of files under `assets/` contain a hash of their content.
 fn cache_control(name: &str) -> &'static str {
     if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" }
 }

@@ -1,5 +1,4 @@
-//! The tools that frontends run: `open-url`, which is built in, those that are configured, and what an embedding program
-//! adds.
+//! The tools that frontends run: the built-in `open-url`, the configured ones, and those of an embedding program.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use handback_core::schema::Schema;
 use handback_core::store::{Effect, ToolSpec};
 use handback_core::tools::ServerTool;
 use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 
 use crate::config::{Config, FrontendTool};
 
@@ -22,7 +21,7 @@ pub struct InvalidTool {
     problem: String,
 }
 
-/// All of them; of two with one name the later counts.
+/// All of them. Of two with the same name the later one counts.
 pub(crate) fn all(
     hub: &Hub,
     config: &Config,
@@ -49,22 +48,18 @@ fn spec(hub: &Hub, name: &str, tool: &FrontendTool) -> Result<ToolSpec, InvalidT
     let invalid = |problem: String| InvalidTool { name: name.to_owned(), problem };
     let parameters =
         tool.parameters.as_ref().map(to_raw_value).transpose().map_err(|error| invalid(error.to_string()))?;
+    let schema = parameters.map_or_else(|| Ok(Schema::any_object()), |source| Schema::compile(&source, hub.limits()));
     Ok(ToolSpec {
         name: ToolName::parse(name).map_err(|error| invalid(error.to_string()))?,
         description: tool.description.clone(),
-        schema: compile(hub, parameters.as_deref()).map_err(|problem| invalid(format!("parameters: {problem}")))?,
+        schema: Arc::new(schema.map_err(|error| invalid(format!("parameters: {error}")))?),
         timeout: Some(timeout_of(tool.timeout_sec)),
         effect: Effect::Write,
         version: None,
     })
 }
 
-fn compile(hub: &Hub, parameters: Option<&RawValue>) -> Result<Arc<Schema>, String> {
-    let schema = parameters.map_or_else(|| Ok(Schema::any_object()), |source| Schema::compile(source, hub.limits()));
-    schema.map(Arc::new).map_err(|error| error.to_string())
-}
-
-/// Opens an address where the user can see it.
+/// The built-in tool that opens a web address in the user's browser.
 fn open_url(hub: &Hub) -> Result<ToolSpec, InvalidTool> {
     let tool = FrontendTool {
         description: "Opens a web address in the user's browser, where they can see it. Use it when the user wants to \

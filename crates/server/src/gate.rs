@@ -1,7 +1,7 @@
-//! What every request passes before it is routed: where it comes from (`Host`, `Origin`), and who sends it.
+//! Checks every request before it is routed: where it comes from (`Host`, `Origin`), and who sends it.
 //!
-//! On loopback without keys whoever is on the machine is trusted, so a web page elsewhere must not be able to drive
-//! the server: neither by sending requests (`Origin`, `Sec-Fetch-Site`) nor by pointing its own name here (`Host`).
+//! On loopback without keys everybody on the machine is trusted. So a web page from elsewhere must not control the server:
+//! neither by sending requests (`Origin`, `Sec-Fetch-Site`) nor by pointing its own name here (`Host`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,14 +25,14 @@ use crate::problem::{ErrorShapes, Problem};
 #[derive(Debug)]
 pub struct Origins {
     loopback: bool,
-    /// The hosts that nearly all requests name, to be recognised at a glance.
+    /// The hosts that nearly all requests name, which are compared first.
     usual: [String; 2],
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
 impl Origins {
-    /// As configured, for a server that listens on that address.
+    /// Those that the configuration allows, for a server that listens on that address.
     pub fn new(config: &Config, address: SocketAddr) -> Self {
         Self {
             loopback: address.ip().is_loopback(),
@@ -42,27 +42,24 @@ impl Origins {
         }
     }
 
-    /// Refuses what a web page elsewhere may have sent.
+    /// Refuses a request that a web page from elsewhere may have sent.
     fn check(&self, uri: &Uri, headers: &HeaderMap, origin: &Origin) -> Result<(), Problem> {
         if !self.loopback {
-            // Beyond loopback every request carries a key or token, which no other page has.
+            // Beyond loopback every request carries a key or token, which other pages do not have.
             return Ok(());
         }
-        let mut hosts = headers.get_all(header::HOST).iter();
-        self.check_host(hosts.next().map(HeaderValue::as_bytes).unwrap_or_default())?;
-        // Whichever a browser or a proxy goes by: the request line may name one, and there may be several headers.
-        for host in
-            hosts.map(HeaderValue::as_bytes).chain(uri.authority().map(|authority| authority.as_str().as_bytes()))
-        {
-            self.check_host(host)?;
-        }
-        let cross_site = || text(headers, &SEC_FETCH_SITE).is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+        let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+        self.check_host(hosts.next().unwrap_or_default())?;
+        // The request line may name a host too, and there may be several headers. Each must be allowed.
+        let named = uri.authority().map(|authority| authority.as_str().as_bytes());
+        hosts.chain(named).try_for_each(|host| self.check_host(host))?;
+        let is_cross_site = |site: &HeaderValue| site.as_bytes().eq_ignore_ascii_case(b"cross-site");
         match origin {
             Origin::Allowed(_) => Ok(()),
             Origin::Foreign => Err(Problem::forbidden(
                 "pages of this origin are not allowed; add it to `cors.origins` in the configuration",
             )),
-            Origin::None if cross_site() => {
+            Origin::None if headers.get(SEC_FETCH_SITE).is_some_and(is_cross_site) => {
                 Err(Problem::forbidden("requests from pages of other sites are not allowed"))
             }
             Origin::None => Ok(()),
@@ -84,7 +81,7 @@ impl Origins {
         )))
     }
 
-    /// Whose page sent the request.
+    /// The origin of the page that sent the request.
     fn of(&self, headers: &HeaderMap) -> Origin {
         let Some(value) = headers.get(header::ORIGIN) else { return Origin::None };
         let origin = value.to_str().unwrap_or_default().to_ascii_lowercase();
@@ -101,23 +98,23 @@ impl Origins {
     }
 }
 
-/// Whose page sent a request.
+/// The origin of the page that sent a request.
 enum Origin {
-    /// No page, or one that browsers take for our own.
+    /// No page sent it, or a page of the same origin.
     None,
-    /// One whose pages may read the answer.
+    /// Its pages may read the response.
     Allowed(HeaderValue),
-    /// Any other.
+    /// Any other origin.
     Foreign,
 }
 
-/// Headers of answers that pages may read, besides those that they always may.
+/// The headers of responses that pages may read, besides those that they always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("date, retry-after, x-next-cursor");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Lets a request pass, or answers it.
+/// Routes a request if it is admitted, and responds.
 pub(crate) async fn handle(
     app: &App,
     mut router: axum::Router,
@@ -133,11 +130,12 @@ pub(crate) async fn handle(
             let Ok(response) = router.call(request).await;
             match response.extensions().get::<Problem>().cloned() {
                 Some(problem) => {
-                    let mut anew = problem.into_response_as(errors.at(uri.path()));
-                    // Only the router knows which methods a path takes.
-                    anew.headers_mut()
+                    let mut reshaped = problem.into_response_as(errors.at(uri.path()));
+                    // Only the router knows the methods of a path.
+                    reshaped
+                        .headers_mut()
                         .extend(response.headers().get(header::ALLOW).map(|allow| (header::ALLOW, allow.clone())));
-                    anew
+                    reshaped
                 }
                 None => response,
             }
@@ -156,13 +154,13 @@ pub(crate) async fn handle(
 }
 
 enum Admitted {
-    /// To be routed.
+    /// A request to route.
     Request,
-    /// A browser asks whether its page may send a request.
+    /// The question of a browser whether its page may send a request.
     Preflight,
 }
 
-/// Paths that anybody may ask for, besides the console's.
+/// The paths that need no key, besides the console's.
 pub(crate) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, Problem> {
@@ -184,7 +182,7 @@ fn admit(app: &App, request: &mut Request, origin: &Origin) -> Result<Admitted, 
     Ok(Admitted::Request)
 }
 
-/// The key or token in a header: as it is, or as the password of a user with any name, as opencode's clients send it.
+/// The key or token in a header. It may also be the password of a user with any name, as opencode's clients send it.
 fn credential(value: &HeaderValue) -> Result<String, Problem> {
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.and_then(|(scheme, shown)| match scheme.to_ascii_lowercase().as_str() {
@@ -199,7 +197,7 @@ fn credential(value: &HeaderValue) -> Result<String, Problem> {
     shown.ok_or_else(|| Problem::new(ErrorCode::Unauthorized, message))
 }
 
-/// Browsers cannot send headers with EventSource and WebSocket: for those streams alone the token may be in the query.
+/// The token in the query. Only streams allow it, because browsers send no headers with EventSource and WebSocket.
 fn access_token(uri: &Uri) -> Option<String> {
     let path: Vec<&str> = uri.path().split('/').skip(1).collect();
     if !matches!(path[..], ["event"] | ["session", _, "event"] | ["client-tools", "pending" | "ws", _]) {
@@ -237,12 +235,8 @@ impl FromRequestParts<App> for Principal {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The host of `host[:port]`, in lower case and without the brackets of IPv6. There is none where a user is named:
-/// browsers send no user in these headers, and which side of the `@` is the host is for nobody to guess.
+/// The host of `host[:port]`, in lower case and without the brackets of IPv6. With a user (`@`) there is none: browsers
+/// send no user in these headers, and it would be ambiguous which side is the host.
 fn host_of(authority: &str) -> Option<String> {
     if authority.contains('@') {
         return None;

@@ -1,22 +1,22 @@
 //! The Handback server as a library.
 //!
 //! A request comes in at [`serve`], passes the [`gate`] (where it comes from, who sends it), and is routed by [`app`]
-//! to a protocol under [`api`], which decodes it, calls the core, and encodes what comes back.
+//! to a protocol under [`api`], which decodes it, calls the core, and encodes the result.
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | [`serve`] | sockets: accept, limits, stalls, shutting down |
-//! | [`gate`] | what every request passes: `Host`, `Origin`, keys and tokens, CORS |
-//! | [`app`] | puts it together: the only place that names concrete stores and models |
-//! | [`api`] | one folder a protocol: routes, decode, encode |
-//! | [`transport`] | a client's connection onto SSE or WebSocket |
+//! | [`serve`] | sockets: accept, limits, stalls, shutdown |
+//! | [`gate`] | checks of every request: `Host`, `Origin`, keys and tokens, CORS |
+//! | [`app`] | puts everything together: the only place that names concrete stores and models |
+//! | [`api`] | a folder for each protocol: routes, decode, encode |
+//! | [`transport`] | the connections of clients: SSE and WebSocket |
 //! | [`provider`] | the models that a session can talk to |
-//! | [`frontend_tools`] | the tools that frontends run: what is built in, configured, added |
+//! | [`frontend_tools`] | the tools that frontends run: built in, configured, added |
 //! | [`store`] | sessions and the journal of calls in a SQLite file |
 //! | [`auth`] | application keys and client tokens |
 //! | [`config`] | settings and where each came from |
-//! | `console` | the page for whoever runs the server |
-//! | [`problem`] | errors to status and body, for all of it |
+//! | `console` | the web page for operators |
+//! | [`problem`] | maps errors to status and body, for every protocol |
 //! | [`body`] | request bodies, bounded in size and time |
 
 pub mod api;

@@ -1,4 +1,4 @@
-//! Errors to status and body: the one place where that is decided, for every protocol.
+//! Maps errors to status and body, for every protocol. Nothing else does.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
-/// After how many seconds to come back to a server that is overloaded, starts or stops, where nothing better is known.
+/// After how many seconds a client should retry a 503 if nothing better is known.
 const SOON: u64 = 1;
 
-/// A request that failed: what to tell the caller.
+/// A request that failed, as the caller sees it.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub code: ErrorCode,
     /// What went wrong, for people.
     pub message: String,
@@ -30,7 +30,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A failure of that kind.
+    /// A failure of a kind.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: None, reason: None, retry_after: None }
     }
@@ -50,25 +50,25 @@ impl Problem {
         Self::new(ErrorCode::NotFound, message)
     }
 
-    /// Our own fault: what was begun came to no end.
+    /// A fault of the server: work broke off.
     pub(crate) fn interrupted() -> Self {
         Self::new(ErrorCode::InternalError, "something broke off on the server; see its log")
     }
 
-    /// Adds what programs may want to know.
+    /// Adds details for programs.
     #[must_use]
     pub fn with_details(mut self, details: serde_json::Value) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// Our own fault: the cause goes to the log, not to the caller.
+    /// A fault of the server. The cause goes to the log, not to the caller.
     fn internal(cause: &impl std::error::Error) -> Self {
         tracing::error!(%cause, "a request failed");
         Self::new(ErrorCode::InternalError, "something went wrong on the server; see its log")
     }
 
-    /// The store could not do it. But for quotas, the cause goes to the log.
+    /// A fault of the store. Its cause goes to the log, unless it is a quota.
     fn of_store(error: &StoreError) -> Self {
         let (code, message) = match error {
             StoreError::Failed(_) => return Self::internal(error),
@@ -87,7 +87,7 @@ impl Problem {
         Self::new(code, message)
     }
 
-    /// The failure that a call's end is to whoever waited for it; `None` if it is a result.
+    /// The problem for whoever waited for a call; `None` if the call has a result.
     pub fn of_call(call: &FinishedCall) -> Option<Self> {
         let code = match &call.outcome {
             Outcome::Success(_) | Outcome::Error(_) | Outcome::Acknowledged(_) => return None,
@@ -112,13 +112,13 @@ impl Problem {
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // What is not there now may be soon: every 503 of every API says when to come back.
+        // Every 503 of every protocol says when to retry.
         let soon = (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(SOON);
         if let Some(seconds) = self.retry_after.or(soon) {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self.code {
-            // Never Basic: a browser would keep the key, and send it along for pages of others.
+            // Not Basic, because a browser would keep the key and send it for other pages too.
             ErrorCode::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
@@ -132,10 +132,10 @@ impl Problem {
     }
 }
 
-/// The shape that the errors of a protocol have.
+/// The shape of a protocol's errors.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorShape {
-    /// Where it holds besides the protocol's own paths: for whatever is asked for below these.
+    /// The paths below which it applies, besides the protocol's own.
     pub(crate) roots: &'static [&'static str],
     /// The name of its schema in the description of the API.
     pub(crate) schema: &'static str,
@@ -144,7 +144,7 @@ pub struct ErrorShape {
 }
 
 impl ErrorShape {
-    /// `{error, code, details?}`, where a protocol has no shape of its own.
+    /// `{error, code, details?}`, for protocols without a shape of their own.
     pub(crate) const COMMON: Self = Self { roots: &[], schema: "ErrorBody", body: common_body };
 }
 
@@ -155,16 +155,16 @@ fn common_body(problem: &Problem) -> Vec<u8> {
 
 /// The body of an error.
 pub(crate) fn json_body(value: &impl Serialize) -> Vec<u8> {
-    // These types always serialise; an empty body still carries the status.
+    // These types always serialize. An empty body would still have the status.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// Which shape the errors have at a path: that of the protocol which has routes there.
+/// The shapes of errors by path. A path has the shape of the protocol whose routes are there.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorShapes(Vec<(String, ErrorShape)>);
 
 impl ErrorShapes {
-    /// Errors at these paths, and at whatever is below them, have this shape; unless another was there before.
+    /// Gives a shape to paths and everything below them, except to those that have one already.
     pub(crate) fn add<'a>(&mut self, paths: impl IntoIterator<Item = &'a String>, shape: ErrorShape) {
         let literal = |path: &'a String| path.split_once("/{").map_or(path.as_str(), |(literal, _)| literal);
         for root in shape.roots.iter().copied().chain(paths.into_iter().map(literal)) {

@@ -1,13 +1,13 @@
 //! The models that a session can talk to, each behind the core's [`Model`](handback_core::sessions::Model).
 //!
-//! - this file: what a provider is set up with
+//! - this file: the settings of a provider
 //! - [`scripted`]: `demo/scripted`, which is built in, needs no key, and matches words with tools
-//! - [`OpenAi`], [`Anthropic`]: the two wires, each with its `encode` (a conversation to a request) and its `decode`
-//!   (events of the stream to what the model says)
-//! - `conversation`: what of a conversation any provider is sent, and what only some take
-//! - `upstream`: sends a request: retries, and other words for what a provider refuses
-//! - `said`: what a model has said so far, and text that comes in pieces
+//! - [`OpenAi`], [`Anthropic`]: the two protocols, each with `encode` (a conversation to a request) and `decode` (the
+//!   events of the stream to the events of the model)
+//! - `conversation`: which parts of a conversation a provider is sent
+//! - `upstream`: sends a request, retries it, and leaves out what a provider refuses
 //! - `answer`: reads the stream, bounded in size and time
+//! - `queue`: the events that were read, and text that comes in pieces
 //! - `fault`: what went wrong, in words
 
 mod answer;
@@ -28,21 +28,21 @@ use crate::config::Secret;
 pub use anthropic::Anthropic;
 pub use openai::OpenAi;
 
-/// What a provider is set up with.
+/// The settings of a provider.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the configuration calls it, and `providerID/modelID` too.
+    /// Its name in the configuration, and in `providerID/modelID`.
     pub name: String,
     /// Where its API is; a slash at the end does not matter.
     pub base_url: String,
     /// The key, for providers that want one.
     pub api_key: Option<Secret<String>>,
-    /// Whether its models are shown images; where they are not, images are named in the text.
+    /// Whether its models are shown images. If not, the text names them.
     pub images: bool,
-    /// How many tokens an answer may have; without it, what the provider allows (Anthropic: 8192).
+    /// How many tokens an answer may have. By default as many as the provider allows (Anthropic: 8192).
     pub max_tokens: Option<u32>,
-    /// Its bounds.
-    pub bounds: Bounds,
+    /// The bounds of each request.
+    pub bounds: RequestBounds,
 }
 
 impl Settings {
@@ -54,38 +54,39 @@ impl Settings {
             api_key: None,
             images: true,
             max_tokens: None,
-            bounds: Bounds::default(),
+            bounds: RequestBounds::default(),
         }
     }
 }
 
-/// Bounds of one question to a provider. What goes beyond them ends it with an error.
+/// The bounds of one request to a provider. What exceeds them ends the answer with an error.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// How long a connection may take to open; then it is tried again.
+pub struct RequestBounds {
+    /// How long a connection may take to open. After that the request is retried.
     pub connect: Duration,
-    /// How long the provider may be silent before its first byte, while a model is loaded or thinks. It counts for the
-    /// head of the answer and again for its body.
+    /// How long the provider may be silent before its first byte, while it loads the model or the model thinks. It
+    /// applies to the head of the answer and again to its body.
     pub first_byte: Duration,
     /// How long it may be silent after that.
     pub stall: Duration,
-    /// How long the rest may take once the model is done: what it used comes last, and some servers never end their stream.
+    /// How long the rest of the stream may take once the model is done. Usage comes last, and some servers never end
+    /// their stream.
     pub last_words: Duration,
-    /// How long all of it may take, tries and waits included.
+    /// How long everything may take, retries and waits included.
     pub whole: Duration,
     /// How often a request is sent before its failure counts.
     pub tries: u32,
-    /// The wait before the second try; it doubles from try to try, up to 8 s, and is shortened by chance.
+    /// The wait before the second try. It doubles with every try, up to 8 s, and is shortened at random.
     pub backoff: Duration,
-    /// The longest `Retry-After` that is waited for; with a longer one the failure counts at once.
+    /// The longest `Retry-After` that is waited for. With a longer one the failure counts at once.
     pub retry_after: Duration,
-    /// Bytes of one event of the stream, give or take what is read at a time.
+    /// How many bytes one event of the stream may have, give or take one read.
     pub event_bytes: usize,
-    /// Bytes of the whole stream.
+    /// How many bytes the whole stream may have.
     pub answer_bytes: usize,
 }
 
-impl Default for Bounds {
+impl Default for RequestBounds {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -104,27 +105,8 @@ impl Default for Bounds {
 
 /// Settings that no request can be made with.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum InvalidSettings {
-    /// The base URL is none.
-    #[error("providers.{provider}.baseURL: {reason}")]
-    BaseUrl {
-        /// The provider.
-        provider: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The key has characters that no header may have. It is not shown.
-    #[error("providers.{provider}.apiKey: the key has characters that cannot be sent, such as a line break")]
-    ApiKey {
-        /// The provider.
-        provider: String,
-    },
-    /// The HTTP client could not be set up.
-    #[error("providers.{provider}: no HTTP client: {reason}")]
-    Http {
-        /// The provider.
-        provider: String,
-        /// Why not.
-        reason: String,
-    },
+#[error("providers.{provider}{problem}")]
+pub struct InvalidSettings {
+    provider: String,
+    problem: String,
 }

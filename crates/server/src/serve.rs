@@ -27,31 +27,31 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::newcomers::{Newcomer, Newcomers};
-use self::patient::{Grant, Patient};
-use self::watch::{Activity, Begun, Verdict, Watch};
+use self::patient::{Patient, Stall};
+use self::watch::{Verdict, Watch};
 use crate::app::{App, Extensions, Routes, SetupError};
 use crate::config::Config;
 use crate::gate;
 use crate::problem::{ErrorShapes, Problem};
 
-/// How long connections get to go when everything else is done.
+/// How long connections get to close when everything else is done.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How long one of them may take to write what it has to.
+/// How long one connection may take to write its last bytes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Connections beyond the limit that are told so; more are dropped.
+/// How many connections beyond the limit get an error. More are dropped.
 const REFUSED: usize = 64;
-/// Bytes that may wait in the kernel to be sent.
+/// How many unsent bytes may wait in the kernel.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 128 * 1024;
-/// Bytes of a request's head; a longer one is refused. As many of an answer wait in memory until some of them are sent;
-/// then nothing more of its body is made. What is one piece, such as one event, may exceed it.
+/// How many bytes the head of a request may have, and how many bytes of a response may wait in memory. While more wait, no
+/// more of the body is produced. One piece of a body, such as one event, may exceed it.
 const HEAD_AND_UNSENT: usize = 64 * 1024;
-/// Bytes besides one message of the largest size that are read of a peer that does not take what it is given.
+/// How many bytes besides one message of the largest size are read from a peer that does not read.
 const READ_MEANWHILE: usize = 64 * 1024;
-/// How long to wait when no file descriptor is left.
+/// How long to wait when no file descriptor is free.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
 
-/// A server that could not start.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be listened on.
@@ -75,12 +75,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens as configured; port 0 takes a free one.
+    /// Listens as configured; port 0 takes a free port.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
         Self::bind_with(config, Extensions::default()).await
     }
 
-    /// The same, with what an embedding program adds.
+    /// Listens as configured, with the additions of an embedding program.
     pub async fn bind_with(config: Config, extensions: Extensions) -> Result<Self, StartError> {
         let wanted = config.listen;
         let failed = |source| StartError::Listen { address: wanted, source };
@@ -90,17 +90,17 @@ impl Server {
         Ok(Self { listener, address, app })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it serves.
+    /// The application that it serves.
     pub fn app(&self) -> &App {
         &self.app
     }
 
-    /// Serves until `shutdown` is over, then lets calls under way finish and ends everything else.
+    /// Serves until `shutdown` completes, then lets open calls finish and ends everything else.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Routes { router, errors, .. } = App::routes();
         let (router, errors) = (router.with_state(self.app.clone()), Arc::new(errors));
@@ -134,12 +134,12 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc
     let limits = &app.config().limits;
     let room = Arc::new(Semaphore::new(limits.connections));
     let overflow = Arc::new(Semaphore::new(REFUSED));
-    let newcomers = Newcomers::new(limits.new_connections_per_peer);
+    let newcomers = Arc::new(Newcomers::new(limits.new_connections_per_peer));
     loop {
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // A connection that was gone before it was accepted is none of our business; no file descriptors is.
+                // A connection that closed before it was accepted is no error of ours. A lack of file descriptors is.
                 if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
                     tracing::error!(%error, "cannot accept connections");
                     tokio::time::sleep(OUT_OF_FILES).await;
@@ -152,14 +152,16 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc
             continue;
         }
         if let Ok(place) = room.clone().try_acquire_owned() {
-            let grant = Grant {
+            let socket = Patient {
+                socket,
                 patience: limits.stall_timeout,
-                read_meanwhile: limits.body_bytes.saturating_add(READ_MEANWHILE),
+                most_read: limits.body_bytes.saturating_add(READ_MEANWHILE),
                 _place: place,
+                activity: Arc::default(),
+                stall: Stall::default(),
             };
             let (newcomer, leave) = newcomers.enter(peer.ip());
-            let serving =
-                Abortable::new(serve(socket, grant, newcomer, app.clone(), router.clone(), errors.clone()), leave);
+            let serving = Abortable::new(serve(socket, newcomer, app.clone(), router.clone(), errors.clone()), leave);
             app.tasks().spawn(async { _ = serving.await });
         } else if let Ok(place) = overflow.clone().try_acquire_owned() {
             let refusing = refuse(socket, limits.header_timeout, errors.clone());
@@ -171,47 +173,39 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc
     }
 }
 
-/// Sends small frames at once, and notices a peer that has silently gone.
+/// Makes a socket send small frames at once, and notice a peer that has silently gone.
 fn prepare(socket: &TcpStream, user_timeout: Duration) -> io::Result<()> {
     socket.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
     {
         let socket = SockRef::from(socket);
         socket.set_tcp_user_timeout(Some(user_timeout))?;
-        // Or the kernel takes megabytes for a slow reader, and it looks as if that took nothing for a long time.
+        // Otherwise the kernel takes megabytes for a slow reader, which then seems to take nothing for a long time.
         socket.set_tcp_notsent_lowat(UNSENT)?;
     }
     Ok(())
 }
 
-async fn serve(
-    socket: TcpStream,
-    grant: Grant,
-    newcomer: Newcomer,
-    app: App,
-    router: Router,
-    errors: Arc<ErrorShapes>,
-) {
-    let activity = Arc::new(Activity::default());
-    let io = TokioIo::new(Patient::new(socket, grant, activity.clone()));
-    let activity = &activity;
+async fn serve(socket: Patient, newcomer: Newcomer, app: App, router: Router, errors: Arc<ErrorShapes>) {
+    let activity = &socket.activity.clone();
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let has_to_go = activity.begin() == Begun::First && !newcomer.has_spoken();
+        let has_to_go = activity.begin() && !newcomer.has_spoken();
         let answering = gate::handle(&app, router.clone(), &errors, request.map(Body::new));
         async move {
             if has_to_go {
-                // It was told to before its request was there, and is about to.
+                // The connection was aborted before its request came, and is about to close.
                 std::future::pending::<()>().await;
             }
             let response = answering.await;
             Ok::<_, Infallible>(activity.end(response))
         }
     });
+    let io = TokioIo::new(socket);
     let connection = http1::Builder::new().max_buf_size(HEAD_AND_UNSENT).serve_connection(io, service).with_upgrades();
     tokio::pin!(connection);
     let watch = Watch::new(&app, activity, app.config().limits.header_timeout);
     tokio::pin!(watch);
-    // The connection first: what it is watched for is rare.
+    // The connection comes first, because the watch seldom has something to say.
     let verdict = poll_fn(|context| match connection.as_mut().poll(context) {
         Poll::Ready(served) => Poll::Ready(Err(served)),
         Poll::Pending => watch.as_mut().poll(context).map(Ok),
@@ -222,7 +216,7 @@ async fn serve(
         Ok(Verdict::Idle) => return,
         Ok(Verdict::Closing) => {
             connection.as_mut().graceful_shutdown();
-            // All calls have ended by now: what is left is to write the answers, not to wait for the rest of a request.
+            // All calls have ended by now. The rest of a response is written, and the rest of a request is not awaited.
             match tokio::time::timeout(LAST_WORDS, connection).await {
                 Ok(served) => served,
                 Err(_) => return,
@@ -230,7 +224,7 @@ async fn serve(
         }
     };
     if let Err(error) = served {
-        // Peers go at any time and send anything; that is no fault of ours.
+        // Peers leave at any time and send anything, which is no error of ours.
         tracing::debug!(%error, "a connection ended");
     }
 }

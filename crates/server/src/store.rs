@@ -1,4 +1,4 @@
-//! The store on disk. What a store promises, and the store in memory, are in [`handback_core::store`].
+//! The store on disk. The traits that it implements, and the store in memory, are in [`handback_core::store`].
 
 mod sqlite;
 

@@ -1,4 +1,4 @@
-//! A client's connection onto SSE or WebSocket: drives what the core gives for it.
+//! The connections of clients: SSE and WebSocket.
 
 pub mod sse;
 pub mod ws;

@@ -326,7 +326,7 @@ struct Encoded<E> {
     expires: Option<Pin<Box<Sleep>>>,
 }
 
-impl<E: Encoder> sse::Source for Encoded<E> {
+impl<E: Encoder> sse::FrameSource for Encoded<E> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         loop {
             let written = self.encoder.take();

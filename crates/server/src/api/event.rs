@@ -150,7 +150,7 @@ struct Listener {
     mark: Option<Arc<Emitted>>,
 }
 
-impl sse::Source for Listener {
+impl sse::FrameSource for Listener {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         self.mark = self.coming.take();
         if self.mark.is_some() {

@@ -1,4 +1,4 @@
-//! The signatures of client tokens, as `jsonwebtoken` asks for them: HS256 and EdDSA, by ring.
+//! The signatures of client tokens for `jsonwebtoken`: HS256 and EdDSA, with ring.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -7,15 +7,15 @@ use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
 use ring::hmac;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
-/// The library has one provider for the process, and no other way to name it.
+/// The library has one provider for the whole process.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: signer,
     verifier_factory: verifier,
-    // They read JSON Web Keys, which nothing here does.
+    // These read JSON Web Keys, which nothing here uses.
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Before the first token. A program that embeds the server may have its own provider already, which will do.
+/// Installs the provider, unless a program that embeds the server has installed its own.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }

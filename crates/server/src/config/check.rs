@@ -1,4 +1,4 @@
-//! What keys demand of each other.
+//! Checks that involve several keys.
 
 use handback_core::store::ModelRef;
 
@@ -8,7 +8,7 @@ use super::providers::key_variable;
 use super::spelling::nearest;
 use super::{Config, ConfigError, DEMO_PROVIDER, ProviderKind, Source};
 
-/// Refuses what cannot be, and gives warnings of what looks like a mistake.
+/// Refuses values that contradict each other. Returns warnings of what looks like a mistake.
 pub(super) fn check(config: &Config, layers: &Layers) -> Result<Vec<String>, ConfigError> {
     check_names(config, layers)?;
     check_models(config, layers)?;
@@ -22,7 +22,7 @@ pub(super) fn check(config: &Config, layers: &Layers) -> Result<Vec<String>, Con
         }
     }
     let ephemeral = layers.source("ephemeral");
-    // Who asks for it in a flag knows.
+    // An operator who sets the flag knows that.
     if config.ephemeral && config.data.is_some() && !matches!(ephemeral, Source::Flag(_)) {
         warnings.push(format!("nothing is kept in data, for ephemeral is set ({ephemeral})"));
     }
@@ -56,7 +56,7 @@ fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
-/// Every model that is named must be of a provider that is there.
+/// Refuses models of providers that do not exist.
 fn check_models(config: &Config, layers: &Layers) -> Result<(), ConfigError> {
     let of_agents = config.agents.iter().filter_map(|(name, agent)| {
         let model = agent.model.as_ref()?;

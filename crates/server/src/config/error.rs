@@ -1,10 +1,10 @@
-//! What can be wrong with a configuration, and where a value came from.
+//! The errors of a configuration, and the sources of its values.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a configuration was refused. The texts are for the operator: where, which key, what was found, what is allowed.
+/// Why a configuration was refused. The texts tell the operator where, which key, what was found, and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -16,7 +16,7 @@ pub enum ConfigError {
     /// The file is not TOML or not JSON: what is wrong, with line and column.
     #[error("file {}: {_1}", ._0.display())]
     Syntax(PathBuf, String),
-    /// Two files, or two variables for one key, and neither comes first.
+    /// Two files, or two variables for one key, exist, and neither comes first.
     #[error("{_0} and {_1} are both present; keep one of them")]
     Both(String, String),
     /// There is no such key.
@@ -26,12 +26,12 @@ pub enum ConfigError {
         origin: Source,
         /// Its full path.
         key: String,
-        /// The allowed key that is spelt almost the same.
+        /// The allowed key with the most similar spelling.
         nearest: Option<String>,
-        /// The keys of the table it stands in.
+        /// The keys of its table.
         allowed: Vec<String>,
     },
-    /// A value that the key does not take.
+    /// The key does not take this value.
     #[error("{origin}: {key}: {problem}")]
     Value {
         /// Where it was given.
@@ -41,7 +41,7 @@ pub enum ConfigError {
         /// What was found, and what is allowed.
         problem: String,
     },
-    /// Others could reach the server, and nothing would ask them who they are.
+    /// Other machines could reach the server without a key.
     #[error(
         "{_0}: listen: {_1} can be reached from other machines, and auth.keys is empty; listen on a loopback address \
          such as 127.0.0.1:4096, or make a key of 32 random bytes with `openssl rand -hex 32` and put its SHA-256, \
@@ -50,7 +50,7 @@ pub enum ConfigError {
     Unprotected(Source, SocketAddr),
 }
 
-/// The question that ends a complaint about an unknown name.
+/// The hint at the end of an error about an unknown name.
 pub(super) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }
@@ -58,7 +58,7 @@ pub(super) fn did_you_mean(nearest: Option<&str>) -> String {
 /// Where a value came from; later ones win.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Nobody set it.
+    /// The default.
     Default,
     /// A configuration file.
     File(PathBuf),

@@ -1,7 +1,7 @@
 //! Finds the file, merges the layers and remembers where each value came from.
 //!
-//! Each layer is a tree of JSON values. They are merged leaf by leaf (a list is one leaf), and the result is read into
-//! [`Config`] at once, so that no key needs code of its own here.
+//! Each layer is a tree of JSON values. The layers are merged leaf by leaf (a list is one leaf), and the result is read
+//! into [`Config`] as a whole, so that no key needs code of its own here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use super::error::did_you_mean;
 use super::spelling::{nearest, plain};
 use super::{Agent, Config, ConfigError, FrontendTool, Provider, ProviderKind, Source, check, providers};
 
-/// Variables of the client commands, which configure no server.
+/// The variables of the client commands, which do not configure the server.
 const CLIENT_VARIABLES: [&str; 2] = ["url", "token"];
 
-/// Stands, among the defaults, for each of the names that the operator gives to providers and agents.
+/// Stands in the defaults for every name that an operator gives to a provider, agent or tool.
 const ANY_NAME: &str = "*";
 
-/// What a configuration is made from. Not `Debug`, for the environment holds secrets.
+/// The inputs of a configuration. They are not `Debug`, because the environment holds secrets.
 #[derive(Clone, Default)]
 pub struct Inputs {
-    /// The file given by `--config`; without it the usual places are searched.
+    /// The file of `--config`. Without it the usual places are searched.
     pub file: Option<PathBuf>,
-    /// The environment. A variable that is empty counts as not set.
+    /// The environment. An empty variable counts as not set.
     pub environment: BTreeMap<String, String>,
-    /// The flags that were given; of two for one key the later wins.
+    /// The flags. Of two for the same key the later one wins.
     pub flags: Vec<Flag>,
     /// The first place to look for a file, and what `file` is relative to.
     pub working_directory: PathBuf,
-    /// The user's directory for configuration; its `handback` folder is the second place.
+    /// The user's directory for configuration. Its `handback` folder is the second place to look.
     pub user_directory: Option<PathBuf>,
-    /// The user's directory for data; the database is in its `handback` folder if nothing else is said.
+    /// The user's directory for data. By default the database is in its `handback` folder.
     pub data_directory: Option<PathBuf>,
 }
 
@@ -52,7 +52,7 @@ pub struct Flag {
 impl Inputs {
     /// Gathers the environment and the directories of this process.
     pub fn from_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
-        // Not `vars`, which panics on what is not Unicode.
+        // `vars` would panic on values that are not Unicode.
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .collect();
@@ -86,9 +86,9 @@ impl Inputs {
 pub struct Loaded {
     /// The effective values.
     pub config: Config,
-    /// Where each key that somebody set came from, by full path; the others are defaults.
+    /// The source of each key that is not a default, by full path.
     pub sources: BTreeMap<String, Source>,
-    /// What looks like a mistake but stops nothing.
+    /// What looks like a mistake but is not an error.
     pub warnings: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct Loaded {
 pub struct Row {
     /// The key's full path.
     pub key: String,
-    /// The value; secrets are redacted, and what is not set is empty.
+    /// The value. Secrets are redacted, and unset values are empty.
     pub value: String,
     /// Where it came from.
     pub source: String,
@@ -119,7 +119,7 @@ impl Loaded {
     }
 }
 
-/// Merges the layers, checks the result, and says where it came from.
+/// Merges the layers and checks the result.
 pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let mut layers = Layers { defaults: defaults(), merged: Value::Object(Map::new()), sources: BTreeMap::new() };
     if let Some(file) = inputs.find_file()? {
@@ -138,7 +138,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     Ok(Loaded { config, sources: layers.sources, warnings })
 }
 
-/// Adds the defaults that depend on something.
+/// Adds the defaults that depend on other values.
 fn filled_in(mut config: Config, inputs: &Inputs, layers: &Layers) -> Config {
     for provider in config.providers.values_mut().filter(|provider| provider.base_url.is_empty()) {
         provider.base_url = provider.kind.public_url().to_owned();
@@ -155,21 +155,21 @@ fn filled_in(mut config: Config, inputs: &Inputs, layers: &Layers) -> Config {
 
 /// The layers merged so far.
 pub(super) struct Layers {
-    /// The defaults, which tell the keys and their types.
+    /// The defaults, which give the keys and their types.
     defaults: Value,
     merged: Value,
-    /// Where each leaf of `merged` came from, by full path.
+    /// The source of each leaf of `merged`, by full path.
     sources: BTreeMap<String, Source>,
 }
 
 impl Layers {
-    /// What somebody set a key or a table to.
+    /// The value of a key or table that is not a default.
     pub(super) fn get(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.merged, |value, name| value.get(name)).filter(|value| !value.is_null())
     }
 
     pub(super) fn set(&mut self, path: &[String], value: Value, source: Source) -> Result<(), ConfigError> {
-        // Not left to serde, which takes a list for the fields of a struct in their order.
+        // serde would take a list for the fields of a struct in their order.
         if at(&self.defaults, path).is_some_and(Value::is_object) && !value.is_object() {
             let found = if value.is_array() { "a list" } else { "a single value" };
             let problem = format!("found {found}, expected a table of keys");
@@ -201,7 +201,7 @@ impl Layers {
         self.set(&path, value.unwrap_or_else(|| text.into()), source)
     }
 
-    /// Sets what the variables say, and warns of those that say nothing.
+    /// Sets keys from variables. Returns warnings of variables that match no key.
     fn set_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<Vec<String>, ConfigError> {
         let keys = leaves(self.defaults.clone()).into_iter().map(|(path, _)| path);
         let keys: Vec<String> =
@@ -228,7 +228,7 @@ impl Layers {
         Ok(warnings)
     }
 
-    /// The source of a leaf, the first source of a table, or that of the leaf that an element is in.
+    /// The source of a leaf, the first source of a table, or the source of the leaf that an element is in.
     pub(super) fn source(&self, key: &str) -> Source {
         let inside = self.sources.iter().filter(|(leaf, _)| within(leaf, key)).map(|(_, source)| source).min();
         let found =
@@ -247,7 +247,7 @@ impl Layers {
         }
         let origin = self.source(&key);
         let problem = error.inner().to_string();
-        // serde tells the allowed keys in its text only: unknown field `x`, expected one of `a`, `b`.
+        // serde names the allowed keys only in its text: unknown field `x`, expected one of `a`, `b`.
         let unknown = problem.strip_prefix("unknown field `").and_then(|text| text.rsplit_once("`, expected "));
         let Some((name, allowed)) = unknown else {
             return ConfigError::Value { origin, key, problem };
@@ -263,7 +263,7 @@ fn read(file: &Path) -> Result<Value, ConfigError> {
     let read = match file.extension().and_then(|extension| extension.to_str()) {
         Some("json") => serde_json::from_str(text).map_err(|error| error.to_string()),
         Some("toml") => toml::from_str(text).map_err(|error| {
-            // Not the error's own text, which shows the line: it may hold a secret.
+            // The error's own text would show the line, which may hold a secret.
             let before = text.get(..error.span().unwrap_or_default().start).unwrap_or_default();
             let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
             format!("{} at line {} column {column}", error.message(), before.matches('\n').count() + 1)
@@ -273,7 +273,7 @@ fn read(file: &Path) -> Result<Value, ConfigError> {
     read.map_err(|problem| ConfigError::Syntax(file.to_owned(), problem))
 }
 
-/// The values as a tree. A plain struct always becomes one.
+/// The values as a tree. Serializing them cannot fail.
 fn tree(config: &Config) -> Value {
     serde_json::to_value(config).unwrap_or_default()
 }
@@ -287,7 +287,7 @@ fn defaults() -> Value {
     tree(&config)
 }
 
-/// All that is not a table with keys in it, with its path.
+/// All values that are not tables with keys, with their paths.
 fn leaves(tree: Value) -> Vec<(Vec<String>, Value)> {
     let mut found = Vec::new();
     let mut open = vec![(Vec::new(), tree)];
@@ -302,7 +302,7 @@ fn leaves(tree: Value) -> Vec<(Vec<String>, Value)> {
     found
 }
 
-/// What the defaults have for a key.
+/// The default of a key.
 fn at<'a>(defaults: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(defaults, |value, name| value.get(name).or_else(|| value.get(ANY_NAME)))
 }
@@ -322,7 +322,7 @@ fn push(key: &mut String, name: &str) {
     key.push_str(&if bare { name.to_owned() } else { format!("{name:?}") });
 }
 
-/// Is the one key the other, or a part of it?
+/// Whether a key is the same as another, or within it.
 fn within(inner: &str, outer: &str) -> bool {
     inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
@@ -330,7 +330,7 @@ fn within(inner: &str, outer: &str) -> bool {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        // A key in PEM has several lines, a row has one.
+        // A key in PEM has several lines, and a row has one.
         Value::String(text) => text.replace('\n', " "),
         Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
         other => other.to_string(),

@@ -1,9 +1,9 @@
-//! What the environment says of providers, and to whom its keys may be sent.
+//! Providers and keys from the environment.
 //!
-//! - `apiKeyEnv` names the variable that a provider's key is in.
-//! - The usual variables of the public APIs set up the providers `openai` and `anthropic`, or complete them where the
-//!   file gives no key. A key from there goes to the address from there and nowhere else: not to another host that the
-//!   file names, and a key of the file does not go to a host that the environment names.
+//! - `apiKeyEnv` names the variable with a provider's key.
+//! - The usual variables of the public APIs set up the providers `openai` and `anthropic`, or complete them if the file
+//!   gives no key. A key from the environment goes only to the address from the environment and not to another host that
+//!   the file names. A key from the file does not go to a host that the environment names.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::load::{Layers, key};
 use super::value::{is_variable_name, normal_url};
 use super::{ConfigError, ProviderKind, Source};
 
-/// The variable in which programs look for a key of the public API.
+/// The variable that usually has a key of the public API.
 pub(super) fn key_variable(kind: ProviderKind) -> &'static str {
     match kind {
         ProviderKind::OpenAi => "OPENAI_API_KEY",
@@ -19,7 +19,7 @@ pub(super) fn key_variable(kind: ProviderKind) -> &'static str {
     }
 }
 
-/// The variable in which they look for another address to send that key to.
+/// The variable that usually has another address for that key.
 fn url_variable(kind: ProviderKind) -> Option<&'static str> {
     match kind {
         ProviderKind::OpenAi => Some("OPENAI_BASE_URL"),
@@ -27,9 +27,8 @@ fn url_variable(kind: ProviderKind) -> Option<&'static str> {
     }
 }
 
-/// Adds what the environment says to what the layers say.
-pub(super) fn set(layers: &mut Layers, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    let environment = Environment(environment);
+/// Adds providers and keys from the environment to the layers.
+pub(super) fn set(layers: &mut Layers, environment: &Environment) -> Result<(), ConfigError> {
     let providers = layers.get(&["providers"]).and_then(|providers| providers.as_object());
     let names: Vec<String> = providers.into_iter().flat_map(|providers| providers.keys().cloned()).collect();
     for name in names {
@@ -38,22 +37,19 @@ pub(super) fn set(layers: &mut Layers, environment: &BTreeMap<String, String>) -
     ProviderKind::ALL.into_iter().try_for_each(|kind| set_public(layers, kind, environment))
 }
 
-#[derive(Clone, Copy)]
-struct Environment<'a>(&'a BTreeMap<String, String>);
+type Environment = BTreeMap<String, String>;
 
-impl<'a> Environment<'a> {
-    /// A variable that is set to something.
-    fn get(self, variable: &str) -> Option<&'a str> {
-        self.0.get(variable).map(|text| text.trim()).filter(|text| !text.is_empty())
-    }
+/// The value of a variable, unless it is blank.
+fn get<'a>(environment: &'a Environment, variable: &str) -> Option<&'a str> {
+    environment.get(variable).map(|text| text.trim()).filter(|text| !text.is_empty())
 }
 
-/// Reads the key of the variable that a provider names.
-fn set_named_key(layers: &mut Layers, name: &str, environment: Environment<'_>) -> Result<(), ConfigError> {
+/// Sets a provider's key from the variable that `apiKeyEnv` names.
+fn set_named_key(layers: &mut Layers, name: &str, environment: &Environment) -> Result<(), ConfigError> {
     let variable = layers.get(&["providers", name, "apiKeyEnv"]).and_then(|value| value.as_str());
-    // What is no name is refused later, without being shown.
+    // A value that is no name is refused later, without being shown.
     let Some(variable) = variable.filter(|text| is_variable_name(text)).map(str::to_owned) else { return Ok(()) };
-    let problem = match environment.get(&variable) {
+    let problem = match get(environment, &variable) {
         _ if layers.get(&["providers", name, "apiKey"]).is_some() => "apiKey is given too; keep one of them".to_owned(),
         Some(key) => return set_text(layers, ["providers", name, "apiKey"], key, &variable),
         None => format!("the environment variable {variable} is not set"),
@@ -62,8 +58,8 @@ fn set_named_key(layers: &mut Layers, name: &str, environment: Environment<'_>) 
     Err(ConfigError::Value { origin: layers.source(&key), key, problem })
 }
 
-/// Sets up the provider of a public API from its usual variables, or completes it.
-fn set_public(layers: &mut Layers, kind: ProviderKind, environment: Environment<'_>) -> Result<(), ConfigError> {
+/// Sets up or completes the provider of a public API from its usual variables.
+fn set_public(layers: &mut Layers, kind: ProviderKind, environment: &Environment) -> Result<(), ConfigError> {
     let name = kind.as_str();
     let given = |layers: &Layers, field| layers.get(&["providers", name, field]).is_some();
     let in_file = layers.get(&["providers", name]).is_some();
@@ -71,8 +67,8 @@ fn set_public(layers: &mut Layers, kind: ProviderKind, environment: Environment<
     if in_file && (!is_public || given(layers, "apiKey")) {
         return Ok(());
     }
-    let url = url_variable(kind).and_then(|variable| Some((variable, environment.get(variable)?)));
-    let key = environment.get(key_variable(kind)).map(|key| (key_variable(kind), key));
+    let url = url_variable(kind).and_then(|variable| Some((variable, get(environment, variable)?)));
+    let key = get(environment, key_variable(kind)).map(|key| (key_variable(kind), key));
     let Some((variable, _)) = key.or(url) else { return Ok(()) };
     if !in_file {
         set_text(layers, ["providers", name, "kind"], name, variable)?;

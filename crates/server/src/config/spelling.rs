@@ -1,6 +1,6 @@
-//! Names that people spell differently, or wrong.
+//! Compares names that people spell differently, or wrong.
 
-/// A name without what people write differently: case, and what stands between words.
+/// A name in lower case, without the characters between words.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -1,4 +1,4 @@
-//! How values are read that need a check or must not be shown. Each refusal says what was found and what is allowed.
+//! Reads values that need a check or must not be shown. Each refusal says what was found and what is allowed.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ProviderKind;
 
-/// Something that is never shown: not in logs, not by `handback config`, not in errors.
+/// A value that is never shown: not in logs, not by `handback config`, not in errors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
@@ -49,7 +49,7 @@ impl<T> Serialize for Secret<T> {
 
 /// A secret that is long enough for HS256: no shorter than the hash (RFC 7518, 3.2).
 pub(super) fn token_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
-    // Read as any value, for serde would show one that is no text.
+    // Any value is accepted here, because serde would show one that is no text.
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
         Value::String(text) if text.len() >= 32 => Ok(Some(Secret(text))),
@@ -58,7 +58,7 @@ pub(super) fn token_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result
     }
 }
 
-/// SHA-256 hashes in hex. What was found is not shown: it may be a key itself, put here by mistake.
+/// SHA-256 hashes in hex. An error does not show what was found, because it may be a key itself.
 pub(super) fn key_hashes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Secret<[u8; 32]>>, D::Error> {
     let expected = "expected the SHA-256 of a key in 64 hex digits";
     let Value::Array(items) = Value::deserialize(deserializer)? else {
@@ -73,7 +73,7 @@ pub(super) fn key_hashes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
 }
 
 fn hash(text: &str) -> Option<[u8; 32]> {
-    // Checked first, for `from_str_radix` takes a sign.
+    // Checked first, because `from_str_radix` takes a sign.
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
@@ -84,86 +84,90 @@ fn hash(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// An Ed25519 public key in PEM. What was found is not shown: it may be the private key, put here by mistake.
-pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+/// A text that `parse` accepts, or none. An error does not show what was found, because it may be a secret.
+fn hidden<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     if value.is_null() {
         return Ok(None);
     }
-    let pem = value.as_str().unwrap_or_default().trim();
-    let body =
-        pem.strip_prefix("-----BEGIN PUBLIC KEY-----").and_then(|pem| pem.strip_suffix("-----END PUBLIC KEY-----"));
-    let body: String = body.unwrap_or_default().split_whitespace().collect();
-    // Each such key has 44 bytes, of which the first 12 are the same (RFC 8410).
-    if body.starts_with("MCowBQYDK2VwAyEA") && body.len() == 60 && body.ends_with('=') {
-        return Ok(Some(pem.to_owned()));
-    }
-    Err(D::Error::custom("found something else, expected an Ed25519 public key in PEM (-----BEGIN PUBLIC KEY-----)"))
+    let parsed = value.as_str().and_then(parse);
+    parsed.map(Some).ok_or_else(|| D::Error::custom(format!("found something else, expected {expected}")))
 }
 
-/// A provider's key. What was found is not shown.
+/// An Ed25519 public key in PEM.
+pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    hidden(deserializer, "an Ed25519 public key in PEM (-----BEGIN PUBLIC KEY-----)", |text| {
+        let pem = text.trim();
+        let body = pem.strip_prefix("-----BEGIN PUBLIC KEY-----")?.strip_suffix("-----END PUBLIC KEY-----")?;
+        let body: String = body.split_whitespace().collect();
+        // Each such key has 44 bytes, of which the first 12 are the same (RFC 8410).
+        let is_key = body.starts_with("MCowBQYDK2VwAyEA") && body.len() == 60 && body.ends_with('=');
+        is_key.then(|| pem.to_owned())
+    })
+}
+
+/// A provider's key, which goes into a header.
 pub(super) fn api_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Null => Ok(None),
-        // It goes into a header.
-        Value::String(key) if (1..=4096).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Ok(Some(Secret(key)))
-        }
-        _ => Err(D::Error::custom("found something else, expected 1 to 4096 letters, digits and signs without spaces")),
-    }
+    hidden(deserializer, "1 to 4096 letters, digits and signs without spaces", |key| {
+        let is_key = (1..=4096).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        is_key.then(|| Secret(key.to_owned()))
+    })
 }
 
-/// The name of an environment variable. What was found is not shown: it may be a key itself, put here by mistake.
+/// The name of an environment variable. An operator may have put a key here by mistake.
 pub(super) fn variable_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Null => Ok(None),
-        Value::String(name) if is_variable_name(&name) => Ok(Some(name)),
-        _ => Err(D::Error::custom(
-            "found something else, expected the name of an environment variable, such as OPENAI_API_KEY",
-        )),
-    }
+    let expected = "the name of an environment variable, such as OPENAI_API_KEY";
+    hidden(deserializer, expected, |name| is_variable_name(name).then(|| name.to_owned()))
 }
 
-/// Is it of letters, digits and `_`, as keys seldom are?
+/// Whether a text has only letters, digits and `_`, as few keys do.
 pub(super) fn is_variable_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The URL of an API.
-pub(super) fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+/// A text that `parse` accepts. An error shows what was found.
+fn shown<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // What may hold a password or a key is not shown.
-    let shown = if text.contains(['@', '?']) { "something else".to_owned() } else { format!("{text:?}") };
-    normal_url(&text).ok_or_else(|| {
-        D::Error::custom(format!(
-            "found {shown}, expected an http:// or https:// URL without user, query and fragment, such as \
-             http://127.0.0.1:11434/v1"
-        ))
-    })
+    parse(&text).ok_or_else(|| D::Error::custom(format!("found {text:?}, expected {expected}")))
 }
 
-/// An HTTP URL in the one form in which two can be compared, and paths put behind.
+/// The URL of an API.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let expected = "an http:// or https:// URL without user, query and fragment, such as http://127.0.0.1:11434/v1";
+    let text = String::deserialize(deserializer)?;
+    // A URL that may hold a password or a key is not shown.
+    let found = if text.contains(['@', '?']) { "something else".to_owned() } else { format!("{text:?}") };
+    normal_url(&text).ok_or_else(|| D::Error::custom(format!("found {found}, expected {expected}")))
+}
+
+/// An HTTP URL in a normal form, in which two can be compared and paths can be appended.
 pub(super) fn normal_url(text: &str) -> Option<String> {
     let url: Uri = text.parse().ok().filter(|_| !text.contains(['@', '?', '#']))?;
     let scheme = url.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
     let authority = url.authority()?;
-    // A port that is none is left in the authority, and reads as if there were no port.
+    // An invalid port stays in the authority, and reads as if there were no port.
     if authority.host().is_empty() || (authority.port().is_none() && authority.as_str() != authority.host()) {
         return None;
     }
     Some(format!("{scheme}://{}{}", authority.as_str().to_ascii_lowercase(), url.path().trim_end_matches('/')))
 }
 
-/// The most tokens of an answer.
+/// The most tokens of an answer, or none.
 pub(super) fn token_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Null => Ok(None),
-        number => Whole::<1, 1_000_000_000>::deserialize(number).map(Some).map_err(D::Error::custom),
-    }
+    let count = Option::<Value>::deserialize(deserializer)?;
+    count.map(Whole::<1, 1_000_000_000>::deserialize).transpose().map_err(D::Error::custom)
 }
 
-/// A number of seconds. What is too small or too large is brought within bounds where it is used.
+/// A number of seconds. The code that uses it brings it within bounds.
 pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let value = Value::deserialize(deserializer)?;
     value.as_f64().ok_or_else(|| D::Error::custom(format!("found {value}, expected a number of seconds")))
@@ -171,7 +175,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64,
 
 impl<'de> Deserialize<'de> for ProviderKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As an option, for then serde asks here too when the key is missing.
+        // As an option, because then serde also asks here when the key is missing.
         let found = Option::<Value>::deserialize(deserializer)?;
         let kind = Self::ALL.into_iter().find(|kind| found.as_ref().is_some_and(|found| found == kind.as_str()));
         let found = found.map_or("no kind".to_owned(), |found| found.to_string());
@@ -181,28 +185,22 @@ impl<'de> Deserialize<'de> for ProviderKind {
 
 /// A model, as `providerID/modelID`.
 pub(super) fn model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ModelRef, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let expected = "providerID/modelID, such as demo/scripted";
-    ModelRef::parse(&text).map_err(|_| D::Error::custom(format!("found {text:?}, expected {expected}")))
+    shown(deserializer, "providerID/modelID, such as demo/scripted", |text| ModelRef::parse(text).ok())
 }
 
 /// A model, or none.
 pub(super) fn optional_model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelRef>, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Null => Ok(None),
-        value => model(value).map(Some).map_err(D::Error::custom),
-    }
+    Option::<Value>::deserialize(deserializer)?.map(model).transpose().map_err(D::Error::custom)
 }
 
 /// A directory, or none.
 pub(super) fn directory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-    match Option::<String>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(text) if !text.is_empty() && !text.starts_with('~') => Ok(Some(PathBuf::from(text))),
-        Some(text) => {
-            Err(D::Error::custom(format!("found {text:?}, expected the path of a directory; ~ has no meaning here")))
-        }
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    if text.is_empty() || text.starts_with('~') {
+        let expected = "expected the path of a directory; ~ has no meaning here";
+        return Err(D::Error::custom(format!("found {text:?}, {expected}")));
     }
+    Ok(Some(text.into()))
 }
 
 pub(super) fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -223,13 +221,11 @@ pub(super) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S
 
 /// An address to listen on; `localhost` is the IPv4 loopback address.
 pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let address = match text.strip_prefix("localhost:") {
+    let expected = "an address and a port, such as 127.0.0.1:4096, [::1]:4096 or localhost:4096";
+    shown(deserializer, expected, |text| match text.strip_prefix("localhost:") {
         Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         None => text.parse().ok(),
-    };
-    let expected = "an address and a port, such as 127.0.0.1:4096, [::1]:4096 or localhost:4096";
-    address.ok_or_else(|| D::Error::custom(format!("found {text:?}, expected {expected}")))
+    })
 }
 
 /// Host names or addresses without a port, in lower case.
@@ -257,7 +253,7 @@ pub(super) fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     })
 }
 
-/// A list of texts, each put into lower case and then read by `parse`.
+/// A list of texts that `parse` accepts in lower case.
 fn each<'de, D: Deserializer<'de>>(
     deserializer: D,
     expected: &str,
@@ -268,7 +264,7 @@ fn each<'de, D: Deserializer<'de>>(
     texts.map(|text| parse(&text.to_ascii_lowercase()).ok_or_else(|| refused(&text))).collect()
 }
 
-/// Is it a name, an IPv4 address, or an IPv6 address in brackets?
+/// Whether a text is a name, an IPv4 address, or an IPv6 address in brackets.
 fn is_host(text: &str) -> bool {
     match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),

@@ -1,46 +1,51 @@
-//! A provider's answer: its stream is read event by event, bounded in size and time, and told as the model's events.
+//! Reads a provider's answer event by event, bounded in size and time, and yields the model's events.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
-use handback_core::sessions::{ModelEvent, ModelStream};
+use handback_core::sessions::{ModelEvent, ModelRequest, ModelStream};
 use reqwest::Response;
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::{Instant, timeout_at};
 
-use super::Bounds;
+use super::RequestBounds;
+use super::conversation::ChatEntry;
 use super::fault::Fault;
 use super::queue::EventQueue;
 use super::upstream::{Question, Upstream};
 
-/// So many times [`Bounds::stall`] may pass without an event while other bytes come: comments, as routers send them
+/// How many times [`RequestBounds::stall`] may pass without an event while other bytes come: comments, which routers send
 /// while they wait, or pieces of an event. Then the answer ends as a silent one does.
 const STALLS_WITHOUT_EVENT: u32 = 5;
 
-/// How the events of one provider's stream are read. What they mean is added to `said`.
+/// How many calls one answer may have. With more it ends with an error.
+pub(super) const MOST_CALLS: usize = 256;
+
+/// Reads the stream of one kind of provider, and adds the model's events to a queue.
 pub(super) trait Decode: Send + 'static {
     /// Reads the data of one event.
-    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault>;
+    fn read(&mut self, data: &str, events: &mut EventQueue) -> Result<(), Fault>;
 
     /// Whether the model has said that it is done.
     fn is_done(&self) -> bool;
 
-    /// There are no more events. If the model was done nevertheless, `said` gets the end of its answer.
-    fn end(&mut self, said: &mut EventQueue);
+    /// Ends the stream. If the model is done, this adds the end of its answer.
+    fn end(&mut self, events: &mut EventQueue);
 }
 
-/// Asks a question when it is first polled, and streams the answer. Dropping it closes the connection.
-pub(super) fn stream(
+/// Writes a request, sends it when the stream is first polled, and streams the answer. Dropping the stream closes the
+/// connection.
+pub(super) fn stream<'a>(
     upstream: &Arc<Upstream>,
-    model: &str,
-    question: Result<Question, Fault>,
+    request: &ModelRequest<'a>,
+    write: impl Fn(Vec<ChatEntry<'a>>) -> serde_json::Result<Vec<u8>>,
     decoder: impl Decode,
 ) -> ModelStream {
-    let (asked, model) = (Arc::clone(upstream), Arc::<str>::from(model));
+    let question = Question::new(request, upstream, write);
+    let (asked, model) = (Arc::clone(upstream), Arc::<str>::from(request.model));
     let (upstream, name) = (Arc::clone(upstream), Arc::clone(&model));
     let answer = async move {
         let deadline = Instant::now() + upstream.bounds.whole;
@@ -48,54 +53,55 @@ pub(super) fn stream(
             Ok(response) => response?,
             Err(_elapsed) => return Err(Fault::endless(upstream.bounds.whole)),
         };
-        let answer = Answer::new(Body::new(response, upstream.bounds, deadline), decoder);
-        Ok(stream::try_unfold(answer, |mut answer| async move {
-            let event = answer.next().await?;
-            Ok(event.map(|event| (event, answer)))
-        }))
+        Ok(EventReader::new(response, upstream.bounds, deadline, decoder).into_stream())
     };
     Box::pin(answer.try_flatten_stream().map_err(move |fault| asked.error(&model, &fault)))
 }
 
-struct Answer<D> {
+struct EventReader<D> {
     frames: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
-    /// Bytes read since the last event ended.
+    /// How many bytes came since the last frame ended.
     unfinished: Arc<AtomicUsize>,
     decoder: D,
-    said: EventQueue,
-    bounds: Bounds,
+    events: EventQueue,
+    bounds: RequestBounds,
     /// Whether an event has come.
-    begun: bool,
+    has_begun: bool,
     /// Since when the model is done.
     done: Option<Instant>,
-    over: bool,
+    is_over: bool,
 }
 
-impl<D: Decode> Answer<D> {
-    fn new(body: Body, decoder: D) -> Self {
-        let (unfinished, bounds) = (Arc::clone(&body.unfinished), body.bounds);
+impl<D: Decode> EventReader<D> {
+    fn new(response: Response, bounds: RequestBounds, deadline: Instant, decoder: D) -> Self {
+        let unfinished = Arc::default();
+        let body = BoundedBody { response, bounds, deadline, total: 0, unfinished: Arc::clone(&unfinished) };
         let chunks = stream::try_unfold(body, |mut body| async move {
             let chunk = body.next().await?;
             Ok::<_, Fault>(chunk.map(|chunk| (chunk, body)))
         });
-        let frames = Box::pin(SseByteStream::new(chunks));
-        Self { frames, unfinished, decoder, said: EventQueue::default(), bounds, begun: false, done: None, over: false }
+        let (frames, events) = (Box::pin(SseByteStream::new(chunks)), EventQueue::default());
+        Self { frames, unfinished, decoder, events, bounds, has_begun: false, done: None, is_over: false }
     }
 
-    /// How long the next event may take, whatever else comes: comments are no sign that the model lives.
-    fn patience(&self) -> Duration {
-        if self.begun { self.bounds.stall * STALLS_WITHOUT_EVENT } else { self.bounds.first_byte }
+    fn into_stream(self) -> impl Stream<Item = Result<ModelEvent, Fault>> {
+        stream::try_unfold(self, |mut reader| async move {
+            let event = reader.next().await?;
+            Ok(event.map(|event| (event, reader)))
+        })
     }
 
     async fn next(&mut self) -> Result<Option<ModelEvent>, Fault> {
-        // From now, not from the last event: a slow reader is not the provider's fault.
+        // The wait starts now and not with the last event: a slow reader is not the provider's fault.
         let mut waiting_since = Instant::now();
-        while !self.over {
-            if let Some(event) = self.said.pop() {
-                self.over = matches!(event, ModelEvent::Stop(_));
+        while !self.is_over {
+            if let Some(event) = self.events.pop() {
+                self.is_over = matches!(event, ModelEvent::Stop(_));
                 return Ok(Some(event));
             }
-            let patience = self.patience();
+            // Other bytes do not extend this: comments are no sign that the model lives.
+            let patience =
+                if self.has_begun { self.bounds.stall * STALLS_WITHOUT_EVENT } else { self.bounds.first_byte };
             let until = self.done.map_or(waiting_since + patience, |since| since + self.bounds.last_words);
             let frame = timeout_at(until, self.frames.next()).await;
             let may_be_whole = self.done.is_some() || matches!(frame, Ok(None));
@@ -104,8 +110,8 @@ impl<D: Decode> Answer<D> {
                     self.unfinished.store(0, Ordering::Relaxed);
                     // The parser also yields blocks without data, which are no events.
                     if let Some(data) = frame.data {
-                        (self.begun, waiting_since) = (true, Instant::now());
-                        self.decoder.read(&data, &mut self.said)?;
+                        (self.has_begun, waiting_since) = (true, Instant::now());
+                        self.decoder.read(&data, &mut self.events)?;
                         self.done = self.decoder.is_done().then(|| self.done.unwrap_or(waiting_since));
                     }
                     continue;
@@ -118,11 +124,11 @@ impl<D: Decode> Answer<D> {
                 Ok(None) => Fault::cut(None),
                 Err(_elapsed) => Fault::silent(patience),
             };
-            // What is lost after the model was done is not missed.
+            // Once the model is done, the rest of the stream is not missed.
             if may_be_whole {
-                self.decoder.end(&mut self.said);
+                self.decoder.end(&mut self.events);
             }
-            if self.said.is_empty() {
+            if self.events.is_empty() {
                 return Err(fault);
             }
         }
@@ -130,20 +136,16 @@ impl<D: Decode> Answer<D> {
     }
 }
 
-/// The bytes of an answer. The parser has no bounds of its own, so they are counted before it sees them.
-struct Body {
+/// The body of an answer. It counts the bytes, because the parser behind it has no bounds of its own.
+struct BoundedBody {
     response: Response,
-    bounds: Bounds,
+    bounds: RequestBounds,
     deadline: Instant,
     total: usize,
     unfinished: Arc<AtomicUsize>,
 }
 
-impl Body {
-    fn new(response: Response, bounds: Bounds, deadline: Instant) -> Self {
-        Self { response, bounds, deadline, total: 0, unfinished: Arc::default() }
-    }
-
+impl BoundedBody {
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let patience = if self.total == 0 { self.bounds.first_byte } else { self.bounds.stall };
         let limit = (Instant::now() + patience).min(self.deadline);

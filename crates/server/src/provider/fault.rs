@@ -1,4 +1,4 @@
-//! What went wrong with a provider, in words.
+//! What went wrong with a provider, in words for people.
 
 use std::error::Error;
 use std::io;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// Statuses after which the same request may succeed.
+/// The statuses after which a retry may succeed.
 const TRANSIENT: [u16; 7] = [408, 429, 500, 502, 503, 504, 529];
-/// What providers call errors in a stream after which the same request may succeed.
+/// The types of errors in a stream after which a retry may succeed.
 const TRANSIENT_KINDS: [&str; 6] =
     ["overloaded_error", "rate_limit_error", "api_error", "timeout_error", "server_error", "rate_limit_exceeded"];
-/// Characters of what is told of a failure; the rest is cut.
-const MOST_TOLD: usize = 500;
-/// Bytes below which a key is taken for a placeholder (local servers want any), which may occur in any text.
+/// How many characters of a message are shown. The rest is cut.
+const MOST_SHOWN: usize = 500;
+/// A key with fewer bytes is taken for a placeholder, as local servers get, and may occur in any text.
 const SHORTEST_KEY: usize = 8;
 
-/// What went wrong.
+/// Why a request to a provider failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct Fault {
-    /// What the provider did, such as "answered 500 Internal Server Error". It may quote what came.
+    /// What the provider did, such as "answered 500 Internal Server Error". It may quote the provider.
     what: String,
-    /// The provider's own words, as they came.
+    /// The provider's own words, unchanged.
     words: Option<String>,
-    /// The status that goes with it.
+    /// The status of the response or of the reported error.
     pub(super) status: Option<u16>,
-    /// Whether another try may help.
+    /// Whether a retry may help.
     pub(super) retryable: bool,
-    /// Whether to try at once, and how long to wait at least.
+    /// How long to wait at least before a retry, if this request is retried.
     pub(super) again: Option<Duration>,
 }
 
@@ -38,28 +38,28 @@ impl Fault {
         Self { what: what.into(), words: None, status: None, retryable: false, again: None }
     }
 
-    /// No connection, or one that broke before an answer came.
+    /// The connection failed, or broke before an answer came.
     pub(super) fn unreachable(what: String, cause: &(dyn Error + 'static)) -> Self {
         Self { words: Some(root_cause(cause)), retryable: true, again: Some(Duration::ZERO), ..Self::new(what) }
     }
 
-    /// It was silent for too long.
+    /// The provider was silent for too long.
     pub(super) fn silent(patience: Duration) -> Self {
-        Self { retryable: true, ..Self::new(format!("sent nothing for {}", spell(patience))) }
+        Self { retryable: true, ..Self::new(format!("sent nothing for {}", seconds(patience))) }
     }
 
-    /// It took too long in all.
+    /// The whole answer took too long.
     pub(super) fn endless(patience: Duration) -> Self {
-        Self::new(format!("was not done after {}", spell(patience)))
+        Self::new(format!("was not done after {}", seconds(patience)))
     }
 
-    /// It answered with a status that is no success; it may have asked for a wait before the next try.
+    /// The provider answered with an error status. It may have asked for a wait before a retry.
     pub(super) fn status(status: StatusCode, body: &str, retry_after: Option<Duration>, longest: Duration) -> Self {
         let transient = TRANSIENT.contains(&status.as_u16());
         let wait = retry_after.unwrap_or_default();
         let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
         let patience = match retry_after {
-            Some(wait) if wait > longest => format!(" and wants to be asked again in {}", spell(wait)),
+            Some(wait) if wait > longest => format!(" and wants to be asked again in {}", seconds(wait)),
             _ => String::new(),
         };
         Self {
@@ -71,13 +71,13 @@ impl Fault {
         }
     }
 
-    /// It redirects, which is not followed: the key is for this host alone.
+    /// The provider redirects. That is not followed, because the key is for this host alone.
     pub(super) fn redirect(status: StatusCode, location: &str) -> Self {
         let what = format!("answered {} and redirects; set baseURL to where its API is", status.as_u16());
         Self { words: Some(location.to_owned()), status: Some(status.as_u16()), ..Self::new(what) }
     }
 
-    /// Its answer is no stream of events.
+    /// The answer is no stream of events.
     pub(super) fn no_stream(kind: &str, body: &str) -> Self {
         let kind = if kind.is_empty() { "something" } else { kind };
         Self { words: words(body), ..Self::new(format!("answered with {kind} in place of an event stream")) }
@@ -88,22 +88,22 @@ impl Fault {
         Self { words: cause.map(root_cause), retryable: true, ..Self::new("cut its answer short") }
     }
 
-    /// More came than is taken.
+    /// The answer exceeds a bound.
     pub(super) fn too_much(what: &str, most: usize) -> Self {
         Self::new(format!("sent more than {most} {what}"))
     }
 
-    /// An event that is not what the wire says.
+    /// An event of the stream is invalid.
     pub(super) fn unreadable(cause: &(dyn Error + 'static)) -> Self {
         Self::new(format!("sent an event that cannot be read: {cause}"))
     }
 
-    /// A request that cannot be put into words.
+    /// The request cannot be written as JSON.
     pub(super) fn unwritable(cause: &(dyn Error + 'static)) -> Self {
         Self::new(format!("cannot be asked: {cause}"))
     }
 
-    /// It reports an error in the middle of its stream.
+    /// The provider reports an error within its stream.
     pub(super) fn reported(error: &Value) -> Self {
         let member = |name: &str| error.get(name).filter(|value| !value.is_null());
         let code = member("code").or_else(|| member("status")).and_then(Value::as_u64);
@@ -112,20 +112,20 @@ impl Fault {
         let retryable = status.is_some_and(|status| TRANSIENT.contains(&status))
             || kind.is_some_and(|kind| TRANSIENT_KINDS.contains(&kind));
         let words = match kind {
-            Some(kind) => format!("{} ({kind})", spoken(error)),
-            None => spoken(error),
+            Some(kind) => format!("{} ({kind})", message_of(error)),
+            None => message_of(error),
         };
         Self { words: Some(words), status, retryable, ..Self::new("failed while it answered") }
     }
 
-    /// Says where it was asked, for those who set it up.
+    /// Adds the address of the request.
     #[must_use]
     pub(super) fn at(mut self, address: &str) -> Self {
         self.what = format!("{} at {address}", self.what);
         self
     }
 
-    /// Says how often it was tried.
+    /// Adds the number of tries.
     #[must_use]
     pub(super) fn after(mut self, tries: u32) -> Self {
         if tries > 1 {
@@ -139,20 +139,20 @@ impl Fault {
         self.words.as_deref().is_some_and(|words| names.iter().any(|name| words.contains(name)))
     }
 
-    /// All of it, for people: on one line, bounded, and without the key, whatever of it came from the provider.
-    pub(super) fn tell(&self, key: Option<&str>) -> String {
+    /// The message for people: one line, bounded, and without the key even where the provider quotes it.
+    pub(super) fn describe(&self, key: Option<&str>) -> String {
         let whole = match self.words.as_deref().map(str::trim) {
             Some(words) if !words.is_empty() => format!("{}: {words}", self.what),
             _ => self.what.clone(),
         };
-        // Control characters go first: one within the key would hide it.
+        // Control characters are removed first, because one within the key would hide it.
         let plain: String = whole.chars().filter(|char| char.is_whitespace() || !char.is_control()).collect();
         let tidy = plain.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut safe = match key {
             Some(key) if key.len() >= SHORTEST_KEY => tidy.replace(key, "[redacted]"),
             _ => tidy,
         };
-        if let Some((end, _)) = safe.char_indices().nth(MOST_TOLD) {
+        if let Some((end, _)) = safe.char_indices().nth(MOST_SHOWN) {
             safe.truncate(end);
             safe.push('…');
         }
@@ -160,12 +160,12 @@ impl Fault {
     }
 }
 
-/// What the body of an error says.
+/// The message in the body of an error.
 fn words(body: &str) -> Option<String> {
     let body = body.trim();
     if let Ok(value) = serde_json::from_str::<Value>(body) {
         // Google's endpoint puts its errors into a list.
-        return Some(spoken(value.as_array().and_then(|list| list.first()).unwrap_or(&value)));
+        return Some(message_of(value.as_array().and_then(|list| list.first()).unwrap_or(&value)));
     }
     if body.starts_with('<') {
         let (_, rest) = body.split_once("<title>")?;
@@ -174,18 +174,18 @@ fn words(body: &str) -> Option<String> {
     (!body.is_empty()).then(|| body.to_owned())
 }
 
-/// What an error says, wherever its provider puts it.
-fn spoken(value: &Value) -> String {
+/// The message of an error, wherever its provider puts it.
+fn message_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(members) => {
             let inner =
                 ["error", "message", "detail"].iter().find_map(|name| members.get(*name).filter(|v| !v.is_null()));
-            // OpenRouter has the words of the provider behind it there.
+            // OpenRouter puts the message of the provider behind it there.
             let behind = members.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str);
             match (inner, behind) {
-                (Some(inner), Some(behind)) => format!("{}: {behind}", spoken(inner)),
-                (Some(inner), None) => spoken(inner),
+                (Some(inner), Some(behind)) => format!("{}: {behind}", message_of(inner)),
+                (Some(inner), None) => message_of(inner),
                 (None, _) => value.to_string(),
             }
         }
@@ -193,7 +193,7 @@ fn spoken(value: &Value) -> String {
     }
 }
 
-/// What happened first: the outer errors only say that a request failed.
+/// The innermost error, because the outer ones only say that a request failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -205,6 +205,6 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-fn spell(time: Duration) -> String {
+fn seconds(time: Duration) -> String {
     if time.subsec_nanos() == 0 { format!("{} s", time.as_secs()) } else { format!("{} ms", time.as_millis()) }
 }

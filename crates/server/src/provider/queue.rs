@@ -1,9 +1,10 @@
-//! The events of a model's answer that nobody has taken yet. A piece of a text may end with the first surrogate of a pair:
-//! it waits for the next piece.
+//! The events of a model's answer that nobody has taken yet, and the JSON that they are read from. A piece of text may
+//! end in the middle of a surrogate pair: then its last half waits for the next piece.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use handback_core::sessions::ModelEvent;
+use handback_core::store::StopReason;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -11,12 +12,15 @@ use serde_json::value::RawValue;
 /// The largest number that every reader of JSON knows exactly.
 const MOST_TOKENS: u64 = (1 << 53) - 1;
 
-/// What grows piece by piece.
+/// The members of an object, unread.
+pub(super) type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// A text that comes in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
-    /// The answer.
+    /// The answer's text.
     Text,
-    /// What the model thinks.
+    /// The model's thoughts.
     Reasoning,
     /// The arguments of the call with this index.
     Arguments(usize),
@@ -41,7 +45,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds a piece.
+    /// Adds a piece of text.
     pub(super) fn piece(&mut self, channel: Channel, piece: JsonText) {
         if piece.is_empty() {
             return;
@@ -61,16 +65,25 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event that is no piece of a text.
+    /// Adds an event that is no piece of text.
     pub(super) fn push(&mut self, event: ModelEvent) {
-        // Usage may be told between any two pieces.
+        // Usage may come between any two pieces.
         if !matches!(event, ModelEvent::Usage(_)) {
             self.give_up_half();
         }
         self.events.push_back(event);
     }
 
-    /// The low surrogate did not come.
+    /// Adds the end of the answer. Some servers mix up whether the model is done or waits for its calls.
+    pub(super) fn stop(&mut self, reason: StopReason, calls: usize) {
+        self.push(ModelEvent::Stop(match reason {
+            StopReason::Stop if calls > 0 => StopReason::ToolCalls,
+            StopReason::ToolCalls if calls == 0 => StopReason::Stop,
+            reason => reason,
+        }));
+    }
+
+    /// Replaces a high surrogate whose low surrogate did not come.
     fn give_up_half(&mut self) {
         if let Some((channel, _)) = self.half.take() {
             self.events.push_back(channel.event(char::REPLACEMENT_CHARACTER.to_string()));
@@ -103,7 +116,7 @@ impl JsonText {
         self.0.extend_from_slice(&more.0);
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -145,12 +158,12 @@ impl JsonText {
     }
 }
 
-/// A number, which some servers write as a text.
+/// A number, which some servers write as a string.
 pub(super) fn number(json: &RawValue) -> Option<f64> {
     json.get().trim_matches('"').parse().ok()
 }
 
-/// A number of tokens. Some servers count in fractions, or say that they do not know with -1.
+/// A number of tokens. Some servers count in fractions, or write -1 for an unknown number.
 pub(super) fn count(json: &RawValue) -> Option<u64> {
     number(json).filter(|count| *count >= 0.0).map(|count| (count as u64).min(MOST_TOKENS))
 }
@@ -175,7 +188,7 @@ impl<'de> Deserialize<'de> for JsonText {
                 Ok(JsonText(bytes.to_vec()))
             }
         }
-        // As bytes, for only those may have lone surrogates in them.
+        // Only bytes may hold lone surrogates.
         deserializer.deserialize_bytes(TextVisitor)
     }
 }

@@ -21,7 +21,7 @@ use handback_core::store::{
 use handback_core::tools::ModelTool;
 use serde_json::value::RawValue;
 
-use super::{Anthropic, Bounds, OpenAi, Settings};
+use super::{Anthropic, OpenAi, RequestBounds, Settings};
 use crate::config::Secret;
 use fake::Fake;
 
@@ -86,12 +86,12 @@ fn hello() -> Vec<Result<ModelEvent, TurnError>> {
 }
 
 fn settings(wire: Wire, fake: &Fake) -> Settings {
-    let bounds = Bounds {
+    let bounds = RequestBounds {
         tries: 3,
         backoff: Duration::from_millis(2),
         first_byte: Duration::from_secs(10),
         stall: Duration::from_secs(10),
-        ..Bounds::default()
+        ..RequestBounds::default()
     };
     Settings { api_key: Some(Secret::new(KEY.to_owned())), bounds, ..Settings::new(wire.name(), &fake.url) }
 }

@@ -1,4 +1,4 @@
-//! A provider's endpoint: sends a request until it is answered, and says it in other words where those are refused.
+//! A provider's endpoint: sends a request until it is answered, and leaves out what the provider refuses.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +13,22 @@ use reqwest::redirect::Policy;
 use reqwest::{Response, Url};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::conversation::{self, Shown, Turn};
+use super::conversation::{self, ChatEntry, Shown};
 use super::fault::Fault;
-use super::{Bounds, InvalidSettings, Settings};
+use super::{InvalidSettings, RequestBounds, Settings};
 use crate::config::Secret;
 
 /// The longest wait between two tries, unless the provider asks for more.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
-/// Bytes of an error's body that are read; the rest is dropped.
+/// How many bytes of an error's body are read. The rest is dropped.
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Statuses that providers answer images with that they do not take.
+/// The statuses with which providers refuse images.
 const REFUSED_IMAGES: [u16; 4] = [400, 404, 415, 422];
-/// One of these is in the words of a provider that does not take back what it said itself.
+/// A provider that refuses what it said itself uses one of these words.
 const REFUSED_KEPT: [&str; 4] = ["reasoning", "thinking", "thought", "signature"];
-/// Models that are remembered to take no images; the oldest is forgotten first.
+/// How many models are remembered to take no images. The oldest is forgotten first.
 const MOST_REMEMBERED: usize = 64;
-/// For how long. Not for ever: it may have been one bad image.
+/// How long a model is remembered to take no images. It is not for ever, because one image may have been bad.
 const REMEMBERED_FOR: Duration = Duration::from_mins(10);
 
 /// A provider's endpoint.
@@ -36,50 +36,51 @@ pub(super) struct Upstream {
     name: String,
     http: reqwest::Client,
     url: Url,
-    headers: HeaderMap,
+    /// The headers of every request.
+    pub(super) headers: HeaderMap,
     key: Option<Secret<String>>,
-    pub(super) bounds: Bounds,
-    optional: Option<Optional>,
+    pub(super) bounds: RequestBounds,
+    images: bool,
+    /// A member of requests that is left out once the provider refuses it.
+    pub(super) optional: Option<OptionalMember>,
     refused_optional: AtomicBool,
+    /// The models that take no images, and since when that is known.
     without_images: Mutex<Vec<(String, Instant)>>,
 }
 
-/// A member of requests that some providers refuse; it is left out once they do.
-pub(super) struct Optional {
-    /// How a body begins that has it.
-    pub(super) beginning: &'static str,
-    /// One of these is in the words of a provider that refuses it.
+/// A member of requests that some providers refuse.
+pub(super) struct OptionalMember {
+    /// Its JSON, with a comma at the end.
+    pub(super) json: &'static str,
+    /// A provider that refuses it uses one of these words.
     pub(super) names: &'static [&'static str],
 }
 
-/// A request, and smaller versions of it for when something in it is refused.
+/// A request, and smaller versions of it for when the provider refuses something in it.
 pub(super) struct Question {
     all: (Shown, Bytes),
     less: Vec<(Shown, Bytes)>,
 }
 
 impl Question {
-    /// The request of a provider, in its own words. All that borrows is written down here.
+    /// Writes the request. The result borrows nothing.
     pub(super) fn new<'a>(
         request: &ModelRequest<'a>,
-        provider: &str,
-        shown: Shown,
-        write: impl Fn(Vec<Turn<'a>>) -> serde_json::Result<Vec<u8>>,
+        upstream: &Upstream,
+        write: impl Fn(Vec<ChatEntry<'a>>) -> serde_json::Result<Vec<u8>>,
     ) -> Result<Self, Fault> {
-        let write = |turns| write(turns).map(Bytes::from).map_err(|error| Fault::unwritable(&error));
-        let turns = conversation::turns(request, provider, shown);
-        let all = Shown::of(&turns);
-        let mut question = Self { all: (all, write(turns)?), less: Vec::new() };
-        for (images, kept) in [(true, false), (false, true), (false, false)] {
-            let less = Shown { images, kept };
-            if less != all && less.is_within(all) {
-                question.less.push((less, write(conversation::turns(request, provider, less))?));
-            }
-        }
-        Ok(question)
+        let write = |most| {
+            let (entries, shown) = conversation::entries(request, &upstream.name, most);
+            let body = write(entries).map_err(|error| Fault::unwritable(&error))?;
+            Ok((shown, Bytes::from(body)))
+        };
+        let all = write(Shown { images: upstream.images, kept: true })?;
+        let less = [(true, false), (false, true), (false, false)].map(|(images, kept)| Shown { images, kept });
+        let less = less.into_iter().filter(|less| *less != all.0 && less.is_within(all.0)).map(write);
+        Ok(Self { less: less.collect::<Result<_, _>>()?, all })
     }
 
-    /// The body that shows most of what a model takes, and what it shows.
+    /// The body that shows the most of what a model takes, and what it shows.
     fn body(&self, taken: Shown) -> (Shown, Bytes) {
         let mut ways = [&self.all].into_iter().chain(&self.less);
         ways.find(|(shown, _)| shown.is_within(taken)).unwrap_or(&self.all).clone()
@@ -87,28 +88,29 @@ impl Question {
 }
 
 impl Upstream {
-    /// The endpoint at `url`; the key goes out in `header`, after `scheme`.
+    /// The endpoint at `url`. The key goes out in `header`, after `scheme`.
     pub(super) fn new(
         settings: Settings,
         url: Url,
         (header, scheme): (HeaderName, &str),
-        optional: Option<Optional>,
     ) -> Result<Self, InvalidSettings> {
-        let Settings { name, api_key, bounds, .. } = settings;
-        // A key out of a file or a variable may have a line break at its end, or be empty.
+        let Settings { name, api_key, bounds, images, .. } = settings;
+        let invalid = |problem: String| InvalidSettings { provider: name.clone(), problem };
+        // A key from a file or a variable may end with a line break, or be empty.
         let key = api_key.map(|key| key.expose().trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new);
         let mut headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
             (ACCEPT, HeaderValue::from_static("text/event-stream")),
         ]);
         if let Some(key) = &key {
+            // The error does not show the key.
+            let problem = ".apiKey: the key has characters that cannot be sent, such as a line break";
             let value = HeaderValue::try_from(format!("{scheme}{}", key.expose()));
-            let mut value = value.map_err(|_| InvalidSettings::ApiKey { provider: name.clone() })?;
+            let mut value = value.map_err(|_| invalid(problem.to_owned()))?;
             value.set_sensitive(true);
             headers.insert(header, value);
         }
-        let unusable = |reason: String| InvalidSettings::Http { provider: name.clone(), reason };
-        let tls = handback_tls::client_config().map_err(|error| unusable(error.to_string()))?;
+        let tls = handback_tls::client_config().map_err(|error| invalid(format!(": no HTTP client: {error}")))?;
         let mut http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
@@ -118,7 +120,7 @@ impl Upstream {
         if is_loopback(&url) {
             http = http.no_proxy();
         }
-        let http = http.build().map_err(|error| unusable(error.to_string()))?;
+        let http = http.build().map_err(|error| invalid(format!(": no HTTP client: {error}")))?;
         Ok(Self {
             name,
             http,
@@ -126,38 +128,28 @@ impl Upstream {
             headers,
             key,
             bounds,
-            optional,
+            images,
+            optional: None,
             refused_optional: AtomicBool::new(false),
             without_images: Mutex::default(),
         })
     }
 
-    /// Adds a header to every request.
-    #[must_use]
-    pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
-        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        self
-    }
-
-    /// The provider's name.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Asks, and gives the answer when its head is there and says that a stream follows.
+    /// Sends a question. Returns the response when its head says that a stream follows.
     pub(super) async fn ask(&self, model: &str, question: Question) -> Result<Response, Fault> {
         let known = Shown { images: self.takes_images(model), kept: true };
         let mut taken = known;
-        // What a provider says of a request without its own thoughts tells less than what it says of the whole.
+        // The fault of the whole request tells more than that of a request without the model's thoughts.
         let mut first = None;
         loop {
             let (shown, mut body) = question.body(taken);
-            if self.has_optional(&body) && self.refused_optional.load(Ordering::Relaxed) {
-                body = self.without_optional(&body);
+            let optional = self.optional.as_ref().filter(|_| !self.refused_optional.load(Ordering::Relaxed));
+            if let Some(optional) = optional {
+                body = [b"{", optional.json.as_bytes(), &body[1..]].concat().into();
             }
             let fault = match self.send(model, &body).await {
                 Ok(response) => {
-                    // It was the images, and nothing else.
+                    // The provider refused the images, and nothing else.
                     if taken != known && taken.kept {
                         self.remember_no_images(model);
                     }
@@ -166,13 +158,13 @@ impl Upstream {
                 Err(fault) => fault,
             };
             let is_about_images = fault.status.is_some_and(|status| REFUSED_IMAGES.contains(&status));
-            let is_about_kept = matches!(fault.status, Some(400 | 422));
-            if self.has_optional(&body) && self.refuses_optional(&fault) {
+            let is_bad_request = matches!(fault.status, Some(400 | 422));
+            if optional.is_some_and(|optional| is_bad_request && fault.mentions(optional.names)) {
                 self.refused_optional.store(true, Ordering::Relaxed);
             } else if shown.images && is_about_images && !(shown.kept && fault.mentions(&REFUSED_KEPT)) {
                 tracing::debug!(provider = self.name, model, "images may be refused: they are named in the text");
                 taken.images = false;
-            } else if shown.kept && is_about_kept {
+            } else if shown.kept && is_bad_request {
                 tracing::debug!(provider = self.name, model, "what it said itself may be refused: it is left out");
                 taken.kept = false;
                 first.get_or_insert(fault);
@@ -182,8 +174,8 @@ impl Upstream {
         }
     }
 
-    /// Sends until there is an answer, or a failure that another try does not mend. Nothing of an answer was used
-    /// before, so nothing is ever repeated.
+    /// Sends a request until it is answered, or fails in a way that a retry does not help. Nothing of an answer is used
+    /// before that, so a retry repeats nothing.
     async fn send(&self, model: &str, body: &Bytes) -> Result<Response, Fault> {
         let mut tries = 1;
         loop {
@@ -195,7 +187,7 @@ impl Upstream {
                 return Err(fault.after(tries));
             };
             let wait = wait.max(backoff(self.bounds.backoff, tries, fastrand::f64()));
-            let why = self.tell(model, &fault);
+            let why = self.describe(model, &fault);
             tracing::debug!(provider = self.name, model, tries, ?wait, why, "a request will be sent again");
             sleep(wait).await;
             tries += 1;
@@ -204,7 +196,7 @@ impl Upstream {
 
     async fn try_once(&self, body: Bytes) -> Result<Response, Fault> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        // Not the request's own timeout: that one would also end the stream.
+        // The request's own timeout would also end the stream.
         let response = match timeout(self.bounds.first_byte, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) if error.is_connect() => {
@@ -233,7 +225,7 @@ impl Upstream {
         Ok(response)
     }
 
-    /// The body of an error, as much of it as comes in time and is taken.
+    /// As much of an error's body as comes in time, within the bound.
     async fn read_error(&self, mut response: Response) -> String {
         let mut body = Vec::new();
         let deadline = Instant::now() + self.bounds.stall;
@@ -247,9 +239,9 @@ impl Upstream {
         String::from_utf8_lossy(&body).into_owned()
     }
 
-    /// A failure as the turn's error.
+    /// The fault as the error of a turn.
     pub(super) fn error(&self, model: &str, fault: &Fault) -> TurnError {
-        let message = self.tell(model, fault);
+        let message = self.describe(model, fault);
         match fault.status {
             Some(401 | 403) => {
                 let message = format!("{message} ({})", self.advice());
@@ -259,12 +251,12 @@ impl Upstream {
         }
     }
 
-    fn tell(&self, model: &str, fault: &Fault) -> String {
+    fn describe(&self, model: &str, fault: &Fault) -> String {
         let key = self.key.as_ref().map(|key| key.expose().as_str());
-        format!("{}/{model} {}", self.name, fault.tell(key))
+        format!("{}/{model} {}", self.name, fault.describe(key))
     }
 
-    /// What to do about a key that is refused.
+    /// Advice for a key that is refused.
     fn advice(&self) -> String {
         let name = &self.name;
         let variable = match name.as_str() {
@@ -277,23 +269,9 @@ impl Upstream {
         }
     }
 
-    /// Scheme, host and port; the rest of a URL may have secrets in it.
+    /// Scheme, host and port. The rest of a URL may hold secrets.
     fn address(&self) -> String {
         self.url.origin().ascii_serialization()
-    }
-
-    fn has_optional(&self, body: &Bytes) -> bool {
-        self.optional.as_ref().is_some_and(|optional| body.starts_with(optional.beginning.as_bytes()))
-    }
-
-    fn without_optional(&self, body: &Bytes) -> Bytes {
-        let beginning = self.optional.as_ref().map_or(0, |optional| optional.beginning.len());
-        [b"{", &body[beginning..]].concat().into()
-    }
-
-    fn refuses_optional(&self, fault: &Fault) -> bool {
-        matches!(fault.status, Some(400 | 422))
-            && self.optional.as_ref().is_some_and(|optional| fault.mentions(optional.names))
     }
 
     fn takes_images(&self, model: &str) -> bool {
@@ -318,18 +296,18 @@ impl Upstream {
 
 /// Reads a base URL.
 pub(super) fn base_url(settings: &Settings) -> Result<Url, InvalidSettings> {
-    let invalid = |reason: String| InvalidSettings::BaseUrl { provider: settings.name.clone(), reason };
-    let url = Url::parse(settings.base_url.trim()).map_err(|error| invalid(error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(invalid("it must start with http:// or https://".to_owned()));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("credentials belong into apiKey, not into the URL".to_owned()));
-    }
-    Ok(url)
+    let reason = match Url::parse(settings.base_url.trim()) {
+        Err(error) => error.to_string(),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => "it must start with http:// or https://".to_owned(),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            "credentials belong into apiKey, not into the URL".to_owned()
+        }
+        Ok(url) => return Ok(url),
+    };
+    Err(InvalidSettings { provider: settings.name.clone(), problem: format!(".baseURL: {reason}") })
 }
 
-/// The URL with more of a path.
+/// The URL with segments added to its path.
 pub(super) fn join(mut base: Url, path: &[&str]) -> Url {
     // Only a URL without a host has no path to extend, and `base_url` refuses those.
     if let Ok(mut segments) = base.path_segments_mut() {
@@ -338,7 +316,7 @@ pub(super) fn join(mut base: Url, path: &[&str]) -> Url {
     base
 }
 
-/// A proxy of the environment is for the network, not for this machine.
+/// Whether the URL is on this machine, which a proxy of the environment is not for.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -349,7 +327,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().trim()
 }
 
-/// How long the provider wants to be left alone. A date is taken on its own clock.
+/// How long the provider wants to be left alone. A date is compared with the provider's own clock.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = text(headers, RETRY_AFTER);
     if let Ok(seconds) = value.parse::<f64>() {
@@ -360,7 +338,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-/// The wait after so many tries: between half of the full one (`chance` 0) and all of it (`chance` 1).
+/// The wait after so many tries: between half of the full wait (`chance` 0) and all of it (`chance` 1).
 fn backoff(first: Duration, tries: u32, chance: f64) -> Duration {
     let full = first.saturating_mul(2_u32.saturating_pow(tries - 1)).min(LONGEST_BACKOFF);
     full.mul_f64(0.5 + chance / 2.0)

@@ -1,7 +1,7 @@
 //! Connections that have not sent a whole request head yet. One peer address may have only so many of them, so that it
-//! cannot take all places by saying nothing.
+//! cannot take all places without saying anything.
 //!
-//! An address counts as it is: whoever has many of them, as hosts with IPv6 do, has the bound many times.
+//! Each address counts alone, so a peer with many addresses, as hosts with IPv6 have, gets the bound many times.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -9,12 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{AbortHandle, AbortRegistration};
 
-/// All of them, by the addresses of their peers. A cheap clone of one shared state.
-#[derive(Clone)]
-pub(super) struct Newcomers(Arc<Shared>);
-
-struct Shared {
-    /// How many one address may have; with one more, the oldest of them is closed.
+/// All newcomers.
+pub(super) struct Newcomers {
+    /// How many one address may have. Beyond it the oldest of them is closed.
     most: usize,
     // std's mutex: nothing is awaited inside.
     by_peer: Mutex<ByPeer>,
@@ -28,11 +25,11 @@ struct ByPeer {
 
 impl Newcomers {
     pub(super) fn new(most: usize) -> Self {
-        Self(Arc::new(Shared { most: most.max(1), by_peer: Mutex::default() }))
+        Self { most: most.max(1), by_peer: Mutex::default() }
     }
 
-    /// A connection was accepted. What serves it runs under the registration, and ends when it has to go.
-    pub(super) fn enter(&self, peer: IpAddr) -> (Newcomer, AbortRegistration) {
+    /// Adds a connection. The task that serves it runs under the registration, which aborts it if it has to go.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> (Newcomer, AbortRegistration) {
         // An IPv4 address is the same one on a socket that listens on both.
         let peer = peer.to_canonical();
         let (handle, registration) = AbortHandle::new_pair();
@@ -41,7 +38,7 @@ impl Newcomers {
         let number = by_peer.counter;
         let waiting = by_peer.peers.entry(peer).or_default();
         waiting.insert(number, handle);
-        if waiting.len() > self.0.most
+        if waiting.len() > self.most
             && let Some((_, oldest)) = waiting.pop_first()
         {
             oldest.abort();
@@ -51,19 +48,19 @@ impl Newcomers {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByPeer> {
-        self.0.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One of them, for as long as it is open.
+/// One newcomer, for as long as its connection is open.
 pub(super) struct Newcomer {
-    newcomers: Newcomers,
+    newcomers: Arc<Newcomers>,
     peer: IpAddr,
     number: u64,
 }
 
 impl Newcomer {
-    /// It has sent a whole head, and is no newcomer any more. Says whether it had not been told to go before.
+    /// Removes it, because its head has come. Returns whether it was still there, and not told to go.
     pub(super) fn has_spoken(&self) -> bool {
         let mut by_peer = self.newcomers.lock();
         let Some(waiting) = by_peer.peers.get_mut(&self.peer) else { return false };

@@ -1,7 +1,7 @@
 //! Watches a connection for the two reasons to end it from outside: it sends no request, or the server closes.
 //!
-//! Hyper's own header timeout sets a timer for each request. This one lets a single timer run and looks, when it has,
-//! whether anything happened meanwhile: a request costs a few writes to memory.
+//! Hyper's own header timeout sets a timer for each request. This one has a single timer, and checks when it fires whether
+//! anything happened meanwhile, so that a request costs only a few writes to memory.
 
 use std::future::Future;
 use std::io;
@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
-use http_body::{Body, Frame};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFuture;
@@ -21,28 +22,28 @@ use tokio_util::sync::WaitForCancellationFuture;
 use crate::app::App;
 
 /// What a connection has been doing. Only its own task writes and reads it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Activity {
-    /// Grows with every request that comes and everything that is written.
+    /// Grows with every request and every write.
     progress: AtomicU64,
-    /// A request is being answered.
+    /// Whether a request is being answered.
     busy: AtomicBool,
-    /// A write waits for the peer; how long it may is not for us to say.
+    /// Whether a write waits for the peer. The socket has its own bound for that.
     stuck: AtomicBool,
 }
 
 impl Activity {
-    /// A request has come.
-    pub(super) fn begin(&self) -> Begun {
+    /// Notes a request. Returns whether it is the first of its connection.
+    pub(super) fn begin(&self) -> bool {
         self.busy.store(true, Ordering::Relaxed);
-        // Nothing is written before there is a request.
-        if self.progress.fetch_add(1, Ordering::Relaxed) == 0 { Begun::First } else { Begun::Later }
+        // Nothing is written before the first request.
+        self.progress.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// What the socket said to a write.
-    pub(super) fn wrote(&self, said: &Poll<io::Result<usize>>) {
+    /// Notes the result of a write.
+    pub(super) fn wrote(&self, result: &Poll<io::Result<usize>>) {
         self.progress.fetch_add(1, Ordering::Relaxed);
-        self.stuck.store(said.is_pending(), Ordering::Relaxed);
+        self.stuck.store(result.is_pending(), Ordering::Relaxed);
     }
 
     fn is_idle_since(&self, seen: u64) -> bool {
@@ -50,62 +51,41 @@ impl Activity {
         resting && self.progress.load(Ordering::Relaxed) == seen
     }
 
-    /// It is answered. A body without a known end is a stream, and the connection stays busy until that is over.
+    /// Notes a response. A body without a known length is a stream, and the connection stays busy until the stream ends.
     pub(super) fn end(self: &Arc<Self>, response: Response) -> Response {
         if response.body().size_hint().exact().is_some() {
             self.busy.store(false, Ordering::Relaxed);
             return response;
         }
-        response.map(|body| axum::body::Body::new(Streaming { body, activity: self.clone() }))
+        let idle = IdleOnDrop(self.clone());
+        response.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                _ = &idle;
+                frame
+            }))
+        })
     }
 }
 
-/// A body without a known end. When it is dropped, it has been told, or nobody listens any more.
-struct Streaming {
-    body: axum::body::Body,
-    activity: Arc<Activity>,
-}
+/// Is part of a stream's body, which is dropped when it has been sent, or when the reader has gone.
+struct IdleOnDrop(Arc<Activity>);
 
-impl Body for Streaming {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-}
-
-impl Drop for Streaming {
+impl Drop for IdleOnDrop {
     fn drop(&mut self) {
-        self.activity.busy.store(false, Ordering::Relaxed);
+        self.0.busy.store(false, Ordering::Relaxed);
     }
-}
-
-/// Which request of its connection one is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begun {
-    First,
-    Later,
 }
 
 /// Why a connection has to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It sent no whole request for too long.
+    /// It sends no whole request for too long.
     Idle,
     /// The server closes.
     Closing,
 }
 
 pin_project! {
-    /// Ends when the connection has to. It must always be polled by the same task: it gives its waker away once.
+    /// Ends when the connection has to end. Only one task may poll it, because it registers its waker once.
     pub(super) struct Watch<'a> {
         app: &'a App,
         activity: &'a Activity,

@@ -2,19 +2,17 @@
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | `open` | finding, making, locking and preparing the file |
-//! | `guard` | whether the file is still the one that was opened |
-//! | `probe` | whether something can be written |
-//! | `schema` | versions of the file and how one becomes the next |
-//! | `queue` | operations that wait, bounded |
-//! | `operation` | one operation, and where its answer goes |
+//! | `open` | finds, creates, locks and prepares the file |
+//! | `guard` | checks that the file is still the one that was opened |
+//! | `schema` | the versions of the file and the migrations between them |
+//! | `operation` | one read or write, and where its reply goes |
+//! | `queue` | the operations that wait, bounded |
 //! | `writer` | the thread that writes: one transaction for all that wait |
-//! | `reader` | a thread that only reads |
 //! | `checkpoint` | checkpoints of the write-ahead log, beside the writer |
 //! | `database` | the file as the writer sees it |
-//! | `usage` | how much is kept |
-//! | `sessions`, `messages`, `runs`, `calls` | what is in the file |
-//! | `forms` | the JSON of what the core has no serde form for |
+//! | `usage` | how many bytes sessions and clients take |
+//! | `sessions`, `messages`, `runs`, `calls` | the rows of the file |
+//! | `forms` | the JSON of core types that have no serde form |
 
 mod calls;
 mod checkpoint;
@@ -24,19 +22,20 @@ mod guard;
 mod messages;
 mod open;
 mod operation;
-mod probe;
 mod queue;
-mod reader;
 mod runs;
 mod schema;
 mod sessions;
 mod usage;
 mod writer;
 
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::store::{
@@ -44,14 +43,12 @@ use handback_core::store::{
     SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
 };
 use rusqlite::Connection;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
-use self::checkpoint::Checkpoints;
 use self::database::{Database, Fault};
-use self::operation::Answer;
-use self::probe::Probe;
-use self::queue::{Queue, Refused};
-use self::reader::Reader;
+use self::operation::Reply;
+use self::queue::{AbandonOnDrop, Queue, Refused};
 use self::usage::Totals;
 use self::writer::Writer;
 
@@ -60,21 +57,27 @@ pub use self::open::OpenError;
 /// How many threads read.
 const READERS: usize = 2;
 
-/// About how many bytes an operation takes in the queue that carries next to nothing.
+/// About how many bytes a small operation takes in the queue.
 const SMALL: usize = 512;
+
+/// How long the result of [`Sqlite::is_writable`] holds. Anybody may ask, and every try writes something.
+const PROBE_HOLDS: Duration = Duration::from_secs(1);
+
+/// How long a try to write may take before it counts as failed.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much a [`Sqlite`] takes and keeps. Sessions are kept until they are deleted.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Finished calls that are kept; then the oldest are forgotten, some at a time.
+    /// How many finished calls are kept. Beyond it the oldest are deleted, some at a time.
     pub calls: usize,
-    /// About how many bytes of finished calls are kept; likewise.
+    /// About how many bytes of finished calls are kept. Beyond it the oldest are deleted, some at a time.
     pub call_bytes: u64,
-    /// The size of the file; what would make it larger fails, and can be done again after something was deleted.
+    /// The size of the file. A write that would exceed it fails, and can be tried again after something was deleted.
     pub file_bytes: u64,
-    /// Operations that wait to be done; more fail at once.
+    /// How many operations wait. Beyond it they fail at once.
     pub queued: usize,
-    /// About how many bytes wait to be written; while it is more, operations fail at once.
+    /// About how many bytes wait to be written. Beyond it writes fail at once.
     pub queued_bytes: usize,
 }
 
@@ -89,90 +92,111 @@ impl Default for Bounds {
 pub struct Figures {
     /// Operations that wait.
     pub queued: usize,
-    /// Transactions that were committed; with many writes at a time each holds many.
+    /// Transactions that were committed. Under load each holds many writes.
     pub commits: u64,
 }
 
 /// A store in a SQLite file.
 ///
-/// One thread writes. It takes what waits, runs it in one transaction, and ends the futures of the writes after the
-/// commit. Other threads read, and wait for nobody. Only a read that is to see writes that are not over yet passes through
-/// the writer's queue, behind them: what it shows may still fail to be committed, as its writer will be told.
+/// One thread writes. It takes the operations that wait, runs them in one transaction, and completes the futures of the
+/// writes after the commit. Other threads read, and wait for nobody. Only a read that must see writes that are not
+/// committed yet goes through the writer's queue, behind them. If those writes then fail to commit, their callers get an
+/// error although the read showed them.
 ///
-/// A write whose future has ended survives the end of the process, however sudden: the system has it. It is not waited
-/// for until the disk has it (`synchronous=NORMAL`), so a power cut or a crash of the system may take the last moments
-/// before it; what is left is whole all the same.
+/// A write whose future has completed survives the end of the process, however sudden, because the system has it. The
+/// write does not wait for the disk (`synchronous=NORMAL`), so a power cut or a crash of the system may undo the last
+/// moments before it. The file is consistent all the same.
 ///
 /// Dropping it does what [`Sqlite::close`] does, and blocks until that is done.
-#[derive(Debug)]
 pub struct Sqlite {
     queue: Arc<Queue>,
     bounds: Bounds,
     /// The file's name, for errors.
     file: Arc<str>,
     commits: Arc<AtomicU64>,
-    /// How much of finished calls came since the oldest were last forgotten.
+    /// How many bytes of calls finished since the oldest were last deleted.
     unpruned: AtomicU64,
-    /// What came of closing, once the thread is done.
+    /// The result of closing, once the thread is done.
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
-    probe: Probe,
+    /// Whether the last try to write succeeded, and when that was. It is locked during a try, so that whoever asks
+    /// meanwhile waits for the result.
+    probed: Mutex<Option<(Instant, bool)>>,
     totals: Arc<Totals>,
 }
 
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sqlite").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
 impl Sqlite {
-    /// Opens a file, and makes it with its directory if there is none. Calls that an earlier process left under way
-    /// are ended as cancelled.
+    /// Opens a file, and creates it and its directory if they do not exist. Calls that an earlier process left
+    /// unfinished are ended as cancelled.
     ///
-    /// It blocks, for moments mostly; a version of the file that is older than the server's is brought up to date.
+    /// It blocks, mostly for moments; a file of an older version is migrated.
     pub fn open(path: &Path, bounds: Bounds) -> Result<Self, OpenError> {
         let (mut database, path) = open::open(path, &bounds)?;
+        let unusable = |fault: Fault| OpenError::unusable(&path, fault);
+        let spawn_failed = |error: io::Error| OpenError::unusable(&path, error);
         let file: Arc<str> = path.to_string_lossy().into();
         let (queue, commits, totals) = (Arc::new(Queue::new(&bounds)), Arc::default(), database.counter.totals());
-        let unusable = |cause: String| OpenError::Unusable { path: path.clone(), cause };
-        let (mut others, checkpoints) = (Vec::new(), Arc::new(Checkpoints::default()));
-        let beside = open::connect_beside(&path).map_err(|fault| unusable(fault.to_string()))?;
-        checkpoints.watch(&mut database.connection).map_err(|fault| unusable(fault.to_string()))?;
-        let run = checkpoints.clone();
-        others.push(spawn("handback-ckpt", move || run.run(&beside)).map_err(unusable)?);
+        let abandon = AbandonOnDrop(queue.clone());
+        let connection = open::connect(&path).map_err(unusable)?;
+        let checkpointer = checkpoint::watch(&mut database.connection).map_err(unusable)?;
+        let mut others = vec![spawn("handback-ckpt", move || checkpointer.run(&connection)).map_err(spawn_failed)?];
         for _ in 0..READERS {
-            let connection = open::connect_reader(&path).map_err(|fault| unusable(fault.to_string()))?;
-            let reader = Reader { connection, queue: queue.clone(), file: file.clone() };
-            others.push(spawn("handback-read", move || reader.run()).map_err(unusable)?);
+            let connection = open::connect_reader(&path).map_err(unusable)?;
+            let abandon = AbandonOnDrop(queue.clone());
+            let run = move || {
+                while let Some(read) = abandon.0.take_read() {
+                    read(&connection);
+                }
+            };
+            others.push(spawn("handback-read", run).map_err(spawn_failed)?);
         }
-        let writer = Writer {
-            database,
-            queue: queue.clone(),
-            file: file.clone(),
-            commits: Arc::clone(&commits),
-            checkpoints,
-            others,
-        };
+        let writer =
+            Writer { database, queue: queue.clone(), file: file.clone(), commits: Arc::clone(&commits), others };
         let (done, closed) = watch::channel(None);
-        let work = move || {
-            let result = writer.run();
-            // Nobody may care any more.
-            _ = done.send(Some(result));
+        let run = move || {
+            let _abandon = abandon;
+            // The store may be dropped, and nobody waits for the result.
+            _ = done.send(Some(writer.run()));
         };
-        let thread = Some(spawn("handback-store", work).map_err(unusable)?);
-        let (unpruned, probe) = (AtomicU64::new(0), Probe::default());
-        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probe, totals })
+        let thread = Some(spawn("handback-store", run).map_err(spawn_failed)?);
+        let (unpruned, probed) = (AtomicU64::new(0), Mutex::default());
+        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probed, totals })
     }
 
-    /// Does what waits, takes nothing new, and closes the file: when this has ended without an error, everything that
-    /// was accepted is in the one file, and another process can open it.
+    /// Runs what waits, refuses anything new, and closes the file. When this ends without an error, everything that was
+    /// accepted is in the one file, and another process can open it.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.queue.close();
         match self.closed.clone().wait_for(Option::is_some).await.as_deref() {
             Ok(Some(Err(cause))) => Err(StoreError::Failed(cause.clone())),
             Ok(_) => Ok(()),
-            Err(_) => Err(gone(&self.file)),
+            Err(_) => Err(closed(&self.file)),
         }
     }
 
-    /// Whether something can be written, tried out; by many who ask at the same time, once.
+    /// Tries whether something can be written. Those who ask at about the same time share one try.
     pub async fn is_writable(&self) -> bool {
-        self.probe.look(|| self.write(Database::probe)).await
+        let mut probed = self.probed.lock().await;
+        if let Some((at, is_writable)) = *probed
+            && at.elapsed() < PROBE_HOLDS
+        {
+            return is_writable;
+        }
+        let written = tokio::time::timeout(PROBE_PATIENCE, self.write(None, SMALL, Database::probe)).await;
+        match &written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
+            Err(_) => tracing::error!("nothing was written within {} s", PROBE_PATIENCE.as_secs()),
+        }
+        let is_writable = matches!(written, Ok(Ok(())));
+        *probed = Some((Instant::now(), is_writable));
+        is_writable
     }
 
     /// What it has done so far.
@@ -180,50 +204,64 @@ impl Sqlite {
         Figures { queued: self.queue.len(), commits: self.commits.load(Ordering::Relaxed) }
     }
 
-    /// Reads a session, or anything. Queued now and not when the future is polled, as writes are: that makes the order.
+    /// Reads one session, or several. The read is queued now, as writes are, and not when the future is polled: that
+    /// gives the order.
     fn read<T, F>(&self, session: Option<&SessionId>, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
-        F: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        let (operation, answer) = operation::read(work);
-        self.wait(self.queue.read(session, operation), answer)
+        let (read, reply) = operation::read(&self.file, work);
+        self.wait(self.queue.read(session, read), reply)
     }
 
-    /// Writes to a session.
-    fn write_to<T, F>(&self, session: &SessionId, bytes: usize, work: F) -> StoreFuture<T>
+    /// Reads one session.
+    fn read_session<T, F>(&self, session: &SessionId, work: F) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &SessionId) -> Result<T, Fault> + Send + 'static,
+    {
+        let id = session.clone();
+        self.read(Some(session), move |connection| work(connection, &id))
+    }
+
+    /// Writes about so many bytes, to a session if one is named.
+    fn write<T, F>(&self, session: Option<&SessionId>, bytes: usize, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
         F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
     {
-        let (operation, answer) = operation::write(work);
-        self.wait(self.queue.write(Some(session.clone()), bytes, operation), answer)
+        let (write, reply) = operation::write(work);
+        self.wait(self.queue.write(session.cloned(), bytes, write), reply)
     }
 
-    /// Writes to no session.
-    fn write<T, F>(&self, work: F) -> StoreFuture<T>
-    where
-        T: Send + 'static,
-        F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
-    {
-        let (operation, answer) = operation::write(work);
-        self.wait(self.queue.write(None, SMALL, operation), answer)
+    /// Saves a value of a session, which has about so many bytes.
+    fn save<V: Send + Sync + 'static>(
+        &self,
+        session: &SessionId,
+        bytes: usize,
+        value: &Arc<V>,
+        save: fn(&mut Database, &V) -> Result<(), Fault>,
+    ) -> StoreFuture<()> {
+        let value = value.clone();
+        self.write(Some(session), bytes, move |database| save(database, &value))
     }
 
-    fn wait<T: Send + 'static>(&self, queued: Result<(), Refused>, answer: Answer<T>) -> StoreFuture<T> {
+    fn wait<T: Send + 'static>(&self, queued: Result<(), Refused>, reply: Reply<T>) -> StoreFuture<T> {
         let file = self.file.clone();
-        match queued {
-            Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&file))) }),
-            Err(Refused::Closed) => Box::pin(async move { Err(gone(&file)) }),
-            Err(Refused::Full) => {
-                let cause = format!("{file}: too many operations wait to be written");
-                Box::pin(async move { Err(StoreError::Unavailable(cause)) })
+        Box::pin(async move {
+            match queued {
+                Ok(()) => reply.await.unwrap_or_else(|_| Err(closed(&file))),
+                Err(Refused::Closed) => Err(closed(&file)),
+                Err(Refused::Full) => {
+                    Err(StoreError::Unavailable(format!("{file}: too many operations wait to be written")))
+                }
             }
-        }
+        })
     }
 
-    /// Whether enough calls came that the oldest are to be forgotten. Either bound counts: a call is so much of the
-    /// allowed bytes as it takes, or as its share is.
+    /// Whether enough calls finished that the oldest are to be deleted. Either bound counts: a call counts as the bytes
+    /// it takes, or as its share of the allowed bytes if that is more.
     fn prune_is_due(&self, call_bytes: usize) -> bool {
         let share = self.bounds.call_bytes / (self.bounds.calls as u64).max(1);
         let added = share.max(call_bytes as u64);
@@ -247,17 +285,16 @@ impl Drop for Sqlite {
 
 impl CallStore for Sqlite {
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
-        let call = call.clone();
-        self.write_to(&call.session.clone(), weight::of_head(&call), move |database| calls::begin(database, &call))
+        self.save(&call.session, weight::of_head(call), call, calls::begin)
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        let (call, bytes) = (call.clone(), weight::of_call(call));
-        let finished = self.write_to(&call.head.session.clone(), bytes, move |database| calls::finish(database, &call));
+        let bytes = weight::of_call(call);
+        let finished = self.save(&call.head.session, bytes, call, calls::finish);
         if self.prune_is_due(bytes) {
             let bounds = self.bounds.clone();
             // Nobody waits for this.
-            drop(self.write(move |database| calls::prune(database, &bounds)));
+            drop(self.write(None, SMALL, move |database| calls::prune(database, &bounds)));
         }
         finished
     }
@@ -280,15 +317,11 @@ impl CallStore for Sqlite {
 
 impl SessionStore for Sqlite {
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        let session = session.clone();
-        self.write_to(&session.id.clone(), weight::of_session(&session), move |database| {
-            sessions::save(database, &session)
-        })
+        self.save(&session.id, weight::of_session(session), session, sessions::save)
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
-        let id = session.clone();
-        self.read(Some(session), move |connection| sessions::find(connection, &id))
+        self.read_session(session, sessions::find)
     }
 
     fn list_sessions(
@@ -303,17 +336,15 @@ impl SessionStore for Sqlite {
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let id = session.clone();
-        self.write_to(session, SMALL, move |database| sessions::delete(database, &id))
+        self.write(Some(session), SMALL, move |database| sessions::delete(database, &id))
     }
 
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        let (message, bytes) = (message.clone(), weight::of_message(message));
-        self.write_to(&message.session.clone(), bytes, move |database| messages::save(database, &message))
+        self.save(&message.session, weight::of_message(message), message, messages::save)
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
-        let id = session.clone();
-        self.read(Some(session), move |connection| messages::list(connection, &id))
+        self.read_session(session, messages::list)
     }
 
     fn messages_after(
@@ -322,8 +353,8 @@ impl SessionStore for Sqlite {
         after: Option<&MessageId>,
         most: Most,
     ) -> StoreFuture<Option<Page<Arc<Message>>>> {
-        let (id, after) = (session.clone(), after.cloned());
-        self.read(Some(session), move |connection| messages::list_after(connection, &id, after.as_ref(), most))
+        let after = after.cloned();
+        self.read_session(session, move |connection, id| messages::list_after(connection, id, after.as_ref(), most))
     }
 
     fn newest_messages(
@@ -332,13 +363,13 @@ impl SessionStore for Sqlite {
         before: Option<&MessageId>,
         most: usize,
     ) -> StoreFuture<Option<Vec<MessageId>>> {
-        let (id, before) = (session.clone(), before.cloned());
-        self.read(Some(session), move |connection| messages::newest_before(connection, &id, before.as_ref(), most))
+        let before = before.cloned();
+        self.read_session(session, move |connection, id| messages::newest_before(connection, id, before.as_ref(), most))
     }
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let (id, message) = (session.clone(), message.clone());
-        self.write_to(session, SMALL, move |database| messages::delete_from(database, &id, &message))
+        self.write(Some(session), SMALL, move |database| messages::delete_from(database, &id, &message))
     }
 
     fn keeps_all(&self) -> bool {
@@ -346,8 +377,7 @@ impl SessionStore for Sqlite {
     }
 
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed> {
-        let usage = self.totals.of(client);
-        Box::pin(async move { Ok(usage) })
+        Box::pin(std::future::ready(Ok(self.totals.of(client))))
     }
 
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
@@ -357,18 +387,16 @@ impl SessionStore for Sqlite {
 
 impl RunStore for Sqlite {
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
-        let run = run.clone();
-        self.write_to(&run.session.clone(), weight::of_run(&run), move |database| runs::save(database, &run))
+        self.save(&run.session, weight::of_run(run), run, runs::save)
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
-        let (id, run) = (session.clone(), run.clone());
-        self.read(Some(session), move |connection| runs::find(connection, &id, &run))
+        let run = run.clone();
+        self.read_session(session, move |connection, id| runs::find(connection, id, &run))
     }
 
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
-        let id = session.clone();
-        self.read(Some(session), move |connection| runs::list(connection, &id))
+        self.read_session(session, runs::list)
     }
 
     fn append_run_events(
@@ -378,14 +406,13 @@ impl RunStore for Sqlite {
         first: usize,
         events: Vec<Arc<str>>,
     ) -> StoreFuture<()> {
-        let (id, run) = (session.clone(), run.clone());
-        let bytes = SMALL + weight::of_events(&events);
-        self.write_to(session, bytes, move |database| runs::append_events(database, &id, &run, first, &events))
+        let (id, run, bytes) = (session.clone(), run.clone(), SMALL + weight::of_events(&events));
+        self.write(Some(session), bytes, move |database| runs::append_events(database, &id, &run, first, &events))
     }
 
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
-        let (id, run) = (session.clone(), run.clone());
-        self.read(Some(session), move |connection| runs::events(connection, &id, &run, from))
+        let run = run.clone();
+        self.read_session(session, move |connection, id| runs::events(connection, id, &run, from))
     }
 
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
@@ -393,11 +420,11 @@ impl RunStore for Sqlite {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| error.to_string())
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-fn gone(file: &str) -> StoreError {
+fn closed(file: &str) -> StoreError {
     StoreError::Unavailable(format!("{file}: the store is closed"))
 }
 

@@ -1,4 +1,4 @@
-//! Server-sent events: a response body that gives frames as they come, and pings in between.
+//! Server-sent events: a response body that sends frames as they come, and pings in between.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,21 +12,21 @@ use http_body::Frame;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 
-/// A comment, which readers pass over.
+/// A comment, which readers ignore.
 pub const KEEP_ALIVE: &str = ": keep-alive\n\n";
 
-/// Where frames come from.
-pub trait Source {
+/// A source of frames.
+pub trait FrameSource {
     /// The next frame, rendered when the connection can take it.
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next>;
 }
 
-/// What a source gives.
+/// What a source yields.
 #[derive(Debug)]
 pub enum Next {
-    /// Bytes of one or more whole frames.
+    /// The bytes of one or more whole frames.
     Frame(Bytes),
-    /// The stream is over, and the reader need not come back.
+    /// The stream ends, and the reader need not come back.
     End,
     /// The connection is cut, so that the reader takes it as an error and comes back.
     Cut,
@@ -37,9 +37,9 @@ pub enum Next {
 #[error("the stream was cut")]
 pub struct WasCut;
 
-/// A stream of frames with a ping in between.
+/// A stream of frames, with a ping after each silent interval. It ends after its lifetime, if it has one.
 pub fn response(
-    source: impl Source + Send + 'static,
+    source: impl FrameSource + Send + 'static,
     ping: &'static str,
     interval: Duration,
     lifetime: Option<Duration>,
@@ -67,13 +67,13 @@ pin_project! {
         interval: Duration,
         #[pin]
         next_ping: Sleep,
-        // Boxed because few streams have one.
+        // Boxed, because few streams have one.
         end: Option<Pin<Box<Sleep>>>,
         cutting: bool,
     }
 }
 
-impl<S: Source> http_body::Body for Frames<S> {
+impl<S: FrameSource> http_body::Body for Frames<S> {
     type Data = Bytes;
     type Error = WasCut;
 
@@ -89,7 +89,7 @@ impl<S: Source> http_body::Body for Frames<S> {
             Poll::Ready(Next::End) => Poll::Ready(None),
             Poll::Ready(Next::Cut) | Poll::Pending if *this.cutting => Poll::Ready(Some(Err(WasCut))),
             Poll::Ready(Next::Cut) => {
-                // What came before is written out while there is nothing more; an error would throw it away.
+                // Earlier frames are written while the body is pending. An error now would drop them.
                 *this.cutting = true;
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -97,7 +97,7 @@ impl<S: Source> http_body::Body for Frames<S> {
             Poll::Pending => {
                 ready!(this.next_ping.as_mut().poll(context));
                 let next = this.next_ping.deadline() + *this.interval;
-                // A connection that was stalled for long gets one ping, not all that were missed.
+                // A connection that was stalled for long gets one ping, not all the missed ones.
                 this.next_ping.reset(next.max(Instant::now()));
                 Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(this.ping.as_bytes())))))
             }

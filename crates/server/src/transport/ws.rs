@@ -1,4 +1,4 @@
-//! WebSocket: one task that writes what there is to say, reads what comes, and never lets one wait for the other.
+//! WebSocket: one task that reads and writes, and never lets one wait for the other.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,19 +11,19 @@ use handback_wire::socket::close;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Error as SocketError;
 
-/// Bytes of answers and pongs that may wait to be written; then nothing more is read. A last answer may exceed it.
+/// How many bytes of answers and pongs may wait to be written. Beyond it nothing is read. The last answer may exceed it.
 const WAITING: usize = 64 << 10;
-/// About what an answer takes besides its text, so that small ones are few as well.
+/// About how many bytes an answer takes besides its text, so that the number of small ones is bounded too.
 const ANSWER: usize = 256;
-/// How long a peer gets to take the goodbye.
+/// How long the peer may take to receive the close frame.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// The buffer that a connection reads into; larger messages grow it. Most connections are idle, and many.
+/// The size of a connection's read buffer. Larger messages grow it. It is small because many connections are idle.
 const READ_BUFFER: usize = 1024;
 
-/// How a socket is to be driven.
+/// The settings of a socket.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Larger messages close the connection.
+pub struct SocketSettings {
+    /// The largest message. A larger one closes the connection.
     pub largest_message: usize,
     /// The time between pings.
     pub keepalive: Duration,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub lifetime: Option<Duration>,
 }
 
-impl Settings {
+impl SocketSettings {
     /// Sizes the buffers of a socket that is about to open.
     pub fn apply(&self, upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
         upgrade
@@ -42,19 +42,19 @@ impl Settings {
     }
 }
 
-/// What is to be written.
+/// What to write.
 #[derive(Debug)]
 pub enum Outgoing {
     /// A message.
     Text(String),
-    /// Nothing more: close.
+    /// The end: close the socket.
     Close(Close),
 }
 
 /// Why a socket is closed.
 #[derive(Debug, Clone, Copy)]
 pub struct Close {
-    /// The code, which says whether to come back.
+    /// The code, which tells the peer whether to come back.
     pub code: u16,
     /// For people.
     pub reason: &'static str,
@@ -62,32 +62,32 @@ pub struct Close {
 
 /// Our side of the conversation on a socket.
 pub trait Speaker: Send {
-    /// What to write next. Safe to drop while it waits.
+    /// Waits for what to write next. The future may be dropped while it waits.
     fn next(&mut self) -> impl Future<Output = Outgoing> + Send;
     /// The answer to a message; `None` is one that is not text.
     fn answer(&mut self, message: Option<Utf8Bytes>) -> impl Future<Output = String> + Send;
 }
 
-/// Talks until the peer goes or has to go. The speaker is dropped, and with it what it holds, before the goodbye is said.
-pub async fn drive(socket: WebSocket, settings: Settings, speaker: impl Speaker) {
+/// Runs the conversation until the peer leaves or has to leave. The speaker is dropped before the close frame is sent.
+pub async fn drive(socket: WebSocket, settings: SocketSettings, speaker: impl Speaker) {
     let (mut sink, mut stream) = socket.split();
-    let close = talk(&mut sink, &mut stream, settings, speaker).await;
+    let close = talk(&mut sink, &mut stream, settings, speaker).await.unwrap_or_else(close_after);
     let goodbye = async {
         if let Some(Close { code, reason }) = close {
             sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
         }
         sink.close().await
     };
-    // A peer that does not take it is gone, and needs no goodbye.
+    // A peer that does not take it has gone, and needs no close frame.
     _ = tokio::time::timeout(GOODBYE, goodbye).await;
 }
 
 async fn talk(
     sink: &mut SplitSink<WebSocket, Message>,
     stream: &mut SplitStream<WebSocket>,
-    settings: Settings,
+    settings: SocketSettings,
     mut speaker: impl Speaker,
-) -> Option<Close> {
+) -> Result<Option<Close>, axum::Error> {
     let mut answers = Answers::default();
     let mut unwritten = false;
     let mut ping = tokio::time::interval_at(Instant::now() + settings.keepalive, settings.keepalive);
@@ -96,60 +96,51 @@ async fn talk(
     let end = Instant::now() + settings.lifetime.unwrap_or(far).min(far);
     loop {
         if !unwritten && let Some(answer) = answers.next() {
-            if let Err(error) = sink.feed(Message::text(answer)).await {
-                return verdict(error);
-            }
+            sink.feed(Message::text(answer)).await?;
             unwritten = true;
         }
         tokio::select! {
-            flushed = sink.flush(), if unwritten => match flushed {
-                Ok(()) => {
-                    unwritten = false;
-                    answers.pongs = 0;
-                }
-                Err(error) => return verdict(error),
-            },
-            read = stream.next(), if answers.waiting() < WAITING => match read {
-                Some(Ok(Message::Text(text))) => answers.add(speaker.answer(Some(text)).await),
-                Some(Ok(Message::Binary(_))) => answers.add(speaker.answer(None).await),
-                // A pong is on its way, and is written with what is flushed next.
-                Some(Ok(Message::Ping(_))) => {
+            flushed = sink.flush(), if unwritten => {
+                flushed?;
+                unwritten = false;
+                answers.pongs = 0;
+            }
+            read = stream.next(), if answers.waiting() < WAITING => match read.transpose()? {
+                Some(Message::Text(text)) => answers.add(speaker.answer(Some(text)).await),
+                Some(Message::Binary(_)) => answers.add(speaker.answer(None).await),
+                // The socket has queued a pong, which the next flush writes.
+                Some(Message::Ping(_)) => {
                     answers.pongs += ANSWER;
                     unwritten = true;
                 }
-                Some(Ok(Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return None,
-                Some(Err(error)) => return verdict(error),
+                Some(Message::Pong(_)) => {}
+                Some(Message::Close(_)) | None => return Ok(None),
             },
             outgoing = speaker.next(), if !unwritten => match outgoing {
                 Outgoing::Text(text) => {
-                    if let Err(error) = sink.feed(Message::text(text)).await {
-                        return verdict(error);
-                    }
+                    sink.feed(Message::text(text)).await?;
                     unwritten = true;
                 }
-                Outgoing::Close(close) => return Some(close),
+                Outgoing::Close(close) => return Ok(Some(close)),
             },
             _ = ping.tick(), if !unwritten => {
-                if let Err(error) = sink.feed(Message::Ping(bytes::Bytes::new())).await {
-                    return verdict(error);
-                }
+                sink.feed(Message::Ping(bytes::Bytes::new())).await?;
                 unwritten = true;
             }
             () = tokio::time::sleep_until(end), if settings.lifetime.is_some() => {
-                return Some(Close { code: close::POLICY, reason: "the token has expired" });
+                return Ok(Some(Close { code: close::POLICY, reason: "the token has expired" }));
             }
         }
     }
 }
 
-/// What waits to be written because of what was read.
+/// The replies to what was read that wait to be written.
 #[derive(Default)]
 struct Answers {
     texts: VecDeque<String>,
     /// About how many bytes the texts take.
     bytes: usize,
-    /// The same of pongs, which the socket has queued by itself.
+    /// About how many bytes the pongs take, which the socket queues by itself.
     pongs: usize,
 }
 
@@ -170,8 +161,8 @@ impl Answers {
     }
 }
 
-/// What an error says about how to close; `None` if the peer is gone.
-fn verdict(error: axum::Error) -> Option<Close> {
+/// How to close after an error; `None` if the peer has gone.
+fn close_after(error: axum::Error) -> Option<Close> {
     match error.into_inner().downcast_ref::<SocketError>() {
         Some(SocketError::Capacity(_)) => Some(Close { code: close::TOO_BIG, reason: "the message is too big" }),
         Some(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {

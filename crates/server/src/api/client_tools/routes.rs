@@ -337,7 +337,7 @@ async fn disconnect(
 
 struct Calls(Connection);
 
-impl sse::Source for Calls {
+impl sse::FrameSource for Calls {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<sse::Next> {
         self.0.poll_next(context).map(encode::sse)
     }

@@ -31,7 +31,7 @@ pub(super) fn upgrade(
     upgrade: WebSocketUpgrade,
     lifetime: Option<Duration>,
 ) -> Response {
-    let settings = ws::Settings {
+    let settings = ws::SocketSettings {
         largest_message: app.config().limits.body_bytes,
         keepalive: app.config().client_tools.keepalive_interval,
         lifetime,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use handback_core::store::StopReason;
 
 use super::*;
@@ -6,8 +8,8 @@ use super::*;
 struct Plain;
 
 impl Decode for Plain {
-    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
-        said.push(match data {
+    fn read(&mut self, data: &str, events: &mut EventQueue) -> Result<(), Fault> {
+        events.push(match data {
             "END" => ModelEvent::Stop(StopReason::Stop),
             text => ModelEvent::Text(text.to_owned()),
         });
@@ -18,7 +20,7 @@ impl Decode for Plain {
         false
     }
 
-    fn end(&mut self, _said: &mut EventQueue) {}
+    fn end(&mut self, _events: &mut EventQueue) {}
 }
 
 /// What is read of a body whose pieces come after so many seconds each, and after how many seconds it is over.
@@ -29,8 +31,8 @@ async fn read(pieces: &'static [(u64, &'static str)]) -> (Vec<String>, u64) {
         Ok::<_, std::io::Error>(Bytes::from_static(text.as_bytes()))
     });
     let response = axum::http::Response::new(reqwest::Body::wrap_stream(body));
-    let bounds = Bounds::default();
-    let mut answer = Answer::new(Body::new(response.into(), bounds, began + bounds.whole), Plain);
+    let bounds = RequestBounds::default();
+    let mut answer = EventReader::new(response.into(), bounds, began + bounds.whole, Plain);
     let mut seen = Vec::new();
     loop {
         match answer.next().await {

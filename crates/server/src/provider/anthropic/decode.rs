@@ -1,4 +1,4 @@
-//! The events of a message as what the model says.
+//! Reads the events of a message stream.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,126 +10,57 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::answer::Decode;
+use super::super::answer::{Decode, MOST_CALLS};
 use super::super::fault::Fault;
-use super::super::queue::{Channel, EventQueue, JsonText, count};
+use super::super::queue::{Channel, EventQueue, JsonText, Members, count};
 use super::KeptThought;
 
-/// Calls of one answer; more end it with an error.
-const MOST_CALLS: usize = 256;
-
-/// What kind of thing it is. It is read first, for only of known kinds the rest has a known shape.
+/// The type of an event, a block or a delta. It is read first, because the other members of an unknown type may have any
+/// shape.
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct Tag<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
 }
 
+/// An event of a known type.
 #[derive(Deserialize)]
-struct MessageStart<'a> {
+struct Event<'a> {
+    #[serde(default)]
+    index: u64,
     #[serde(borrow)]
-    message: StartedMessage<'a>,
+    message: Option<StartedMessage<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<Members<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 struct StartedMessage<'a> {
     id: Option<String>,
     #[serde(borrow)]
-    usage: Option<MessageUsage<'a>>,
+    usage: Option<Members<'a>>,
 }
 
-#[derive(Deserialize)]
-struct BlockStart<'a> {
-    index: u64,
-    #[serde(borrow)]
-    content_block: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct TextBlock {
+/// A block or a delta of a known type.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Block<'a> {
     text: Option<JsonText>,
-}
-
-#[derive(Deserialize)]
-struct ThinkingBlock {
     thinking: Option<JsonText>,
+    partial_json: Option<JsonText>,
     signature: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct RedactedBlock {
     data: String,
-}
-
-#[derive(Deserialize)]
-struct ToolUseBlock<'a> {
     id: String,
     name: String,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct BlockDelta<'a> {
-    index: u64,
-    #[serde(borrow)]
-    delta: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct TextDelta {
-    text: JsonText,
-}
-
-#[derive(Deserialize)]
-struct ThinkingDelta {
-    thinking: JsonText,
-}
-
-#[derive(Deserialize)]
-struct SignatureDelta {
-    signature: String,
-}
-
-#[derive(Deserialize)]
-struct InputDelta {
-    partial_json: JsonText,
-}
-
-#[derive(Deserialize)]
-struct BlockStop {
-    index: u64,
-}
-
-#[derive(Deserialize)]
-struct MessageDelta<'a> {
-    delta: StopDelta,
-    #[serde(borrow)]
-    usage: Option<MessageUsage<'a>>,
-}
-
-#[derive(Deserialize)]
-struct StopDelta {
     stop_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ErrorEvent<'a> {
-    #[serde(borrow)]
-    error: &'a RawValue,
-}
-
-/// What was used so far, in all; what is not there has not changed.
-#[derive(Deserialize)]
-struct MessageUsage<'a> {
-    #[serde(borrow)]
-    input_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_read_input_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_creation_input_tokens: Option<&'a RawValue>,
 }
 
 /// Reads the events of one answer.
@@ -137,7 +68,7 @@ struct MessageUsage<'a> {
 pub(super) struct Decoder {
     /// The id of the answer.
     id: Option<String>,
-    /// What the model thinks just now.
+    /// What the provider wants back with the thought that is open.
     thought: Option<KeptThought>,
     /// The open tool blocks by their index.
     open: BTreeMap<u64, OpenCall>,
@@ -149,41 +80,35 @@ pub(super) struct Decoder {
 
 struct OpenCall {
     index: usize,
-    /// Arguments that came with the beginning, for as long as no piece of them comes.
+    /// The arguments that came with the start of the block, until a piece of them comes.
     whole: Option<JsonText>,
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
-        let kind: Kind<'_> = parse(data)?;
-        match &*kind.r#type {
-            "message_start" => {
-                let MessageStart { message } = parse(data)?;
-                self.start(message, said);
+    fn read(&mut self, data: &str, events: &mut EventQueue) -> Result<(), Fault> {
+        let Tag { r#type } = parse(data)?;
+        if !matches!(&*r#type, "message_start" | "message_delta" | "message_stop" | "error")
+            && !r#type.starts_with("content_block_")
+        {
+            return Ok(());
+        }
+        let event: Event<'_> = parse(data)?;
+        match (&*r#type, event.message) {
+            ("message_start", Some(message)) => self.start(message, events),
+            ("content_block_start", _) => self.start_block(event.index, text(event.content_block), events)?,
+            ("content_block_delta", _) => self.read_delta(event.index, text(event.delta), events)?,
+            ("content_block_stop", _) => self.end_block(event.index, events),
+            ("message_delta", _) => {
+                let Block { stop_reason, .. } = parse(text(event.delta))?;
+                self.stop = stop_reason.as_deref().map(self::stop_reason).or(self.stop);
+                self.count(event.usage, events);
             }
-            "content_block_start" => self.start_block(&parse(data)?, said)?,
-            "content_block_delta" => self.read_delta(&parse(data)?, said)?,
-            "content_block_stop" => {
-                let BlockStop { index } = parse(data)?;
-                self.end_thought(said);
-                if let Some(call) = self.open.remove(&index) {
-                    end_call(call, said);
-                }
-            }
-            "message_delta" => {
-                let MessageDelta { delta, usage } = parse(data)?;
-                self.stop = delta.stop_reason.as_deref().map(stop_reason).or(self.stop);
-                self.count(usage, said);
-            }
-            "message_stop" => {
+            ("message_stop", _) => {
                 // Some servers never say why.
                 self.stop.get_or_insert(StopReason::Stop);
-                self.end(said);
+                self.end(events);
             }
-            "error" => {
-                let ErrorEvent { error } = parse(data)?;
-                return Err(Fault::reported(&parse::<Value>(&mend(error.get()))?));
-            }
+            ("error", _) => return Err(Fault::reported(&parse::<Value>(&mend(text(event.error)))?)),
             _ => {}
         }
         Ok(())
@@ -193,129 +118,124 @@ impl Decode for Decoder {
         self.stop.is_some()
     }
 
-    fn end(&mut self, said: &mut EventQueue) {
-        let reason = match self.stop.take() {
-            None => return,
-            Some(StopReason::Stop) if self.calls > 0 => StopReason::ToolCalls,
-            Some(StopReason::ToolCalls) if self.calls == 0 => StopReason::Stop,
-            Some(reason) => reason,
-        };
-        self.end_thought(said);
+    fn end(&mut self, events: &mut EventQueue) {
+        let Some(reason) = self.stop.take() else { return };
+        self.end_thought(events);
         for call in std::mem::take(&mut self.open).into_values() {
-            end_call(call, said);
+            end_call(call, events);
         }
-        said.push(ModelEvent::Stop(reason));
+        events.stop(reason, self.calls);
     }
 }
 
 impl Decoder {
-    /// An answer begins. A router whose first provider failed may begin another in the same stream.
-    fn start(&mut self, message: StartedMessage<'_>, said: &mut EventQueue) {
+    /// Starts an answer. A router whose first provider failed may start another in the same stream.
+    fn start(&mut self, message: StartedMessage<'_>, events: &mut EventQueue) {
         let is_another = matches!((&self.id, &message.id), (Some(earlier), Some(id)) if earlier != id);
         if is_another {
             *self = Self::default();
-            said.push(ModelEvent::Restarted);
+            events.push(ModelEvent::Restarted);
         }
         self.id = message.id.or(self.id.take());
-        self.count(message.usage, said);
+        self.count(message.usage, events);
     }
 
-    fn start_block(&mut self, start: &BlockStart<'_>, said: &mut EventQueue) -> Result<(), Fault> {
-        // A server that numbers all its blocks alike begins the next one instead of ending this one.
-        self.end_thought(said);
-        if let Some(earlier) = self.open.remove(&start.index) {
-            end_call(earlier, said);
-        }
-        let block = start.content_block.get();
-        let kind: Kind<'_> = parse(block)?;
-        match &*kind.r#type {
-            "text" => {
-                let TextBlock { text } = parse(block)?;
-                said.piece(Channel::Text, text.unwrap_or_default());
-            }
+    fn start_block(&mut self, index: u64, block: &str, events: &mut EventQueue) -> Result<(), Fault> {
+        // A server that gives all its blocks one index starts the next one instead of ending this one.
+        self.end_block(index, events);
+        let Tag { r#type } = parse(block)?;
+        match &*r#type {
+            "text" => events.piece(Channel::Text, parse::<Block<'_>>(block)?.text.unwrap_or_default()),
             "thinking" => {
-                let ThinkingBlock { thinking, signature } = parse(block)?;
-                said.piece(Channel::Reasoning, thinking.unwrap_or_default());
+                let Block { thinking, signature, .. } = parse(block)?;
+                events.piece(Channel::Reasoning, thinking.unwrap_or_default());
                 let signature = signature.filter(|signature| !signature.is_empty());
                 self.thought = Some(signature.map_or(KeptThought::Unsigned {}, KeptThought::Signed));
             }
-            "redacted_thinking" => {
-                let RedactedBlock { data } = parse(block)?;
-                self.thought = Some(KeptThought::Redacted { data });
-            }
+            "redacted_thinking" => self.thought = Some(KeptThought::Redacted { data: parse::<Block<'_>>(block)?.data }),
             "tool_use" => {
                 if self.calls >= MOST_CALLS {
                     return Err(Fault::too_much("tool calls in one answer", MOST_CALLS));
                 }
-                let ToolUseBlock { id, name, input } = parse(block)?;
-                let index = self.calls;
+                let Block { id, name, input, .. } = parse(block)?;
+                let call = self.calls;
                 self.calls += 1;
-                said.push(ModelEvent::CallStarted { index, id, name });
+                events.push(ModelEvent::CallStarted { index: call, id, name });
                 let whole =
                     input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null")).map(JsonText::from);
-                self.open.insert(start.index, OpenCall { index, whole });
+                self.open.insert(index, OpenCall { index: call, whole });
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn read_delta(&mut self, event: &BlockDelta<'_>, said: &mut EventQueue) -> Result<(), Fault> {
-        let delta = event.delta.get();
-        let kind: Kind<'_> = parse(delta)?;
-        match &*kind.r#type {
-            "text_delta" => said.piece(Channel::Text, parse::<TextDelta>(delta)?.text),
+    fn read_delta(&mut self, index: u64, delta: &str, events: &mut EventQueue) -> Result<(), Fault> {
+        let Tag { r#type } = parse(delta)?;
+        if !matches!(&*r#type, "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta") {
+            return Ok(());
+        }
+        let Block { text, thinking, partial_json, signature, .. } = parse(delta)?;
+        match &*r#type {
+            "text_delta" => events.piece(Channel::Text, text.unwrap_or_default()),
             "thinking_delta" => {
                 self.thought.get_or_insert(KeptThought::Unsigned {});
-                said.piece(Channel::Reasoning, parse::<ThinkingDelta>(delta)?.thinking);
+                events.piece(Channel::Reasoning, thinking.unwrap_or_default());
             }
             "signature_delta" => {
-                let SignatureDelta { signature: more } = parse(delta)?;
+                let more = signature.unwrap_or_default();
                 match &mut self.thought {
                     Some(KeptThought::Signed(signature)) => signature.push_str(&more),
                     Some(KeptThought::Redacted { .. }) => {}
                     thought => *thought = Some(KeptThought::Signed(more)),
                 }
             }
-            // Others than ours have arguments too: tools that the provider runs itself.
-            "input_json_delta" => {
-                if let Some(call) = self.open.get_mut(&event.index) {
-                    let piece = parse::<InputDelta>(delta)?.partial_json;
+            // Tools that the provider runs itself have arguments too, and no open call.
+            _ => {
+                if let Some(call) = self.open.get_mut(&index) {
+                    let piece = partial_json.unwrap_or_default();
                     if !piece.is_empty() {
                         call.whole = None;
                     }
-                    said.piece(Channel::Arguments(call.index), piece);
+                    events.piece(Channel::Arguments(call.index), piece);
                 }
             }
-            _ => {}
         }
         Ok(())
     }
 
-    fn end_thought(&mut self, said: &mut EventQueue) {
-        let kept = self.thought.take().and_then(|thought| Kept::new(&thought).ok());
-        if let Some(kept) = kept {
-            said.push(ModelEvent::Thought(kept));
+    fn end_block(&mut self, index: u64, events: &mut EventQueue) {
+        self.end_thought(events);
+        if let Some(call) = self.open.remove(&index) {
+            end_call(call, events);
         }
     }
 
-    fn count(&mut self, usage: Option<MessageUsage<'_>>, said: &mut EventQueue) {
+    fn end_thought(&mut self, events: &mut EventQueue) {
+        let kept = self.thought.take().and_then(|thought| Kept::new(&thought).ok());
+        if let Some(kept) = kept {
+            events.push(ModelEvent::Thought(kept));
+        }
+    }
+
+    /// Takes the usage so far; what is missing in it has not changed.
+    fn count(&mut self, usage: Option<Members<'_>>, events: &mut EventQueue) {
         let Some(usage) = usage else { return };
-        let earlier = self.usage;
+        let count = |name: &str| usage.get(name).and_then(|json| count(json));
         self.usage = Usage {
-            input: usage.input_tokens.and_then(count).unwrap_or(earlier.input),
-            output: usage.output_tokens.and_then(count).unwrap_or(earlier.output),
+            input: count("input_tokens").unwrap_or(self.usage.input),
+            output: count("output_tokens").unwrap_or(self.usage.output),
             reasoning: None,
-            cache_read: usage.cache_read_input_tokens.and_then(count).or(earlier.cache_read),
-            cache_write: usage.cache_creation_input_tokens.and_then(count).or(earlier.cache_write),
+            cache_read: count("cache_read_input_tokens").or(self.usage.cache_read),
+            cache_write: count("cache_creation_input_tokens").or(self.usage.cache_write),
         };
-        said.push(ModelEvent::Usage(self.usage));
+        events.push(ModelEvent::Usage(self.usage));
     }
 }
 
-fn end_call(call: OpenCall, said: &mut EventQueue) {
-    said.piece(Channel::Arguments(call.index), call.whole.unwrap_or_default());
-    said.push(ModelEvent::CallEnded { index: call.index, kept: None });
+fn end_call(call: OpenCall, events: &mut EventQueue) {
+    events.piece(Channel::Arguments(call.index), call.whole.unwrap_or_default());
+    events.push(ModelEvent::CallEnded { index: call.index, kept: None });
 }
 
 fn stop_reason(reason: &str) -> StopReason {
@@ -326,6 +246,10 @@ fn stop_reason(reason: &str) -> StopReason {
         "refusal" => StopReason::ContentFilter,
         _ => StopReason::Other,
     }
+}
+
+fn text(json: Option<&RawValue>) -> &str {
+    json.map_or("null", RawValue::get)
 }
 
 fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Fault> {

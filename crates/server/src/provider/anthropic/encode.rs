@@ -1,4 +1,4 @@
-//! A conversation as the request for a message.
+//! Writes a conversation as the request for a message.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use handback_core::sessions::ModelRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Call, Image, Input, Piece, Step, StepPart, Turn, schema};
+use super::super::conversation::{CallInput, ChatEntry, ContentPiece, Image, PastCall, Step, StepPart, schema};
 use super::KeptThought;
 
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ enum Block<'a> {
         text: Cow<'a, str>,
     },
     Image {
-        source: Source<'a>,
+        source: ImageSource<'a>,
     },
     Thinking {
         thinking: &'a str,
@@ -50,7 +50,7 @@ enum Block<'a> {
     ToolUse {
         id: &'a str,
         name: Cow<'a, str>,
-        input: Input<'a>,
+        input: CallInput<'a>,
     },
     ToolResult {
         tool_use_id: &'a str,
@@ -63,7 +63,7 @@ enum Block<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Source<'a> {
+enum ImageSource<'a> {
     Base64 { media_type: &'static str, data: &'a str },
     Url { url: &'a str },
 }
@@ -84,7 +84,7 @@ enum ToolChoice {
 /// The body of the request.
 pub(super) fn body<'a>(
     request: &ModelRequest<'a>,
-    turns: Vec<Turn<'a>>,
+    entries: Vec<ChatEntry<'a>>,
     max_tokens: u32,
 ) -> serde_json::Result<Vec<u8>> {
     let mut tools: Vec<Tool<'a>> = request
@@ -94,7 +94,7 @@ pub(super) fn body<'a>(
         .collect();
     let mut tool_choice = None;
     if tools.is_empty() {
-        tools = bygone_tools(&turns)?;
+        tools = bygone_tools(&entries)?;
         tool_choice = (!tools.is_empty()).then_some(ToolChoice::None);
     }
     let body = Body {
@@ -102,44 +102,37 @@ pub(super) fn body<'a>(
         max_tokens,
         stream: true,
         system: request.system.filter(|system| !system.trim().is_empty()),
-        messages: messages(turns),
+        messages: messages(entries),
         tools,
         tool_choice,
     };
     serde_json::to_vec(&body)
 }
 
-/// Tools that were called before and are gone: calls are refused in a request that defines no tool at all.
-fn bygone_tools<'a>(turns: &[Turn<'a>]) -> serde_json::Result<Vec<Tool<'a>>> {
-    let steps = turns.iter().filter_map(|turn| match turn {
-        Turn::User(_) => None,
-        Turn::Model(step) => Some(step),
+/// Stands for tools that were called before and are gone, because a request with calls must define tools.
+fn bygone_tools<'a>(entries: &[ChatEntry<'a>]) -> serde_json::Result<Vec<Tool<'a>>> {
+    let steps = entries.iter().filter_map(|entry| match entry {
+        ChatEntry::User(_) => None,
+        ChatEntry::Model(step) => Some(step),
     });
     let names: BTreeSet<&Cow<'a, str>> = steps.flat_map(Step::calls).map(|call| &call.name).collect();
-    names
-        .into_iter()
-        .map(|name| {
-            let input_schema = RawValue::from_string(r#"{"type":"object"}"#.to_owned())?;
-            Ok(Tool {
-                name: name.clone(),
-                description: "Not available any more.",
-                input_schema: Cow::Owned(input_schema),
-            })
-        })
-        .collect()
+    let input_schema: &RawValue = serde_json::from_str(r#"{"type":"object"}"#)?;
+    let (description, input_schema) = ("Not available any more.", Cow::Borrowed(input_schema));
+    let tool = |name: &Cow<'a, str>| Tool { name: name.clone(), description, input_schema: input_schema.clone() };
+    Ok(names.into_iter().map(tool).collect())
 }
 
-fn messages<'a>(turns: Vec<Turn<'a>>) -> Vec<Message<'a>> {
-    let mut messages = Vec::with_capacity(2 * turns.len());
-    // The results of a step, which have to come first in what the user says next.
+fn messages<'a>(entries: Vec<ChatEntry<'a>>) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(2 * entries.len());
+    // The results of a step, which must come first in the user's next message.
     let mut results: Vec<Block<'a>> = Vec::new();
-    for turn in turns {
-        match turn {
-            Turn::User(pieces) => {
+    for entry in entries {
+        match entry {
+            ChatEntry::User(pieces) => {
                 results.extend(pieces.into_iter().map(block));
                 messages.extend(user(std::mem::take(&mut results)));
             }
-            Turn::Model(step) => {
+            ChatEntry::Model(step) => {
                 messages.extend(user(std::mem::take(&mut results)));
                 let content = said(step, &mut results);
                 messages.push(Message { role: "assistant", content });
@@ -154,27 +147,27 @@ fn user(content: Vec<Block<'_>>) -> Option<Message<'_>> {
     (!content.is_empty()).then_some(Message { role: "user", content })
 }
 
-fn block(piece: Piece<'_>) -> Block<'_> {
+fn block(piece: ContentPiece<'_>) -> Block<'_> {
     match piece {
-        Piece::Text(text) => Block::Text { text },
-        Piece::Image(image) => Block::Image { source: source(image) },
+        ContentPiece::Text(text) => Block::Text { text },
+        ContentPiece::Image(image) => Block::Image { source: source(image) },
     }
 }
 
-fn source(image: Image<'_>) -> Source<'_> {
+fn source(image: Image<'_>) -> ImageSource<'_> {
     match image.base64 {
-        Some(data) => Source::Base64 { media_type: image.mime, data },
-        None => Source::Url { url: image.url() },
+        Some(data) => ImageSource::Base64 { media_type: image.mime, data },
+        None => ImageSource::Url { url: &image.file.url },
     }
 }
 
-/// What the model said, in its order. The results of its calls are left for the user.
+/// What the model said, in order. The results of its calls go into the user's next message.
 fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
     let mut content = Vec::with_capacity(step.parts.len());
     for part in step.parts {
         match part {
             StepPart::Thought(thinking, kept) => {
-                // A thought that was cut off is not taken back.
+                // The provider refuses a thought that was cut off, and such a thought has nothing kept.
                 content.extend(kept.and_then(|kept| kept.read()).map(|kept| match kept {
                     KeptThought::Signed(signature) => Block::Thinking { thinking, signature: Some(signature) },
                     KeptThought::Redacted { data } => Block::RedactedThinking { data },
@@ -182,14 +175,14 @@ fn said<'a>(step: Step<'a>, results: &mut Vec<Block<'a>>) -> Vec<Block<'a>> {
                 }));
             }
             StepPart::Text(text) => content.push(Block::Text { text: text.into() }),
-            StepPart::Call(Call { id, name, input, output, failed, .. }) => {
+            StepPart::Call(PastCall { id, name, input, output, failed, .. }) => {
                 content.push(Block::ToolUse { id, name, input });
                 let output = output.into_iter().map(block).collect();
                 results.push(Block::ToolResult { tool_use_id: id, content: output, is_error: failed });
             }
         }
     }
-    // A thought that nothing came of is refused at the end.
+    // The provider refuses a message that ends with a thought.
     while content.pop_if(|block| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. })).is_some() {}
     content
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use handback_core::clock::{Clock, Time};
 use handback_core::id::{CallId, SessionId};
-use handback_core::store::{ModelRef, Part, Span, UserMessage};
+use handback_core::store::{Attachment, ModelRef, Part, Span, UserMessage};
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn file(mime: &str, name: &str, url: impl Into<String>) -> PartBody {
 
 const ALL: Shown = Shown { images: true, kept: true };
 
-/// The turns, each as its texts; images in angle brackets.
+/// The entries, each as its texts; images in angle brackets.
 fn told(messages: &[Arc<Message>]) -> Vec<Vec<String>> {
     let session = SessionId::parse("ses_1").unwrap();
     let request = ModelRequest {
@@ -55,20 +55,20 @@ fn told(messages: &[Arc<Message>]) -> Vec<Vec<String>> {
         tools: &[],
         most_output: 1000,
     };
-    let piece = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => text.into_owned(),
-        Piece::Image(image) => format!("<{}>", image.file().filename.as_deref().unwrap()),
+    let piece = |piece: ContentPiece<'_>| match piece {
+        ContentPiece::Text(text) => text.into_owned(),
+        ContentPiece::Image(image) => format!("<{}>", image.file.filename.as_deref().unwrap()),
     };
     let said = |part: StepPart<'_>| match part {
         StepPart::Text(text) => text.to_owned(),
         part => format!("{part:?}"),
     };
-    let turns = turns(&request, "p", ALL);
-    turns
+    let (entries, _) = entries(&request, "p", ALL);
+    entries
         .into_iter()
-        .map(|turn| match turn {
-            Turn::User(pieces) => pieces.into_iter().map(piece).collect(),
-            Turn::Model(step) => step.parts.into_iter().map(said).collect(),
+        .map(|entry| match entry {
+            ChatEntry::User(pieces) => pieces.into_iter().map(piece).collect(),
+            ChatEntry::Model(step) => step.parts.into_iter().map(said).collect(),
         })
         .collect()
 }
@@ -87,7 +87,7 @@ fn turns_alternate_whatever_is_missing() {
         assistant("m", vec![text("four")]),
         user(vec![]),
     ];
-    let expected = [vec!["one", "two"], vec!["three", "four"], vec!["[empty message]"]].map(|turn| turn.to_vec());
+    let expected = [vec!["one", "two"], vec!["three", "four"], vec!["[empty message]"]].map(|entry| entry.to_vec());
     assert_eq!(told(&messages), expected);
 }
 

@@ -1,7 +1,5 @@
-//! The chunks of a chat completion as what the model says. Many servers speak this wire, each a little differently:
-//! what is not understood counts as nothing, and only what cannot be read at all is an error.
-
-use std::collections::BTreeMap;
+//! Reads the chunks of a chat completion. Many servers speak this protocol, each a little differently: members that are
+//! not understood are ignored, and only a chunk that cannot be read at all is an error.
 
 use handback_core::json::mend;
 use handback_core::sessions::ModelEvent;
@@ -10,16 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::answer::Decode;
+use super::super::answer::{Decode, MOST_CALLS};
 use super::super::fault::Fault;
-use super::super::queue::{Channel, EventQueue, JsonText, count, number};
+use super::super::queue::{Channel, EventQueue, JsonText, Members, count, number};
 use super::kept::{DETAILS, KeptCall, KeptMessage, OF_CALL, OF_FUNCTION, OF_MESSAGE, Spelling, merge};
-
-/// Calls of one answer; more end it with an error.
-const MOST_CALLS: usize = 256;
-
-/// The members of an object, as they came.
-type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -52,32 +44,32 @@ struct Choice<'a> {
 /// Reads the chunks of one answer.
 #[derive(Default)]
 pub(super) struct Decoder {
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     kept: KeptMessage,
-    /// Whether something came as a delta: a whole message then says all of it once more.
+    /// Whether a delta came. A whole message then repeats all of it.
     has_deltas: bool,
-    /// Whether calls came by their usual name; some servers send them by the old one as well.
+    /// Whether `tool_calls` came. Some servers send the older `function_call` as well.
     has_tool_calls: bool,
-    finish: Option<StopReason>,
-    /// Whether something came after a reason to stop: some servers send one with every chunk.
+    stop: Option<StopReason>,
+    /// Whether something came after a reason to stop. Some servers send a reason with every chunk.
     goes_on: bool,
     is_done: bool,
 }
 
 #[derive(Default)]
-struct Call {
-    /// The server's index of it.
+struct PartialCall {
+    /// The index that the server gives it.
     slot: Option<i64>,
     id: String,
     name: String,
     arguments: JsonText,
     nesting: Nesting,
-    /// Whether the call was told. It is told with its first arguments: until then its name may grow.
-    is_told: bool,
+    /// Whether the event of its start is out. That waits for the first arguments, because until then the name may grow.
+    is_started: bool,
     kept: KeptCall,
 }
 
-/// What is open in a JSON text that comes in pieces.
+/// Tells whether a JSON text that comes in pieces is complete.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -105,25 +97,25 @@ impl Nesting {
     }
 }
 
-impl Call {
+impl PartialCall {
     fn is_whole(&self) -> bool {
         !self.arguments.is_empty() && !self.nesting.is_open()
     }
 
-    /// Whether all of it is said once more.
+    /// Whether this repeats the whole call.
     fn is_said_again(&self, id: &str, name: &str, arguments: &JsonText) -> bool {
         self.is_whole() && !id.is_empty() && self.id == id && self.name == name && self.arguments == *arguments
     }
 }
 
 impl Decode for Decoder {
-    fn read(&mut self, data: &str, said: &mut EventQueue) -> Result<(), Fault> {
+    fn read(&mut self, data: &str, events: &mut EventQueue) -> Result<(), Fault> {
         match data.trim() {
             "" => return Ok(()),
             "[DONE]" => {
                 // Some servers never say why.
-                self.finish.get_or_insert(StopReason::Stop);
-                self.end(said);
+                self.stop.get_or_insert(StopReason::Stop);
+                self.end(events);
                 return Ok(());
             }
             _ => {}
@@ -141,8 +133,8 @@ impl Decode for Decoder {
             self.has_deltas |= delta.is_some();
             let message = choice.message.filter(|_| !self.has_deltas);
             if let Some(members) = delta.or(message) {
-                self.goes_on |= self.finish.is_some();
-                self.read_members(&members, said)?;
+                self.goes_on |= self.stop.is_some();
+                self.read_members(&members, events)?;
             }
             // Some servers send an empty reason with every chunk.
             match text(choice.finish_reason).as_deref() {
@@ -150,16 +142,16 @@ impl Decode for Decoder {
                 Some("error") => {
                     return Err(Fault::reported(&"it stopped with an error and does not say which".into()));
                 }
-                Some(reason) => self.finish = Some(stop_reason(reason)),
+                Some(reason) => self.stop = Some(stop_reason(reason)),
             }
         }
         if let Some(usage) = chunk.usage.and_then(members).as_ref().and_then(tokens) {
-            said.push(ModelEvent::Usage(usage));
+            events.push(ModelEvent::Usage(usage));
         }
-        // A model that has no room left leaves a call half written.
-        let is_cut = self.finish == Some(StopReason::Length);
+        // A model that has no tokens left leaves a call half written.
+        let is_cut = self.stop == Some(StopReason::Length);
         let is_whole = is_cut || !self.calls.iter().any(|call| call.nesting.is_open());
-        self.is_done = self.finish.is_some() && !self.goes_on && is_whole;
+        self.is_done = self.stop.is_some() && !self.goes_on && is_whole;
         Ok(())
     }
 
@@ -167,34 +159,28 @@ impl Decode for Decoder {
         self.is_done
     }
 
-    fn end(&mut self, said: &mut EventQueue) {
-        let reason = match self.finish.take() {
-            None => return,
-            // Some servers say that it just stopped.
-            Some(StopReason::Stop) if !self.calls.is_empty() => StopReason::ToolCalls,
-            Some(StopReason::ToolCalls) if self.calls.is_empty() => StopReason::Stop,
-            Some(reason) => reason,
-        };
+    fn end(&mut self, events: &mut EventQueue) {
+        let Some(reason) = self.stop.take() else { return };
         for index in 0..self.calls.len() {
-            self.tell(index, said);
-            said.push(ModelEvent::CallEnded { index, kept: unless_default(&self.calls[index].kept) });
+            self.start_call(index, events);
+            events.push(ModelEvent::CallEnded { index, kept: unless_default(&self.calls[index].kept) });
         }
         if let Some(kept) = unless_default(&self.kept) {
-            said.push(ModelEvent::Kept(kept));
+            events.push(ModelEvent::Kept(kept));
         }
-        said.push(ModelEvent::Stop(reason));
+        events.stop(reason, self.calls.len());
     }
 }
 
 impl Decoder {
-    fn read_members(&mut self, members: &Members<'_>, said: &mut EventQueue) -> Result<(), Fault> {
-        self.read_thoughts(members, said);
+    fn read_members(&mut self, members: &Members<'_>, events: &mut EventQueue) -> Result<(), Fault> {
+        self.read_thoughts(members, events);
         for name in ["content", "refusal"] {
             for (channel, piece) in members.get(name).map(|json| pieces(json)).unwrap_or_default() {
                 if channel == Channel::Reasoning {
                     self.spelled(Spelling::ThinkingPart);
                 }
-                said.piece(channel, piece);
+                events.piece(channel, piece);
             }
         }
         let calls =
@@ -204,18 +190,18 @@ impl Decoder {
         for call in calls.iter().flatten() {
             let function = call.get("function").and_then(|json| self::members(json)).unwrap_or_default();
             let slot = call.get("index").and_then(|json| number(json)).map(|index| index as i64);
-            self.read_call(slot, call, &function, earlier, said)?;
+            self.read_call(slot, call, &function, earlier, events)?;
         }
-        // The older form of `tool_calls`, which holds one call.
+        // The older form of `tool_calls` holds one call.
         let function = members.get("function_call").filter(|_| !self.has_tool_calls);
         if let Some(function) = function.and_then(|json| self::members(json)) {
-            self.read_call(Some(0), &Members::new(), &function, earlier, said)?;
+            self.read_call(Some(0), &Members::new(), &function, earlier, events)?;
         }
         Ok(())
     }
 
-    /// What the model thought, however it is spelled; a server that knows several spellings sends it in all of them.
-    fn read_thoughts(&mut self, members: &Members<'_>, said: &mut EventQueue) {
+    /// Reads thoughts in any spelling. A server that knows several spellings sends a thought in all of them.
+    fn read_thoughts(&mut self, members: &Members<'_>, events: &mut EventQueue) {
         let mut thought = None;
         for spelling in [Spelling::ReasoningContent, Spelling::Reasoning, Spelling::Thinking] {
             let Some(piece) = spelling.member().and_then(|name| JsonText::read(members.get(name)?)) else { continue };
@@ -234,7 +220,7 @@ impl Decoder {
             Some(texts.collect())
         };
         let thoughts: Vec<JsonText> = thought.map(|piece| vec![piece]).or_else(details).unwrap_or_default();
-        thoughts.into_iter().for_each(|piece| said.piece(Channel::Reasoning, piece));
+        thoughts.into_iter().for_each(|piece| events.piece(Channel::Reasoning, piece));
     }
 
     fn spelled(&mut self, spelling: Spelling) {
@@ -249,7 +235,7 @@ impl Decoder {
         call: &Members<'_>,
         function: &Members<'_>,
         earlier: usize,
-        said: &mut EventQueue,
+        events: &mut EventQueue,
     ) -> Result<(), Fault> {
         let id = text(call.get("id").copied()).unwrap_or_default();
         let name = text(function.get("name").copied()).unwrap_or_default();
@@ -257,7 +243,7 @@ impl Decoder {
             None => JsonText::default(),
             Some(json) if json.get().starts_with('"') => JsonText::read(json).unwrap_or_default(),
             Some(json) if json.get() == "null" => JsonText::default(),
-            // Some servers send the JSON itself and no text of it.
+            // Some servers send the JSON itself and not as a string.
             Some(json) => json.get().into(),
         };
         let index = match self.find(slot, &id, &name, &arguments, earlier) {
@@ -267,33 +253,33 @@ impl Decoder {
                 return Err(Fault::too_much("tool calls in one answer", MOST_CALLS));
             }
             None => {
-                (0..self.calls.len()).for_each(|index| self.tell(index, said));
-                self.calls.push(Call { slot, id, ..Call::default() });
+                (0..self.calls.len()).for_each(|index| self.start_call(index, events));
+                self.calls.push(PartialCall { slot, id, ..PartialCall::default() });
                 self.calls.len() - 1
             }
         };
         let known = &mut self.calls[index];
         keep(&mut known.kept.members, call, &OF_CALL);
         keep(&mut known.kept.function, function, &OF_FUNCTION);
-        if !known.is_told && known.name != name {
+        if !known.is_started && known.name != name {
             known.name.push_str(&name);
         }
         known.nesting.read(arguments.as_bytes());
         known.arguments.append(&arguments);
-        if known.is_told {
-            said.piece(Channel::Arguments(index), arguments);
+        if known.is_started {
+            events.piece(Channel::Arguments(index), arguments);
         } else if !known.name.is_empty() && !known.arguments.is_empty() {
-            self.tell(index, said);
+            self.start_call(index, events);
         }
         Ok(())
     }
 
-    /// The call that more is said of; `None` if this begins another. Servers differ: some give no index, some the index
-    /// 0 to every call, some no id, some a new id with every piece, some a name in pieces.
+    /// The call that this continues, or `None` if it starts another. Servers differ: some give no index, some the index 0
+    /// to every call, some no id, some a new id with every piece, some a name in pieces.
     fn find(&self, slot: Option<i64>, id: &str, name: &str, arguments: &JsonText, earlier: usize) -> Option<usize> {
         let known = match slot {
             Some(_) => {
-                let is_it = |call: &Call| call.slot == slot && !id.is_empty() && call.id == id;
+                let is_it = |call: &PartialCall| call.slot == slot && !id.is_empty() && call.id == id;
                 let by_id = self.calls.iter().rposition(is_it);
                 by_id.or_else(|| self.calls.iter().rposition(|call| call.slot == slot))
             }
@@ -312,7 +298,7 @@ impl Decoder {
         let is_another = if name.is_empty() || call.name.is_empty() {
             false
         } else if id.is_empty() {
-            // The name goes on, but not within one chunk.
+            // A name can continue in a later chunk, but not within one.
             let goes_on = if call.arguments.is_empty() { known < earlier } else { call.name == name };
             !goes_on || call.is_whole()
         } else {
@@ -322,18 +308,18 @@ impl Decoder {
         (!is_another).then_some(known)
     }
 
-    /// Tells that a call begins, if that was not told yet.
-    fn tell(&mut self, index: usize, said: &mut EventQueue) {
+    /// Adds the event of a call's start, unless it is out already.
+    fn start_call(&mut self, index: usize, events: &mut EventQueue) {
         let call = &mut self.calls[index];
-        if !call.is_told {
-            call.is_told = true;
-            said.push(ModelEvent::CallStarted { index, id: call.id.clone(), name: call.name.clone() });
-            said.piece(Channel::Arguments(index), call.arguments.clone());
+        if !call.is_started {
+            call.is_started = true;
+            events.push(ModelEvent::CallStarted { index, id: call.id.clone(), name: call.name.clone() });
+            events.piece(Channel::Arguments(index), call.arguments.clone());
         }
     }
 }
 
-/// Keeps the members that not everybody knows.
+/// Keeps the members that only the server knows.
 fn keep(kept: &mut Map<String, Value>, members: &Members<'_>, known: &[&str]) {
     for (name, json) in members.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
         merge(kept, name, value(json));
@@ -356,13 +342,13 @@ fn text(json: Option<&RawValue>) -> Option<String> {
     JsonText::read(json?).map(JsonText::text)
 }
 
-/// Whether there is more to a delta than who speaks.
+/// Whether a delta has more than a role.
 fn says_something(delta: &Members<'_>) -> bool {
     let is_empty = |json: &RawValue| matches!(json.get(), "null" | "\"\"" | "[]" | "{}");
     delta.iter().any(|(name, json)| name != "role" && !is_empty(json))
 }
 
-/// The pieces of a content, which is a text or a list of parts. Mistral thinks in parts.
+/// The pieces of a content, which is a string or a list of parts. Mistral's thoughts are parts.
 fn pieces(json: &RawValue) -> Vec<(Channel, JsonText)> {
     if let Some(piece) = JsonText::read(json) {
         return vec![(Channel::Text, piece)];
@@ -391,7 +377,7 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// What was used, if it is said.
+/// The usage, if the server reports it.
 fn tokens(usage: &Members<'_>) -> Option<Usage> {
     let count = |of: &Members<'_>, name: &str| of.get(name).and_then(|json| count(json));
     let detail = |details: &str, name: &str| count(&members(usage.get(details)?)?, name);
@@ -402,7 +388,7 @@ fn tokens(usage: &Members<'_>) -> Option<Usage> {
     let reasoning = detail("completion_tokens_details", "reasoning_tokens");
     Some(Usage {
         input: prompt.saturating_sub(cached.unwrap_or_default()),
-        // Some do not count what was thought among what was written.
+        // Some servers do not count thoughts as output.
         output: completion.checked_sub(reasoning.unwrap_or_default()).unwrap_or(completion),
         reasoning,
         cache_read: cached,

@@ -1,4 +1,4 @@
-//! A conversation as the request of a chat completion.
+//! Writes a conversation as the request of a chat completion.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::conversation::{Call, Piece, Step, StepPart, Turn, schema};
+use super::super::conversation::{ChatEntry, ContentPiece, PastCall, Step, StepPart, schema};
 use super::kept::{KeptCall, KeptMessage, Spelling, merge};
 
-/// How every body begins: the wish for usage comes first, so that it can be taken away.
-pub(super) const WITH_USAGE: &str = r#"{"stream_options":{"include_usage":true},"#;
-
-/// How many tokens an answer may have: OpenAI's newer models refuse the name that all others know.
+/// How many tokens an answer may have. OpenAI's newer models refuse the name that all others know.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MaxTokens {
@@ -39,7 +36,6 @@ impl MaxTokens {
 
 #[derive(Serialize)]
 struct Body<'a> {
-    stream_options: StreamOptions,
     stream: bool,
     model: &'a str,
     #[serde(flatten, skip_serializing_if = "MaxTokens::is_none")]
@@ -47,11 +43,6 @@ struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
 }
 
 #[derive(Serialize)]
@@ -79,7 +70,7 @@ enum Message<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
-    /// What every server understands.
+    /// Every server understands this.
     Text(Cow<'a, str>),
     Parts(Vec<Part<'a>>),
 }
@@ -130,7 +121,7 @@ struct Function<'a> {
 /// The body of the request.
 pub(super) fn body<'a>(
     request: &ModelRequest<'a>,
-    turns: Vec<Turn<'a>>,
+    entries: Vec<ChatEntry<'a>>,
     max_tokens: MaxTokens,
 ) -> serde_json::Result<Vec<u8>> {
     let tools = request.tools.iter().map(|tool| Tool {
@@ -138,28 +129,27 @@ pub(super) fn body<'a>(
         function: Function { name: tool.alias, description: tool.description, parameters: schema(tool) },
     });
     let body = Body {
-        stream_options: StreamOptions { include_usage: true },
         stream: true,
         model: request.model,
         max_tokens,
-        messages: messages(request.system, turns),
+        messages: messages(request.system, entries),
         tools: tools.collect(),
     };
     serde_json::to_vec(&body)
 }
 
-fn messages<'a>(system: Option<&'a str>, turns: Vec<Turn<'a>>) -> Vec<Message<'a>> {
+fn messages<'a>(system: Option<&'a str>, entries: Vec<ChatEntry<'a>>) -> Vec<Message<'a>> {
     let system = system.filter(|system| !system.trim().is_empty());
     let mut messages: Vec<Message<'a>> = system.map(|content| Message::System { content }).into_iter().collect();
-    // Images of tools, which only a user may show, and only after all results of a step.
-    let mut shown: Vec<Piece<'a>> = Vec::new();
-    for turn in turns {
-        match turn {
-            Turn::User(pieces) => {
+    // The images in results, which only a user may show, and only after all results of a step.
+    let mut shown: Vec<ContentPiece<'a>> = Vec::new();
+    for entry in entries {
+        match entry {
+            ChatEntry::User(pieces) => {
                 shown.extend(pieces);
                 messages.extend(user(std::mem::take(&mut shown)));
             }
-            Turn::Model(step) => {
+            ChatEntry::Model(step) => {
                 messages.extend(user(std::mem::take(&mut shown)));
                 messages.extend(said(step, &mut shown));
             }
@@ -169,8 +159,8 @@ fn messages<'a>(system: Option<&'a str>, turns: Vec<Turn<'a>>) -> Vec<Message<'a
     messages
 }
 
-/// What the model said, and what came of its calls.
-fn said<'a>(step: Step<'a>, shown: &mut Vec<Piece<'a>>) -> Vec<Message<'a>> {
+/// What the model said, and the results of its calls.
+fn said<'a>(step: Step<'a>, shown: &mut Vec<ContentPiece<'a>>) -> Vec<Message<'a>> {
     let mut kept = Map::new();
     let mut spellings = Vec::new();
     for message in step.kept.into_iter().filter_map(|kept| kept.read::<KeptMessage>()) {
@@ -212,15 +202,15 @@ fn said<'a>(step: Step<'a>, shown: &mut Vec<Piece<'a>>) -> Vec<Message<'a>> {
     messages
 }
 
-fn user(pieces: Vec<Piece<'_>>) -> Option<Message<'_>> {
+fn user(pieces: Vec<ContentPiece<'_>>) -> Option<Message<'_>> {
     if pieces.is_empty() {
         return None;
     }
-    let has_image = pieces.iter().any(|piece| matches!(piece, Piece::Image(_)));
+    let has_image = pieces.iter().any(|piece| matches!(piece, ContentPiece::Image(_)));
     let content = if has_image {
         let part = |piece| match piece {
-            Piece::Text(text) => Part::Text { text },
-            Piece::Image(image) => Part::ImageUrl { image_url: ImageUrl { url: image.url() } },
+            ContentPiece::Text(text) => Part::Text { text },
+            ContentPiece::Image(image) => Part::ImageUrl { image_url: ImageUrl { url: &image.file.url } },
         };
         Content::Parts(pieces.into_iter().map(part).collect())
     } else {
@@ -229,12 +219,12 @@ fn user(pieces: Vec<Piece<'_>>) -> Option<Message<'_>> {
     Some(Message::User { content })
 }
 
-/// A call and its result; the result's images are left for the user to show.
-fn written<'a>(call: Call<'a>, shown: &mut Vec<Piece<'a>>) -> (ToolCall<'a>, Message<'a>) {
+/// A call and its result. The images of the result go into the user's next message.
+fn written<'a>(call: PastCall<'a>, shown: &mut Vec<ContentPiece<'a>>) -> (ToolCall<'a>, Message<'a>) {
     let (images, output): (Vec<_>, Vec<_>) =
-        call.output.into_iter().partition(|piece| matches!(piece, Piece::Image(_)));
+        call.output.into_iter().partition(|piece| matches!(piece, ContentPiece::Image(_)));
     if !images.is_empty() {
-        shown.push(Piece::Text(format!("[images from the result of {}, call {}]", call.name, call.id).into()));
+        shown.push(ContentPiece::Text(format!("[images from the result of {}, call {}]", call.name, call.id).into()));
         shown.extend(images);
     }
     let result = Message::Tool { tool_call_id: call.id, content: join(texts(output)).unwrap_or_default() };
@@ -243,14 +233,14 @@ fn written<'a>(call: Call<'a>, shown: &mut Vec<Piece<'a>>) -> (ToolCall<'a>, Mes
     (ToolCall { id: call.id, r#type: "function", function, kept: kept.members }, result)
 }
 
-fn texts(pieces: Vec<Piece<'_>>) -> impl Iterator<Item = Cow<'_, str>> {
+fn texts(pieces: Vec<ContentPiece<'_>>) -> impl Iterator<Item = Cow<'_, str>> {
     pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(text),
-        Piece::Image(_) => None,
+        ContentPiece::Text(text) => Some(text),
+        ContentPiece::Image(_) => None,
     })
 }
 
-/// Texts as one, if there are any.
+/// The texts as one, if there are any.
 fn join<'a>(texts: impl Iterator<Item = Cow<'a, str>>) -> Option<Cow<'a, str>> {
     texts.reduce(|mut all, text| {
         all.to_mut().push_str("\n\n");

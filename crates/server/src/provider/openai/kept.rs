@@ -1,4 +1,4 @@
-//! What a server wants back with an answer: its thoughts, as it spells them, and members that only it knows.
+//! What a server wants back with an answer: its thoughts in its own spelling, and members that only it knows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ pub(super) struct KeptMessage {
     /// Members of the message that only the server knows.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) members: Map<String, Value>,
-    /// How the server spells what the model thought. The text itself is that of the message's thoughts.
+    /// How the server spells thoughts. Their text is in the message's own parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) spellings: Vec<Spelling>,
 }
 
-/// How a server spells what a model thinks.
+/// How a server spells thoughts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Spelling {
@@ -26,7 +26,7 @@ pub(super) enum Spelling {
 }
 
 impl Spelling {
-    /// The member of a message that it is.
+    /// The member of a message that holds the thought.
     pub(super) fn member(self) -> Option<&'static str> {
         match self {
             Self::ReasoningContent => Some("reasoning_content"),
@@ -37,7 +37,7 @@ impl Spelling {
     }
 }
 
-/// What goes back with a call: members of its function, and of the call, that only the server knows.
+/// What goes back with a call: members of its function and of the call that only the server knows.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct KeptCall {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -46,7 +46,7 @@ pub(super) struct KeptCall {
     pub(super) members: Map<String, Value>,
 }
 
-/// Adds more of a member: objects, lists and thoughts grow, and what is none of them is replaced.
+/// Merges a value into a member: objects, lists and thoughts grow, and anything else is replaced.
 pub(super) fn merge(members: &mut Map<String, Value>, name: &str, value: Value) {
     match (members.get_mut(name), value) {
         (_, Value::Null) => {}
@@ -64,18 +64,18 @@ pub(super) fn merge(members: &mut Map<String, Value>, name: &str, value: Value) 
     }
 }
 
-/// Whether a member under that name has a text that comes in pieces.
+/// Whether the member of that name holds text that comes in pieces.
 fn is_thought(name: &str) -> bool {
     ["reasoning", "thinking", "thought"].iter().any(|word| name.contains(word)) && !name.contains("signature")
 }
 
-/// The member that has thoughts as a list.
+/// The member that holds thoughts as a list.
 pub(super) const DETAILS: &str = "reasoning_details";
 
-/// Adds details of a thought. Pieces of one detail become one: a server numbers them, or sends them in a row.
+/// Adds details of a thought. Pieces of one detail are joined: a server numbers them, or sends them in a row.
 fn merge_details(known: &mut Vec<Value>, more: Vec<Value>) {
     for detail in more {
-        // Nothing else is known to be there.
+        // No server is known to send anything but objects.
         let Value::Object(detail) = detail else { continue };
         let has_room = known.len() < MOST_DETAILS;
         let earlier = known.iter_mut().rev().enumerate().find_map(|(distance, earlier)| match earlier {
@@ -100,7 +100,7 @@ fn grow(detail: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// Details of one answer; no model thinks in more, and each new one is compared with all.
+/// How many details one answer has at most, because each new one is compared with all of them.
 const MOST_DETAILS: usize = 256;
 
 /// Members of a detail that come in pieces.
@@ -113,12 +113,12 @@ fn goes_on(earlier: &Map<String, Value>, detail: &Map<String, Value>, is_last: b
         given.is_none() || given == earlier.get(name)
     };
     let is_numbered = detail.get("index").is_some_and(|index| !index.is_null());
-    // Without a number, what is encrypted is whole.
+    // Encrypted data without a number is complete.
     let may_go_on = is_numbered || (is_last && !detail.contains_key("data"));
     may_go_on && ["type", "id", "index"].into_iter().all(agrees)
 }
 
-/// The members of an assistant's message that everybody knows: they go back in our own words, or not at all.
+/// The members of an assistant's message that every server knows. They are not kept, but written anew.
 pub(super) const OF_MESSAGE: [&str; 7] =
     ["role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"];
 /// Those of a call.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::fake::{Fake, STREAM};
 use super::{BOTH, Wire, ask, collect, failure, hello, provider_error, settings};
-use crate::provider::Bounds;
+use crate::provider::RequestBounds;
 
 const SOON: Duration = Duration::from_millis(80);
 
@@ -212,7 +212,7 @@ async fn a_server_that_is_not_up_yet_is_tried_again() {
     for wire in BOTH {
         let fake = Fake::start().await;
         let mut settings = settings(wire, &fake);
-        settings.bounds = Bounds { tries: 8, backoff: Duration::from_millis(100), ..settings.bounds };
+        settings.bounds = RequestBounds { tries: 8, backoff: Duration::from_millis(100), ..settings.bounds };
         let model = wire.model(settings);
         let Fake { listener, url } = fake;
         let address = listener.local_addr().unwrap();
@@ -319,7 +319,7 @@ async fn sizes_are_bounded() {
     for wire in BOTH {
         let fake = Fake::start().await;
         let mut settings = settings(wire, &fake);
-        settings.bounds = Bounds { event_bytes: 1000, answer_bytes: 3000, ..settings.bounds };
+        settings.bounds = RequestBounds { event_bytes: 1000, answer_bytes: 3000, ..settings.bounds };
         let model = wire.model(settings);
         let huge = format!("data: {}", "x".repeat(1000));
         let (error, ()) = tokio::join!(failure(ask(&*model)), async {

@@ -32,7 +32,7 @@ fn retry_after_is_seconds_or_a_date_on_the_providers_clock() {
 fn the_memory_of_models_without_images_is_bounded() {
     let settings = Settings::new("mine", "http://127.0.0.1:1");
     let url = base_url(&settings).unwrap();
-    let upstream = Upstream::new(settings, url, (ACCEPT, ""), None).unwrap();
+    let upstream = Upstream::new(settings, url, (ACCEPT, "")).unwrap();
     for number in 0..=MOST_REMEMBERED {
         upstream.remember_no_images(&number.to_string());
     }
@@ -45,7 +45,7 @@ fn the_memory_of_models_without_images_is_bounded() {
 async fn a_model_may_be_shown_images_again_after_a_while() {
     let settings = Settings::new("mine", "http://127.0.0.1:1");
     let url = base_url(&settings).unwrap();
-    let upstream = Upstream::new(settings, url, (ACCEPT, ""), None).unwrap();
+    let upstream = Upstream::new(settings, url, (ACCEPT, "")).unwrap();
     upstream.remember_no_images("m");
     tokio::time::advance(REMEMBERED_FOR - Duration::from_secs(1)).await;
     assert!(!upstream.takes_images("m"));

@@ -11,11 +11,11 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Bounds;
-use super::database::{Database, Fault, integer, json, name};
+use super::database::{self, Database, Fault, integer, json, name};
 use super::forms::{Ending, EndingRef, HeadForm};
 
-/// An id may be used anew once the call table has forgotten it: then the new call takes the place of the old one. The
-/// beginning of a call that is over already comes too late, and changes nothing.
+/// An id may be used again once the call table has forgotten it: then the new call replaces the old one. The beginning of
+/// a call that has ended already comes too late and changes nothing.
 const BEGIN: &str = "
     INSERT INTO call (request, size, session, client, head, input) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT (request) DO UPDATE SET ended = NULL, size = excluded.size, session = excluded.session,
@@ -36,7 +36,7 @@ macro_rules! select {
 }
 
 const FINISHED: &str = select!(" AND request = ?1");
-// The newest first, before a number; each has its index.
+// Calls that ended before a number, the newest first. Each list has an index.
 const LIST: &str = select!(" AND ended < ?2 ORDER BY ended DESC LIMIT ?1");
 const LIST_OF_CLIENT: &str = select!(" AND ended < ?2 AND client = ?3 ORDER BY ended DESC LIMIT ?1");
 const LIST_OF_SESSION: &str = select!(" AND ended < ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
@@ -52,8 +52,8 @@ const DELETE_OF_SESSION: &str = "DELETE FROM call WHERE session = ?1 AND ended I
 
 const LAST_ENDED: &str = "SELECT max(ended) FROM call WHERE ended IS NOT NULL";
 
-/// The calls that an earlier process left under way. Looked for once, at the start, and so without an index, which
-/// would cost every call something.
+/// The calls that an earlier process left unfinished. This runs once, at the start, so it has no index, which would slow
+/// down every call.
 const LEFT_OVER: &str = "SELECT request FROM call WHERE ended IS NULL ORDER BY rowid";
 
 pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Fault> {
@@ -78,14 +78,14 @@ pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Faul
 pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
     let ending = EndingRef { attempt: call.attempt, phases: call.phases, outcome: &call.outcome };
     if !end(database, &call.head.request, &ending)? {
-        // Not under way as far as the file knows: its beginning could not be written, or it was over already.
+        // Its beginning could not be written, or it has ended already.
         begin(database, &call.head)?;
         end(database, &call.head.request, &ending)?;
     }
     Ok(())
 }
 
-/// Ends a call that is under way; says whether it is.
+/// Ends an unfinished call. Returns whether there is one.
 fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> Result<bool, Fault> {
     database.last_ended += 1;
     let ending = serde_json::to_string(ending)?;
@@ -121,13 +121,11 @@ fn query(
     values: impl Params,
     most: Most,
 ) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(values, |row| {
-        let unreadable = |cause| Fault::Row { table: "call", id: row.get(0).unwrap_or_default(), cause };
-        let call = read(row).map_err(unreadable)?;
+    let read = |row: &Row<'_>| {
+        let call = read(row)?;
         Ok((weight::of_call(&call), (row.get::<_, i64>(6)?.cast_unsigned(), Arc::new(call))))
-    })?;
-    Page::fill(rows, most)
+    };
+    database::query(connection, sql, values, "call", read, |rows| Page::fill(rows, most))
 }
 
 pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) -> Result<(), Fault> {
@@ -135,7 +133,7 @@ pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) ->
     Ok(())
 }
 
-/// Forgets the oldest of the finished calls, if there are more or larger ones than allowed.
+/// Deletes the oldest finished calls while they exceed the bounds.
 pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
     let mut total = database.connection.prepare_cached(TOTAL)?;
     let (mut calls, mut bytes): (i64, i64) = total.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -155,22 +153,19 @@ pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Faul
     Ok(())
 }
 
-/// The greatest number that says when a call ended.
+/// The greatest `ended` of all calls.
 pub(super) fn last_ended(connection: &Connection) -> Result<i64, Fault> {
     let last = connection.query_row(LAST_ENDED, [], |row| row.get(0));
     Ok(last.optional()?.flatten().unwrap_or_default())
 }
 
-/// Ends the calls that an earlier process left under way: nobody waits for them any more.
+/// Ends the calls that an earlier process left unfinished, because nobody waits for them any more.
 pub(super) fn end_left_over(database: &mut Database) -> Result<(), Fault> {
     let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".to_owned()));
     let ending = EndingRef { attempt: 1, phases: Phases::default(), outcome: &outcome };
     database.begin()?;
-    let left: Vec<RequestId> = {
-        let mut statement = database.connection.prepare(LEFT_OVER)?;
-        let rows = statement.query_map([], |row| name(row, 0, RequestId::parse))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let read = |row: &Row<'_>| name(row, 0, RequestId::parse);
+    let left: Vec<_> = database::query(&database.connection, LEFT_OVER, [], "call", read, |rows| rows.collect())?;
     for request in &left {
         end(database, request, &ending)?;
     }
@@ -194,7 +189,7 @@ fn read(row: &Row<'_>) -> Result<FinishedCall, Error> {
         timeout: head.timeout,
         created: head.created,
         deadline: head.deadline,
-        // It means nothing any more.
+        // A finished call does not expire.
         expires: Instant::now(),
     };
     let Ending { attempt, phases, outcome } = json(row, 5)?;

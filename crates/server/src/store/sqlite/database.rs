@@ -1,4 +1,4 @@
-//! The open file, as the thread that writes sees it.
+//! The open file, as the writer sees it, and what its tables share.
 
 use std::fs::File;
 
@@ -6,7 +6,7 @@ use handback_core::id::{InvalidId, RunId};
 use handback_core::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Error, ErrorCode, Row};
+use rusqlite::{Connection, Error, ErrorCode, Params, Row};
 use serde::de::DeserializeOwned;
 
 use super::calls;
@@ -23,8 +23,8 @@ pub(super) enum Fault {
     Row { table: &'static str, id: String, cause: Error },
     #[error("it cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("event {first} of the run {run} cannot be kept: only {told} are kept before it")]
-    Gap { run: RunId, first: usize, told: i64 },
+    #[error("event {first} of the run {run} cannot be kept: only {stored} are kept before it")]
+    Gap { run: RunId, first: usize, stored: i64 },
     #[error("the message has too many parts")]
     TooManyParts,
     #[error("SQLite keeps no write-ahead log there; its journal mode is {0}")]
@@ -37,17 +37,15 @@ pub(super) enum Fault {
     Lost,
 }
 
-/// The open file, and what is remembered of it. A value that is remembered is only ever a shortcut: after a rollback
-/// it is forgotten.
-#[derive(Debug)]
+/// The open file, and what is remembered of it. What is remembered is only a shortcut, and is forgotten after a rollback.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// The greatest number in `call.ended` that was ever given.
+    /// The greatest number that any `call.ended` ever had.
     pub(super) last_ended: i64,
     pub(super) saved: SavedMessages,
     pub(super) counter: Counter,
     pub(super) guard: Guard,
-    /// No other server opens the file while these are held; let go of after the connection.
+    /// While these are held, no other server opens the file. They are released after the connection.
     _locks: Vec<File>,
 }
 
@@ -58,7 +56,7 @@ impl Database {
     }
 
     pub(super) fn begin(&self) -> Result<(), Fault> {
-        // Immediate: that somebody else writes shows here, not in the middle.
+        // An immediate transaction fails here, and not in the middle, if another program writes.
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(())
     }
@@ -70,30 +68,30 @@ impl Database {
         Ok(())
     }
 
-    /// Writes what was put off until there is time.
-    pub(super) fn settle(&mut self) -> Result<(), Fault> {
+    /// Writes what sessions take to their rows, which commits put off.
+    pub(super) fn write_usage(&mut self) -> Result<(), Fault> {
         if !self.counter.has_unwritten() || self.guard.is_lost() {
             return Ok(());
         }
         self.begin()?;
-        let settled = self.counter.write(&self.connection).and_then(|()| self.commit());
-        if settled.is_err() {
+        let written = self.counter.write(&self.connection).and_then(|()| self.commit());
+        if written.is_err() {
             self.roll_back();
         }
-        settled
+        written
     }
 
-    /// Writes something, and changes nothing.
+    /// Writes a value that is there already.
     pub(super) fn probe(&mut self) -> Result<(), Fault> {
         let version: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         Ok(self.connection.pragma_update(None, "user_version", version)?)
     }
 
-    /// Undoes what was not committed.
+    /// Undoes what is not committed.
     pub(super) fn roll_back(&mut self) {
         self.saved.forget();
         self.counter.forget();
-        // Some errors make SQLite roll back by itself.
+        // After some errors SQLite has rolled back by itself.
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
@@ -101,10 +99,10 @@ impl Database {
         }
     }
 
-    /// Moves everything into the file itself, and closes it.
+    /// Moves everything from the log into the file, and closes it.
     pub(super) fn close(mut self) -> Result<(), Fault> {
         if self.guard.check().is_err() {
-            // By its name SQLite would delete the log of whatever is there now.
+            // SQLite would delete the log of whatever file has this name now.
             self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             self.connection.close().map_err(|(_, error)| error)?;
             return Err(Fault::Lost);
@@ -115,7 +113,7 @@ impl Database {
     }
 }
 
-/// What whoever asked is told of a fault.
+/// The fault as the error of the store.
 pub(super) fn store_error(file: &str, fault: &Fault) -> StoreError {
     let cause = format!("{file}: {fault}");
     let Fault::Sqlite(error) = fault else {
@@ -134,22 +132,37 @@ pub(super) fn store_error(file: &str, fault: &Fault) -> StoreError {
     }
 }
 
+/// Reads the rows of a query. An error names the row by its first column.
+pub(super) fn query<T, C>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    table: &'static str,
+    read: impl Fn(&Row<'_>) -> Result<T, Error>,
+    collect: impl FnOnce(&mut dyn Iterator<Item = Result<T, Fault>>) -> Result<C, Fault>,
+) -> Result<C, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let unreadable = |row: &Row<'_>, cause| Fault::Row { table, id: row.get(0).unwrap_or_default(), cause };
+    let mut rows = statement.query_and_then(values, |row| read(row).map_err(|cause| unreadable(row, cause)))?;
+    collect(&mut rows)
+}
+
 /// Reads a column of JSON.
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Error> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
 }
 
-/// Reads a column with a name of something.
+/// Reads a column of ids.
 pub(super) fn name<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Result<T, InvalidId>) -> Result<T, Error> {
     parse(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(column, error))
 }
 
-/// How many bytes more there are than before.
+/// How many more bytes there are now than before.
 pub(super) fn growth(before: i64, now: usize) -> i64 {
     integer(now) - before
 }
 
-/// A count or a size, as SQLite has it.
+/// A count or a size as SQLite's integer.
 pub(super) fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! The JSON of what the core itself has no serde form for. Files out there have it: fields may be added with a
-//! default, and nothing may be renamed or removed without a migration.
+//! The JSON of core types that have no serde form. Existing files have it: fields may be added with a default, and
+//! renaming or removing one needs a migration.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use handback_core::store::{Ack, Attachment, Cancellation, Effect, Executor, Outc
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What `call.head` holds: what was asked, but for what has a column of its own.
+/// The JSON of `call.head`: the request, without what has a column of its own.
 #[derive(Serialize, Deserialize)]
 pub(super) struct HeadForm {
     pub(super) message: MessageId,
@@ -23,7 +23,7 @@ pub(super) struct HeadForm {
     pub(super) deadline: SystemTime,
 }
 
-/// What `call.ending` holds.
+/// The JSON of `call.ending` for writing.
 #[derive(Serialize)]
 pub(super) struct EndingRef<'a> {
     pub(super) attempt: u32,
@@ -33,7 +33,7 @@ pub(super) struct EndingRef<'a> {
     pub(super) outcome: &'a Outcome,
 }
 
-/// The same, as it is read.
+/// The JSON of `call.ending` for reading.
 #[derive(Deserialize)]
 pub(super) struct Ending {
     pub(super) attempt: u32,

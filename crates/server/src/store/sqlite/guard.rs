@@ -1,52 +1,50 @@
-//! Watches that the file is still the one that was opened. SQLite goes on writing into a file that was deleted or replaced,
-//! where nobody will ever find it.
+//! Checks that the file is still the one that was opened. SQLite would go on writing into a file that was deleted or
+//! replaced, where nobody finds it.
 
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::database::Fault;
+use super::open::beside;
 
-/// What belongs to the file, by the ends of their names.
-const ENDS: [&str; 3] = ["", "-wal", "-shm"];
+/// The files of a database, by the endings of their names.
+const ENDINGS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The files that were opened. Once one of them is not where it was, it stays lost: whatever is there now, others may have
-/// written to it meanwhile.
-#[derive(Debug)]
+/// The files that were opened. Once one of them is lost it stays lost, because others may have written to the file that
+/// has its name now.
 pub(super) struct Guard {
     files: Vec<(PathBuf, Identity)>,
     is_lost: bool,
 }
 
 impl Guard {
-    /// Guards a file that is open, and what belongs to it.
+    /// Guards an open database and the files that belong to it.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
-        let known = |end| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            let name = PathBuf::from(name);
-            let identity = identity(&fs::metadata(&name)?);
-            Ok((name, identity))
+        let known = |ending| {
+            let path = beside(path, ending);
+            let identity = identity(&fs::metadata(&path)?);
+            Ok((path, identity))
         };
-        Ok(Self { files: ENDS.into_iter().map(known).collect::<io::Result<_>>()?, is_lost: false })
+        Ok(Self { files: ENDINGS.into_iter().map(known).collect::<io::Result<_>>()?, is_lost: false })
     }
 
-    /// Whether the file that somebody holds is the one that is guarded.
+    /// Whether an open file is the guarded database.
     pub(super) fn is_of(&self, held: &File) -> io::Result<bool> {
         let held = identity(&held.metadata()?);
         Ok(self.files.first().is_some_and(|(_, known)| *known == held))
     }
 
-    /// Whether a file was found to be gone.
+    /// Whether a check has found that a file is lost.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Fails if a file is gone or was replaced, and says so in the log the first time.
+    /// Fails if a file was deleted or replaced, and logs that the first time.
     pub(super) fn check(&mut self) -> Result<(), Fault> {
         let is_there = |(path, known): &(PathBuf, Identity)| match fs::metadata(path) {
             Ok(found) => identity(&found) == *known,
-            // That it cannot be looked at says nothing about where it is.
+            // A file that cannot be looked at may still be there.
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
         if !self.is_lost

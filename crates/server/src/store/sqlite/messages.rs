@@ -1,7 +1,7 @@
 //! Messages and their parts in the file.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Weak};
 
 use handback_core::clock::Time;
@@ -9,10 +9,10 @@ use handback_core::id::{MessageId, PartId, SessionId};
 use handback_core::store::{Message, Most, Page, Part, Role};
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 
-use super::database::{Database, Fault, growth, integer, json, name};
+use super::database::{self, Database, Fault, growth, integer, json, name};
 use super::sessions::{self, of_session};
 
-/// Does nothing if it is there already, or there is no such session.
+/// Does nothing if the message exists already, or the session does not exist.
 const INSERT: &str = "
     INSERT OR IGNORE INTO message (session, id, parent, created, unanswered, role)
     VALUES ((SELECT number FROM session WHERE id = ?1), ?2, ?3, ?4, ?5, ?6)";
@@ -29,7 +29,7 @@ const ANSWER: &str = concat!(
     " AND id = ?2 AND parent IS NULL AND unanswered"
 );
 
-/// Writes nothing where nothing changes.
+/// Writes nothing if nothing changes.
 const SAVE_PART: &str = "
     INSERT INTO part (number, id, body) VALUES (?1, ?2, ?3)
     ON CONFLICT (number) DO UPDATE SET id = excluded.id, body = excluded.body
@@ -37,7 +37,7 @@ const SAVE_PART: &str = "
 
 const DELETE_PARTS: &str = "DELETE FROM part WHERE number >= ?1 AND number < ?2";
 
-/// Whether a part is one of a message.
+/// The condition that a part belongs to a message.
 macro_rules! of_message {
     () => {
         "part.number >= message.number << 24 AND part.number < (message.number + 1) << 24"
@@ -47,14 +47,14 @@ pub(super) use of_message;
 
 macro_rules! heads {
     ($rest:literal) => {
-        concat!("SELECT message.number, session.id, message.id, message.created, message.role", $rest)
+        concat!("SELECT message.id, message.number, session.id, message.created, message.role", $rest)
     };
 }
 
 macro_rules! parts {
     ($condition:literal) => {
         concat!(
-            "SELECT message.number, part.id, part.body
+            "SELECT part.id, message.number, part.body
             FROM session CROSS JOIN message ON message.session = session.number CROSS JOIN part ON ",
             of_message!(),
             " WHERE ",
@@ -64,7 +64,7 @@ macro_rules! parts {
     };
 }
 
-/// How many bytes a message takes, which can be said without reading it.
+/// How many bytes a message takes, computed without reading them.
 macro_rules! bytes {
     () => {
         concat!(
@@ -80,7 +80,7 @@ const LIST: &str = heads!(
 );
 const PARTS: &str = parts!("session.id = ?1");
 
-/// Each with about how many bytes it takes.
+/// Each message comes with about how many bytes it takes.
 const LIST_AFTER: &str = concat!(
     heads!(", "),
     bytes!(),
@@ -97,10 +97,10 @@ const NUMBER: &str = concat!("SELECT number FROM message WHERE ", of_session!(),
 const BYTES_FROM: &str =
     concat!("SELECT coalesce(sum(", bytes!(), "), 0) FROM message WHERE ", of_session!(), " AND number >= ?2");
 
-/// The parts go with their messages.
+/// The parts are deleted with their messages.
 const DELETE_FROM: &str = concat!("DELETE FROM message WHERE ", of_session!(), " AND number >= ?2");
 
-/// Users' messages whose answers have gone want one again.
+/// The user's messages whose answers were deleted want one again.
 const UNANSWER: &str = concat!(
     "UPDATE message SET unanswered = 1 WHERE ",
     of_session!(),
@@ -110,8 +110,8 @@ const UNANSWER: &str = concat!(
     ")"
 );
 
-// All of them are 1: so they are in the order of their numbers, and of their index. A user's message may have been saved
-// after its answer.
+// `unanswered` is 1 in all of these rows, so their index has them in the order of their numbers. A user's message may have
+// been saved after its answer.
 macro_rules! unanswered {
     () => {
         "message.unanswered AND (message.parent IS NOT NULL OR NOT EXISTS
@@ -125,81 +125,74 @@ const UNANSWERED: &str = concat!(
     " ORDER BY message.unanswered, message.number"
 );
 const PARTS_UNANSWERED: &str = concat!(
-    "SELECT message.number, part.id, part.body FROM message CROSS JOIN part ON ",
+    "SELECT part.id, message.number, part.body FROM message CROSS JOIN part ON ",
     of_message!(),
     " WHERE ",
     unanswered!(),
     " ORDER BY message.unanswered, message.number, part.number"
 );
 
-/// How many bits of a part's number are its place in its message.
+/// How many bits of a part's number hold its place in its message.
 const PLACE_BITS: u32 = 24;
 
-/// The number of the part of a message that is at a place.
+/// The number of the part at a place of a message.
 fn part_number(message: i64, place: usize) -> i64 {
     (message << PLACE_BITS) + integer(place)
 }
 
-/// How many parts are remembered as saved; then all are forgotten, and compared with the file again.
+/// How many parts are remembered as saved. Beyond it all are forgotten, and compared with the file again.
 const REMEMBERED_PARTS: usize = 65_536;
 
-/// The answers that are being written, as they were saved last: they are saved over and over, and most of what they
-/// consist of is what it was. So a save costs what it changes.
-#[derive(Debug, Default)]
+/// The unfinished answers as they were last saved. They are saved over and over with few changes, and this makes a save
+/// cost only what it changes.
+#[derive(Default)]
 pub(super) struct SavedMessages {
-    messages: HashMap<SessionId, HashMap<MessageId, SavedMessage>>,
-    /// How many parts they have, and as many for themselves.
-    parts: usize,
+    messages: HashMap<(SessionId, MessageId), SavedMessage>,
+    /// How many messages and parts these are together.
+    count: usize,
 }
 
 /// What is known of a message in the file.
-#[derive(Debug)]
 struct SavedMessage {
     number: i64,
-    /// Of the role's text.
+    /// The size of the role's text.
     role_bytes: i64,
-    /// Of what is in the row, if that is known.
+    /// The hash of the row's content, if it is known.
     hash: Option<u64>,
     parts: Vec<SavedPart>,
 }
 
-/// A part in the file. A weak pointer keeps its address from being used again, so that the same address is the same part;
-/// one that points nowhere is none of them.
-#[derive(Debug)]
+/// A part in the file. The weak pointer keeps its address from being reused, so that the same address means the same part.
+/// A pointer to nothing equals no part.
 struct SavedPart {
     part: Weak<Part>,
     bytes: i64,
 }
 
 impl SavedMessages {
-    /// What is known of a message, if it is remembered.
+    /// Takes out what is known of a message.
     fn take(&mut self, message: &Message) -> Option<SavedMessage> {
-        let messages = self.messages.get_mut(&message.session)?;
-        let saved = messages.remove(&message.id)?;
-        if messages.is_empty() {
-            self.messages.remove(&message.session);
-        }
-        self.parts -= 1 + saved.parts.len();
+        let saved = self.messages.remove(&(message.session.clone(), message.id.clone()))?;
+        self.count -= 1 + saved.parts.len();
         Some(saved)
     }
 
     fn remember(&mut self, message: &Message, saved: SavedMessage) {
-        let parts = 1 + saved.parts.len();
-        if self.parts + parts > REMEMBERED_PARTS {
+        let count = 1 + saved.parts.len();
+        if self.count + count > REMEMBERED_PARTS {
             self.forget();
         }
-        self.parts += parts;
-        self.messages.entry(message.session.clone()).or_default().insert(message.id.clone(), saved);
+        self.count += count;
+        self.messages.insert((message.session.clone(), message.id.clone()), saved);
     }
 
-    /// Forgets what was said in a session.
+    /// Forgets the messages of a session.
     pub(super) fn forget_session(&mut self, session: &SessionId) {
-        for (_, saved) in self.messages.remove(session).into_iter().flatten() {
-            self.parts -= 1 + saved.parts.len();
-        }
+        self.messages.retain(|(other, _), _| other != session);
+        self.count = self.messages.values().map(|saved| 1 + saved.parts.len()).sum();
     }
 
-    /// Forgets all of it.
+    /// Forgets all messages.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -212,7 +205,7 @@ pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fau
     };
     let (session, id, created) = (message.session.as_str(), message.id.as_str(), message.created.0.cast_signed());
     let role = serde_json::to_string(&message.role)?;
-    let hash = Some(hash_of((created, &role)));
+    let hash = Some(BuildHasherDefault::<DefaultHasher>::default().hash_one((created, &role)));
     let known = match database.saved.take(message) {
         None => {
             let values = params![session, id, parent, created, is_unanswered, role];
@@ -238,7 +231,7 @@ pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fau
         (known.role_bytes, known.hash) = (integer(role.len()), hash);
     }
     save_parts(database, message, &mut known)?;
-    // What is complete is seldom saved again.
+    // A complete message is seldom saved again.
     if parent.is_some() && is_unanswered {
         database.saved.remember(message, known);
     }
@@ -285,18 +278,12 @@ fn save_parts(database: &mut Database, message: &Message, known: &mut SavedMessa
     Ok(())
 }
 
-fn hash_of(head: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    head.hash(&mut hasher);
-    hasher.finish()
-}
-
 pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<Arc<Message>>, Fault> {
-    let heads = query(connection, LIST, [session.as_str()])?;
+    let heads = database::query(connection, LIST, [session.as_str()], "message", read, |rows| rows.collect())?;
     with_parts(connection, heads, PARTS, [session.as_str()])
 }
 
-/// A message's number, if it is there.
+/// The number of a message, if it exists.
 fn number(connection: &Connection, session: &SessionId, message: &MessageId) -> Result<Option<i64>, Fault> {
     let mut statement = connection.prepare_cached(NUMBER)?;
     Ok(statement.query_row([session.as_str(), message.as_str()], |row| row.get(0)).optional()?)
@@ -313,13 +300,10 @@ pub(super) fn list_after(
         None => sessions::find(connection, session)?.map(|_| 0),
     };
     let Some(start) = start else { return Ok(None) };
-    let mut statement = connection.prepare_cached(LIST_AFTER)?;
-    let rows = integer(most.items.saturating_add(1));
-    let heads = statement.query_and_then(params![session.as_str(), start, rows], |row| {
-        let bytes = usize::try_from(row.get::<_, i64>(5)?).unwrap_or(usize::MAX);
-        Ok::<_, Fault>((bytes, read(row)?))
-    })?;
-    let Page { items, has_more } = Page::fill(heads, most)?;
+    let values = params![session.as_str(), start, integer(most.items.saturating_add(1))];
+    let read = |row: &Row<'_>| Ok((usize::try_from(row.get::<_, i64>(5)?).unwrap_or(usize::MAX), read(row)?));
+    let fill = |rows: &mut dyn Iterator<Item = _>| Page::fill(rows, most);
+    let Page { items, has_more } = database::query(connection, LIST_AFTER, values, "message", read, fill)?;
     let end = items.last().map_or(start, |(number, _)| *number);
     let items = with_parts(connection, items, PARTS_BETWEEN, params![session.as_str(), start, end])?;
     Ok(Some(Page { items, has_more }))
@@ -336,11 +320,9 @@ pub(super) fn newest_before(
         None => Some(i64::MAX),
     };
     let Some(end) = end else { return Ok(None) };
-    let mut statement = connection.prepare_cached(NEWEST_BEFORE)?;
-    let ids = statement.query_and_then(params![session.as_str(), end, integer(most)], |row| {
-        name(row, 0, MessageId::parse).map_err(|cause| unreadable("message", row, 0, cause))
-    })?;
-    ids.collect::<Result<_, _>>().map(Some)
+    let (values, read) =
+        (params![session.as_str(), end, integer(most)], |row: &Row<'_>| name(row, 0, MessageId::parse));
+    database::query(connection, NEWEST_BEFORE, values, "message", read, |rows| rows.collect()).map(Some)
 }
 
 pub(super) fn delete_from(database: &mut Database, session: &SessionId, message: &MessageId) -> Result<(), Fault> {
@@ -355,59 +337,44 @@ pub(super) fn delete_from(database: &mut Database, session: &SessionId, message:
 }
 
 pub(super) fn unanswered(connection: &Connection) -> Result<Vec<Arc<Message>>, Fault> {
-    let heads = query(connection, UNANSWERED, [])?;
+    let heads = database::query(connection, UNANSWERED, [], "message", read, |rows| rows.collect())?;
     with_parts(connection, heads, PARTS_UNANSWERED, [])
 }
 
-/// Messages without their parts, each with its number.
-fn query(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<(i64, Message)>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(values, read)?;
-    rows.collect()
-}
-
-/// Reads the parts of messages, all in one go. Both are in the order of the messages' numbers.
+/// Reads the parts of messages with one query. Both are in the order of the messages' numbers.
 fn with_parts(
     connection: &Connection,
     mut heads: Vec<(i64, Message)>,
     sql: &str,
     values: impl Params,
 ) -> Result<Vec<Arc<Message>>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(values)?;
-    let mut place = 0;
-    while let Some(row) = rows.next()? {
-        let number: i64 = row.get(0)?;
-        while heads.get(place).is_some_and(|(head, _)| *head < number) {
-            place += 1;
+    let read = |row: &Row<'_>| Ok((row.get(1)?, Part { id: name(row, 0, PartId::parse)?, body: json(row, 2)? }));
+    database::query(connection, sql, values, "part", read, |rows| {
+        let mut place = 0;
+        for row in rows {
+            let (number, part): (i64, Part) = row?;
+            while heads.get(place).is_some_and(|(head, _)| *head < number) {
+                place += 1;
+            }
+            if let Some((_, message)) = heads.get_mut(place).filter(|(head, _)| *head == number) {
+                message.parts.push(Arc::new(part));
+            }
         }
-        if let Some((_, message)) = heads.get_mut(place).filter(|(head, _)| *head == number) {
-            message.parts.push(read_part(row).map_err(|cause| unreadable("part", row, 1, cause))?);
-        }
-    }
+        Ok(())
+    })?;
     Ok(heads.into_iter().map(|(_, message)| Arc::new(message)).collect())
 }
 
-/// A message without its parts, and its number.
-fn read(row: &Row<'_>) -> Result<(i64, Message), Fault> {
-    let read = || {
-        Ok(Message {
-            session: name(row, 1, SessionId::parse)?,
-            id: name(row, 2, MessageId::parse)?,
-            created: Time(row.get::<_, i64>(3)?.cast_unsigned()),
-            role: json(row, 4)?,
-            parts: Vec::new(),
-        })
+/// The number of a message, and the message without its parts.
+fn read(row: &Row<'_>) -> Result<(i64, Message), Error> {
+    let message = Message {
+        session: name(row, 2, SessionId::parse)?,
+        id: name(row, 0, MessageId::parse)?,
+        created: Time(row.get::<_, i64>(3)?.cast_unsigned()),
+        role: json(row, 4)?,
+        parts: Vec::new(),
     };
-    Ok((row.get(0)?, read().map_err(|cause| unreadable("message", row, 2, cause))?))
-}
-
-fn read_part(row: &Row<'_>) -> Result<Arc<Part>, Error> {
-    Ok(Arc::new(Part { id: name(row, 1, PartId::parse)?, body: json(row, 2)? }))
-}
-
-fn unreadable(table: &'static str, row: &Row<'_>, id: usize, cause: Error) -> Fault {
-    Fault::Row { table, id: row.get(id).unwrap_or_default(), cause }
+    Ok((row.get(1)?, message))
 }
 
 #[cfg(test)]

@@ -1,138 +1,132 @@
-//! One operation on the file: it is asked for by anyone, and run by a thread that has the file open.
+//! An operation on the database: anyone asks for one, and a thread that has the file open runs it.
 
-use std::fmt;
+use std::sync::Arc;
 
+use handback_core::id::SessionId;
 use handback_core::store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::database::{Database, Fault};
+use super::database::{Database, Fault, store_error};
 
-/// Whether an operation changes something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Read,
-    Write,
-}
+/// The result of an operation. It is an error of the channel if the operation is dropped before it ran.
+pub(super) type Reply<T> = oneshot::Receiver<Result<T, StoreError>>;
 
-/// What the writer does with an operation: run it, perhaps more than once, and answer it once.
-pub(super) trait Operation: fmt::Debug + Send {
-    fn kind(&self) -> Kind;
-    /// Whether it still has to be done: it has no answer yet, and is no read that nobody waits for any more.
-    fn is_open(&self) -> bool;
-    /// Does it; what comes of it is kept for the answer. It can be run again after a rollback.
+/// A read, which sends its own reply.
+pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
+
+/// A write, which can run again after a rollback and replies once.
+pub(super) trait Write: Send {
+    /// Runs it and remembers the result.
     fn run(&mut self, database: &mut Database) -> Result<(), Fault>;
-    /// Answers with what came of it.
-    fn succeed(&mut self);
-    /// Answers with an error.
+    /// Remembers an error in place of the result.
     fn fail(&mut self, error: StoreError);
+    /// Sends what is remembered.
+    fn reply(self: Box<Self>);
 }
 
-/// An operation that changes nothing, and that anybody can run who has the file open.
-pub(super) trait Read: Operation {
-    /// Does it; what comes of it is kept for the answer.
-    fn read(&mut self, connection: &Connection) -> Result<(), Fault>;
+/// What the writer's thread runs.
+pub(super) enum Operation {
+    /// A read, until it has run.
+    Read(Option<Read>),
+    /// A write.
+    Write {
+        /// The work.
+        write: Box<dyn Write>,
+        /// The session that it changes, if it changes one.
+        session: Option<SessionId>,
+        /// About how many bytes it holds on to while it waits.
+        bytes: usize,
+    },
 }
 
-/// What an operation is answered with.
-pub(super) type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
+impl Operation {
+    /// Runs it.
+    pub(super) fn run(&mut self, database: &mut Database) -> Result<(), Fault> {
+        if let Self::Write { write, .. } = self {
+            return write.run(database);
+        }
+        self.read(&database.connection);
+        Ok(())
+    }
 
-/// A write, and where its answer will come.
-pub(super) fn write<T, F>(work: F) -> (Box<dyn Operation>, Answer<T>)
+    /// Runs it if it is a read that has not run.
+    pub(super) fn read(&mut self, connection: &Connection) {
+        if let Self::Read(read) = self
+            && let Some(read) = read.take()
+        {
+            read(connection);
+        }
+    }
+
+    /// Fails it if it is a write.
+    pub(super) fn fail(&mut self, error: StoreError) {
+        if let Self::Write { write, .. } = self {
+            write.fail(error);
+        }
+    }
+
+    /// Replies to whoever waits for a write.
+    pub(super) fn reply(self) {
+        if let Self::Write { write, .. } = self {
+            write.reply();
+        }
+    }
+}
+
+/// Makes a read. Everything it looks at comes from one snapshot; if nobody waits for it any more, it does nothing.
+pub(super) fn read<T, F>(file: &Arc<str>, work: F) -> (Read, Reply<T>)
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+{
+    let (sender, reply) = oneshot::channel();
+    let file = file.clone();
+    let read = move |connection: &Connection| {
+        if sender.is_closed() {
+            return;
+        }
+        let look = || {
+            // The writer's own transaction is a snapshot too.
+            let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+            work(connection)
+        };
+        _ = sender.send(look().map_err(|fault| store_error(&file, &fault)));
+    };
+    (Box::new(read), reply)
+}
+
+/// Makes a write.
+pub(super) fn write<T, F>(work: F) -> (Box<dyn Write>, Reply<T>)
 where
     T: Send + 'static,
     F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
 {
-    let (asked, answer) = ask(Writing(work));
-    (Box::new(asked), answer)
+    let (sender, reply) = oneshot::channel();
+    (Box::new(PendingWrite { work, result: None, sender }), reply)
 }
 
-/// A read, and where its answer will come.
-pub(super) fn read<T, F>(work: F) -> (Box<dyn Read>, Answer<T>)
-where
-    T: Send + 'static,
-    F: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
-{
-    let (asked, answer) = ask(Reading(work));
-    (Box::new(asked), answer)
+struct PendingWrite<T, F> {
+    work: F,
+    result: Option<Result<T, StoreError>>,
+    sender: oneshot::Sender<Result<T, StoreError>>,
 }
 
-fn ask<T, W>(work: W) -> (Asked<T, W>, Answer<T>) {
-    let (answer, answered) = oneshot::channel();
-    (Asked { work, value: None, answer: Some(answer) }, answered)
-}
-
-/// What is to be done.
-trait Work<T>: Send {
-    const KIND: Kind;
-    fn run(&self, database: &mut Database) -> Result<T, Fault>;
-}
-
-struct Writing<F>(F);
-
-impl<T, F: Fn(&mut Database) -> Result<T, Fault> + Send> Work<T> for Writing<F> {
-    const KIND: Kind = Kind::Write;
-
-    fn run(&self, database: &mut Database) -> Result<T, Fault> {
-        self.0(database)
-    }
-}
-
-struct Reading<F>(F);
-
-impl<T, F: Fn(&Connection) -> Result<T, Fault> + Send> Work<T> for Reading<F> {
-    const KIND: Kind = Kind::Read;
-
-    fn run(&self, database: &mut Database) -> Result<T, Fault> {
-        self.0(&database.connection)
-    }
-}
-
-struct Asked<T, W> {
-    work: W,
-    value: Option<T>,
-    answer: Option<oneshot::Sender<Result<T, StoreError>>>,
-}
-
-impl<T, W: Work<T>> fmt::Debug for Asked<T, W> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Asked").field("kind", &W::KIND).finish_non_exhaustive()
-    }
-}
-
-impl<T: Send, W: Work<T>> Operation for Asked<T, W> {
-    fn kind(&self) -> Kind {
-        W::KIND
-    }
-
-    fn is_open(&self) -> bool {
-        self.answer.as_ref().is_some_and(|answer| W::KIND == Kind::Write || !answer.is_closed())
-    }
-
+impl<T: Send, F: Fn(&mut Database) -> Result<T, Fault> + Send> Write for PendingWrite<T, F> {
     fn run(&mut self, database: &mut Database) -> Result<(), Fault> {
-        self.value = Some(self.work.run(database)?);
+        self.result = Some(Ok((self.work)(database)?));
         Ok(())
-    }
-
-    fn succeed(&mut self) {
-        if let (Some(answer), Some(value)) = (self.answer.take(), self.value.take()) {
-            // Whoever asked may have gone; what is written stays.
-            _ = answer.send(Ok(value));
-        }
     }
 
     fn fail(&mut self, error: StoreError) {
-        if let Some(Err(Err(error))) = self.answer.take().map(|answer| answer.send(Err(error)))
-            && W::KIND == Kind::Write
-        {
+        self.result = Some(Err(error));
+    }
+
+    fn reply(self: Box<Self>) {
+        let Self { result, sender, .. } = *self;
+        // Whoever asked may have gone; what is written stays.
+        if let Some(Err(Err(error))) = result.map(|result| sender.send(result)) {
             tracing::error!(%error, "a write that nobody waits for failed");
         }
-    }
-}
-
-impl<T: Send, F: Fn(&Connection) -> Result<T, Fault> + Send> Read for Asked<T, Reading<F>> {
-    fn read(&mut self, connection: &Connection) -> Result<(), Fault> {
-        self.value = Some(self.work.0(connection)?);
-        Ok(())
     }
 }

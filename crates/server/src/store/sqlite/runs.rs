@@ -1,21 +1,20 @@
-//! Runs of sessions, and what they told, in the file.
+//! Runs of sessions, and their events, in the file.
 
 use std::sync::Arc;
 
 use handback_core::id::{RunId, SessionId};
 use handback_core::store::ThreadRun;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::database::{Database, Fault, growth, integer, json};
+use super::database::{self, Database, Fault, growth, integer, json};
 use super::sessions::of_session;
 
-const KNOWN: &str = concat!("SELECT number, octet_length(content) FROM run WHERE ", of_session!(), " AND id = ?2");
+const SIZE: &str = concat!("SELECT octet_length(content) FROM run WHERE ", of_session!(), " AND id = ?2");
 
-/// Does nothing if there is no such session.
-const INSERT: &str = "
-    INSERT INTO run (session, id, unfinished, content) SELECT number, ?2, ?3, ?4 FROM session WHERE id = ?1";
-
-const UPDATE: &str = "UPDATE run SET unfinished = ?2, content = ?3 WHERE number = ?1";
+/// Does nothing if the session does not exist.
+const SAVE: &str = "
+    INSERT INTO run (session, id, unfinished, content) SELECT number, ?2, ?3, ?4 FROM session WHERE id = ?1
+    ON CONFLICT (session, id) DO UPDATE SET unfinished = excluded.unfinished, content = excluded.content";
 
 const FIND: &str = concat!("SELECT id, content FROM run WHERE ", of_session!(), " AND id = ?2");
 
@@ -37,20 +36,11 @@ const EVENTS: &str = concat!(
 
 pub(super) fn save(database: &mut Database, run: &ThreadRun) -> Result<(), Fault> {
     let content = serde_json::to_string(run)?;
-    let (session, id, is_unfinished) = (run.session.as_str(), run.id.as_str(), run.is_unfinished());
-    let mut statement = database.connection.prepare_cached(KNOWN)?;
-    let known = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-    let (written, before) = match statement.query_row([session, id], known).optional()? {
-        Some((number, before)) => {
-            let mut statement = database.connection.prepare_cached(UPDATE)?;
-            (statement.execute(params![number, is_unfinished, content])?, before)
-        }
-        None => {
-            let mut statement = database.connection.prepare_cached(INSERT)?;
-            (statement.execute(params![session, id, is_unfinished, content])?, 0)
-        }
-    };
-    if written > 0 {
+    let (session, id) = (run.session.as_str(), run.id.as_str());
+    let mut size = database.connection.prepare_cached(SIZE)?;
+    let before = size.query_row([session, id], |row| row.get(0)).optional()?.unwrap_or_default();
+    let mut statement = database.connection.prepare_cached(SAVE)?;
+    if statement.execute(params![session, id, run.is_unfinished(), content])? > 0 {
         database.counter.add(&run.session, growth(before, content.len()));
     }
     Ok(())
@@ -68,19 +58,14 @@ pub(super) fn unfinished(connection: &Connection) -> Result<Vec<Arc<ThreadRun>>,
     query(connection, UNFINISHED, [], Arc::new)
 }
 
-/// Reads runs one by one, and makes of each what is wanted: those of a session are large together.
+/// Reads runs and converts each at once, because the runs of a session are large together.
 fn query(
     connection: &Connection,
     sql: &str,
     values: impl Params,
     wanted: fn(ThreadRun) -> Arc<ThreadRun>,
 ) -> Result<Vec<Arc<ThreadRun>>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(values, |row| {
-        let unreadable = |cause| Fault::Row { table: "run", id: row.get(0).unwrap_or_default(), cause };
-        json(row, 1).map(wanted).map_err(unreadable)
-    })?;
-    rows.collect()
+    database::query(connection, sql, values, "run", |row| json(row, 1).map(wanted), |rows| rows.collect())
 }
 
 pub(super) fn append_events(
@@ -94,13 +79,13 @@ pub(super) fn append_events(
     let number: Option<i64> = statement.query_row([session.as_str(), run.as_str()], |row| row.get(0)).optional()?;
     let Some(number) = number else { return Ok(()) };
     let last: Option<i64> = database.connection.prepare_cached(LAST_EVENT)?.query_row([number], |row| row.get(0))?;
-    let told = last.map_or(0, |last| last + 1);
-    if integer(first) > told {
-        return Err(Fault::Gap { run: run.clone(), first, told });
+    let stored = last.map_or(0, |last| last + 1);
+    if integer(first) > stored {
+        return Err(Fault::Gap { run: run.clone(), first, stored });
     }
     let mut statement = database.connection.prepare_cached(SAVE_EVENT)?;
     let mut bytes = 0;
-    for (place, event) in (integer(first)..).zip(events).filter(|(place, _)| *place >= told) {
+    for (place, event) in (integer(first)..).zip(events).filter(|(place, _)| *place >= stored) {
         statement.execute(params![number, place, event])?;
         bytes += event.len();
     }

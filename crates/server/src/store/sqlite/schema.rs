@@ -1,12 +1,12 @@
-//! Versions of the file: how an older one becomes one of this version, and which are not ours to touch.
+//! The versions of the file, the migrations between them, and the files that are not ours.
 
 use rusqlite::{Connection, Error, TransactionBehavior};
 
 /// Marks the file as ours: "hndb".
 const APPLICATION: i32 = 0x686e_6462;
 
-/// What makes each version out of the one before it; the first makes it out of nothing. A script that was released is
-/// never changed again.
+/// The scripts that make each version out of the one before it. The first starts with an empty file. A released script
+/// never changes.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
@@ -15,14 +15,14 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/5.sql"),
 ];
 
-/// What a file turned out to be.
+/// What a file is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Empty, or one of our versions.
     Version(usize),
-    /// Written by a newer version than this.
+    /// A newer version of the server wrote it.
     Newer(usize),
-    /// Some other program's.
+    /// Another program wrote it.
     Foreign,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn look(connection: &Connection, newest: usize) -> Result<Found, Erro
     })
 }
 
-/// Makes a file of an older version one of the newest; each step is done as a whole or not at all.
+/// Migrates a file to the newest version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection, from: usize, migrations: &[&str]) -> Result<(), Error> {
     for (step, script) in migrations.iter().enumerate().skip(from) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

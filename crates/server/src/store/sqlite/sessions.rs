@@ -9,10 +9,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::calls;
-use super::database::{Database, Fault, growth, integer, json};
+use super::database::{self, Database, Fault, growth, integer, json};
 use super::usage::{Change, Missing, client_of};
 
-/// Of the session whose id is the first value.
+/// The condition that a row belongs to the session whose id is the first value.
 macro_rules! of_session {
     () => {
         "session = (SELECT session.number FROM session WHERE session.id = ?1)"
@@ -22,15 +22,14 @@ pub(super) use of_session;
 
 const KNOWN: &str = "SELECT client, octet_length(content), bytes FROM session WHERE id = ?1";
 
-const INSERT: &str = "
-    INSERT INTO session (id, client, agent, parent, updated, content, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-
-const UPDATE: &str = "
-    UPDATE session SET client = ?2, agent = ?3, parent = ?4, updated = ?5, content = ?6, bytes = bytes + ?7 WHERE id = ?1";
+const SAVE: &str = "
+    INSERT INTO session (id, client, agent, parent, updated, content, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    ON CONFLICT (id) DO UPDATE SET client = excluded.client, agent = excluded.agent, parent = excluded.parent,
+        updated = excluded.updated, content = excluded.content, bytes = bytes + excluded.bytes";
 
 const FIND: &str = "SELECT id, content FROM session WHERE id = ?1";
 
-// Those updated last first, after a place in that order; each has its index.
+// Sessions after a place, the last updated first. Each list has an index.
 macro_rules! list {
     ($condition:literal) => {
         concat!(
@@ -45,13 +44,13 @@ const LIST: &str = list!("");
 const LIST_OF_CLIENT: &str = list!(" AND client = ?4");
 const LIST_OF_AGENT: &str = list!(" AND agent = ?4");
 const LIST_OF_BOTH: &str = list!(" AND client = ?4 AND agent = ?5");
-// One has few that came from it.
+// A session has few children, so this list needs no index for the rest.
 const LIST_OF_PARENT: &str = list!(" AND parent = ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR agent = ?6)");
 
-/// Messages and parts, runs and events go with their session.
+/// The session's messages, parts, runs and events are deleted with it.
 const DELETE: &str = "DELETE FROM session WHERE id = ?1";
 
-/// What the file knows of a session.
+/// What the row of a session says about its size.
 struct Known {
     client: Option<ClientId>,
     content_bytes: i64,
@@ -69,15 +68,15 @@ pub(super) fn save(database: &mut Database, session: &Session) -> Result<(), Fau
     let known = known(&database.connection, &session.id)?;
     let before = known.as_ref().map_or(0, |known| known.content_bytes);
     let Missing { counted, added } = database.counter.take(&session.id);
-    let (sql, added) = (if known.is_some() { UPDATE } else { INSERT }, growth(before, content.len()) + added);
+    let added = growth(before, content.len()) + added;
     let (client, parent) =
         (session.client.as_ref().map(ClientId::as_str), session.parent.as_ref().map(SessionId::as_str));
     let (id, agent, updated) = (session.id.as_str(), session.agent_name(), when(session.updated));
     let values = params![id, client, agent, parent, updated, content, counted + added];
-    database.connection.prepare_cached(sql)?.execute(values)?;
+    database.connection.prepare_cached(SAVE)?.execute(values)?;
     match known {
         None => database.counter.note(Change { client: session.client.clone(), sessions: 1, bytes: added }),
-        // One that changes hands is taken from the one and given to the other.
+        // The session moves from one client to another.
         Some(known) if known.client != session.client => {
             let bytes = known.bytes + counted;
             database.counter.note(Change { client: known.client, sessions: -1, bytes: -bytes });
@@ -100,7 +99,7 @@ pub(super) fn list(
 ) -> Result<Page<Arc<Session>>, Fault> {
     let rows = integer(most.items.saturating_add(1));
     let updated = after.map_or(i64::MAX, |after| when(after.updated));
-    // Bytes come after every text.
+    // For SQLite a blob comes after every text.
     let id = after.map_or(ValueRef::Blob(&[]), |after| ValueRef::from(after.id.as_str()));
     let id = ToSqlOutput::Borrowed(id);
     let (client, agent) = (filter.client.as_ref().map(ClientId::as_str), filter.agent.as_deref());
@@ -116,16 +115,14 @@ pub(super) fn list(
 }
 
 fn query(connection: &Connection, sql: &str, values: impl Params, most: Most) -> Result<Page<Arc<Session>>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(values, |row| {
-        let unreadable = |cause| Fault::Row { table: "session", id: row.get(0).unwrap_or_default(), cause };
-        let session: Session = json(row, 1).map_err(unreadable)?;
+    let read = |row: &Row<'_>| {
+        let session: Session = json(row, 1)?;
         Ok((weight::of_session(&session), Arc::new(session)))
-    })?;
-    Page::fill(rows, most)
+    };
+    database::query(connection, sql, values, "session", read, |rows| Page::fill(rows, most))
 }
 
-/// A time, as SQLite has it.
+/// A time as SQLite's integer.
 fn when(time: Time) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }

@@ -67,7 +67,7 @@ async fn when_the_thread_dies_nobody_waits_for_ever() {
     let place = Place::new();
     let store = Sqlite::open(&place.0, Bounds::default()).unwrap();
     let before = store.save_session(&Arc::new(session("ses_1")));
-    let dying = store.write(|_| -> Result<(), Fault> { panic!("as the test wants it") });
+    let dying = store.write(None, 0, |_| -> Result<(), Fault> { panic!("as the test wants it") });
     let after = store.save_session(&Arc::new(session("ses_2")));
     let error = |result: Result<(), StoreError>| result.unwrap_err().to_string();
     let expected = format!("the store failed: {}: the store is closed", place.0.canonicalize().unwrap().display());

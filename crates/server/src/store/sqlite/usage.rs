@@ -1,8 +1,8 @@
-//! How much is kept. What a session takes, with its messages and runs, is in its row; what clients have, and all of it, is
-//! added up in memory. Bytes are those of the texts.
+//! How many bytes are stored. The row of a session has the bytes of its texts, with its messages and runs; the sums of each
+//! client and of everything are in memory.
 //!
-//! A row is not written for this alone with every message, but with the session, or a moment later. So after a crash the
-//! rows of the sessions that were written to last may say too little: those are counted anew when the file is opened.
+//! A message does not write the row of its session: the row is written with the session, or a moment later. So after a
+//! crash the rows of the last changed sessions may have too few bytes. When the file is opened, they are counted again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,119 +36,106 @@ const RECOUNT: &str = concat!(
         UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT ?1))"
 );
 
-/// How long what was added to sessions may be missing in their rows.
+/// How long a session's row may lack bytes that are committed.
 pub(super) const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
-/// Of how many sessions it may.
+/// How many sessions' rows may lack bytes.
 const MOST_UNWRITTEN: usize = 1_024;
 
-/// How much clients have, and all of them together: what was committed.
-#[derive(Debug, Default)]
-pub(super) struct Totals(Mutex<Added>);
+/// The sums of what is committed.
+#[derive(Default)]
+pub(super) struct Totals(Mutex<Sums>);
 
-#[derive(Debug, Default)]
-struct Added {
+#[derive(Default)]
+struct Sums {
     bytes: i64,
-    /// Those that have something.
-    clients: HashMap<ClientId, OfClient>,
-}
-
-#[derive(Debug, Default)]
-struct OfClient {
-    sessions: i64,
-    bytes: i64,
+    /// The sessions and bytes of each client that has any.
+    clients: HashMap<ClientId, (i64, i64)>,
 }
 
 impl Totals {
-    fn lock(&self) -> MutexGuard<'_, Added> {
+    fn lock(&self) -> MutexGuard<'_, Sums> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much a client has, and how much there is.
     pub(super) fn of(&self, client: Option<&ClientId>) -> StorageUsed {
-        let added = self.lock();
-        let of_client = client.and_then(|client| added.clients.get(client));
-        StorageUsed {
-            bytes: unsigned(added.bytes),
-            client_sessions: of_client.map_or(0, |of_client| unsigned(of_client.sessions)),
-            client_bytes: of_client.map_or(0, |of_client| unsigned(of_client.bytes)),
-        }
+        let sums = self.lock();
+        let (sessions, bytes) = client.and_then(|client| sums.clients.get(client)).copied().unwrap_or_default();
+        // A crash can make a sum too low, even negative.
+        let [bytes, client_sessions, client_bytes] =
+            [sums.bytes, sessions, bytes].map(|sum| u64::try_from(sum).unwrap_or_default());
+        StorageUsed { bytes, client_sessions, client_bytes }
     }
 }
 
-impl Added {
-    fn add(&mut self, Change { client, sessions, bytes }: Change) {
-        self.bytes += bytes;
-        let Some(client) = client else { return };
-        let of_client = self.clients.entry(client.clone()).or_default();
-        of_client.sessions += sessions;
-        of_client.bytes += bytes;
-        if of_client.sessions == 0 {
+impl Sums {
+    fn add(&mut self, change: Change) {
+        self.bytes += change.bytes;
+        let Some(client) = change.client else { return };
+        let (sessions, bytes) = self.clients.entry(client.clone()).or_default();
+        *sessions += change.sessions;
+        *bytes += change.bytes;
+        if *sessions == 0 {
             self.clients.remove(&client);
         }
     }
 }
 
 /// Counts what transactions change.
-#[derive(Debug)]
 pub(super) struct Counter {
     totals: Arc<Totals>,
-    /// What was committed and is not in the rows yet.
+    /// The bytes that are committed and not in the rows yet.
     unwritten: HashMap<SessionId, Unwritten>,
     /// Since when there is something unwritten.
     since: Option<Instant>,
     current: Current,
 }
 
-#[derive(Debug)]
 struct Unwritten {
     client: Option<ClientId>,
     bytes: i64,
 }
 
-/// The transaction under way.
-#[derive(Debug, Default)]
+/// The open transaction.
+#[derive(Default)]
 struct Current {
-    /// Bytes that were added to sessions.
+    /// The bytes that it adds to sessions.
     added: HashMap<SessionId, i64>,
-    /// Sessions whose rows have all that was committed.
+    /// The sessions whose unwritten bytes it writes to their rows.
     written: HashSet<SessionId>,
-    /// What becomes unwritten.
+    /// The bytes that it leaves unwritten.
     unwritten: Vec<(SessionId, Unwritten)>,
     changes: Vec<Change>,
 }
 
-/// Something was added, or taken away.
-#[derive(Debug)]
+/// A change of the sums.
 pub(super) struct Change {
     pub(super) client: Option<ClientId>,
     pub(super) sessions: i64,
     pub(super) bytes: i64,
 }
 
-/// What is missing in the row of a session.
-#[derive(Debug)]
+/// The bytes that the row of a session lacks.
 pub(super) struct Missing {
-    /// Committed, and counted.
+    /// Those that are committed.
     pub(super) counted: i64,
-    /// Added by this transaction.
+    /// Those that the open transaction adds.
     pub(super) added: i64,
 }
 
 impl Counter {
-    /// Adds up what is there; if the file was not closed, what was written to last is counted anew.
+    /// Adds up what the file has. If it was not closed, the last changed sessions are counted again.
     pub(super) fn new(connection: &Connection, was_closed: bool) -> Result<Self, Fault> {
         let newest = if was_closed { 0 } else { MOST_UNWRITTEN };
         if let Err(error) = connection.execute(RECOUNT, [integer(newest)]) {
-            // A file that is damaged somewhere can be used elsewhere.
+            // The undamaged parts of a damaged file can still be used.
             tracing::warn!(%error, "what sessions take could not be counted anew");
         }
-        let mut added = Added::default();
-        let mut statement = connection.prepare(ALL)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            added.add(Change { client: client_of(row)?, sessions: row.get(1)?, bytes: row.get(2)? });
+        let totals = Arc::new(Totals::default());
+        let read = |row: &Row<'_>| Ok(Change { client: client_of(row)?, sessions: row.get(1)?, bytes: row.get(2)? });
+        for change in connection.prepare(ALL)?.query_map([], read)? {
+            totals.lock().add(change?);
         }
-        let totals = Arc::new(Totals(Mutex::new(added)));
         Ok(Self { totals, unwritten: HashMap::default(), since: None, current: Current::default() })
     }
 
@@ -156,14 +143,14 @@ impl Counter {
         self.totals.clone()
     }
 
-    /// A session takes so many bytes more, or less.
+    /// Adds bytes to a session, or takes them away.
     pub(super) fn add(&mut self, session: &SessionId, bytes: i64) {
         if bytes != 0 {
             *self.current.added.entry(session.clone()).or_default() += bytes;
         }
     }
 
-    /// What is missing in the row of a session: whoever asks writes it, or needs it no more.
+    /// Takes the bytes that the row of a session lacks. The caller writes them, or deletes the row.
     pub(super) fn take(&mut self, session: &SessionId) -> Missing {
         let added = self.current.added.remove(session).unwrap_or_default();
         let counted = match self.unwritten.get(session) {
@@ -173,12 +160,12 @@ impl Counter {
         Missing { counted, added }
     }
 
-    /// What a transaction changes besides.
+    /// Adds a change of the sums to the open transaction.
     pub(super) fn note(&mut self, change: Change) {
         self.current.changes.push(change);
     }
 
-    /// Counts what the transaction has added to sessions, before it is committed. One that is gone takes nothing.
+    /// Counts what the open transaction adds to sessions that still exist. This comes before the commit.
     pub(super) fn count(&mut self, connection: &Connection) -> Result<(), Fault> {
         for (session, bytes) in self.current.added.drain() {
             let client = match self.unwritten.get(&session).filter(|_| !self.current.written.contains(&session)) {
@@ -198,7 +185,7 @@ impl Counter {
         if is_due || self.unwritten.len() > MOST_UNWRITTEN { self.write(connection) } else { Ok(()) }
     }
 
-    /// Writes what was committed and is not in the rows yet.
+    /// Writes the unwritten bytes to their rows.
     pub(super) fn write(&mut self, connection: &Connection) -> Result<(), Fault> {
         self.since = None;
         let mut add = connection.prepare_cached(ADD)?;
@@ -210,12 +197,12 @@ impl Counter {
         Ok(())
     }
 
-    /// Whether there is something that is not in the rows yet.
+    /// Whether there are unwritten bytes.
     pub(super) fn has_unwritten(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// It is committed.
+    /// Takes over the changes of the transaction, which is committed.
     pub(super) fn commit(&mut self) {
         let Current { added: _, written, unwritten, changes } = std::mem::take(&mut self.current);
         let mut totals = self.totals.lock();
@@ -231,15 +218,10 @@ impl Counter {
         self.since = if self.unwritten.is_empty() { None } else { self.since.or_else(now) };
     }
 
-    /// It is rolled back.
+    /// Forgets the changes of the transaction, which is rolled back.
     pub(super) fn forget(&mut self) {
         self.current = Current::default();
     }
-}
-
-/// A sum. One that a crash has made too low may go below nothing.
-fn unsigned(sum: i64) -> u64 {
-    u64::try_from(sum).unwrap_or_default()
 }
 
 /// The client in the first column, if there is one.

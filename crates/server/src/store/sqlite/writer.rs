@@ -1,4 +1,4 @@
-//! The thread that writes: it takes what waits, runs it in one transaction, commits, and answers.
+//! The thread that writes: it takes the operations that wait, runs them in one transaction, commits, and replies.
 
 use std::slice;
 use std::sync::Arc;
@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint;
 use super::database::{Database, Fault, store_error};
-use super::operation::{Kind, Operation};
+use super::operation::Operation;
 use super::queue::{Batch, Queue};
 use super::usage::WRITTEN_WITHIN;
 
-/// How often the thread looks whether the file is still there.
-const LOOK_AROUND: Duration = Duration::from_secs(5);
+/// How often the thread checks whether the file is still there.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The thread's own.
-#[derive(Debug)]
+/// What the thread owns.
 pub(super) struct Writer {
     pub(super) database: Database,
     pub(super) queue: Arc<Queue>,
@@ -26,111 +25,95 @@ pub(super) struct Writer {
     pub(super) file: Arc<str>,
     /// How many transactions were committed.
     pub(super) commits: Arc<AtomicU64>,
-    pub(super) checkpoints: Arc<Checkpoints>,
-    /// The other threads that have the file open; they are done before it is closed.
+    /// The other threads that have the file open. They end before it is closed.
     pub(super) others: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Runs operations until the queue is closed and empty; then closes the file.
+    /// Runs operations until the queue is closed and empty, then closes the file.
     pub(super) fn run(mut self) -> Result<(), String> {
-        // However this ends, by a panic too: who waits is told, and who comes later is refused.
-        let _abandoned = Abandon(self.queue.clone(), self.checkpoints.clone());
-        let mut looked = Instant::now();
+        let mut checked = Instant::now();
         while let Some(batch) = self.queue.take(self.patience()) {
             if batch.operations.is_empty() {
-                self.settle();
+                self.write_usage();
             }
             self.run_batch(batch);
-            // Writes look for themselves; there may be none for long.
-            if looked.elapsed() >= LOOK_AROUND {
-                looked = Instant::now();
-                // What it finds is in the log, and known from now on.
+            // Commits check too, but there may be none for long.
+            if checked.elapsed() >= CHECK_INTERVAL {
+                checked = Instant::now();
+                // The guard logs a loss and remembers it.
                 _ = self.database.guard.check();
             }
         }
-        self.settle();
-        self.queue.end_reads();
-        self.checkpoints.end();
-        // One that panicked has said so, and has left nothing open.
+        self.write_usage();
+        self.queue.stop_readers();
+        let stopped = checkpoint::stop(&mut self.database.connection);
+        // A thread that panicked has logged that, and holds nothing open.
         self.others.into_iter().for_each(|other| _ = other.join());
-        let file = self.file;
-        self.database.close().map_err(|fault| format!("{file}: {fault}"))
+        let closed = stopped.and_then(|()| self.database.close());
+        closed.map_err(|fault| format!("{}: {fault}", self.file))
     }
 
-    /// How long to wait for something to do.
+    /// How long to wait for operations.
     fn patience(&self) -> Duration {
-        if self.database.counter.has_unwritten() { WRITTEN_WITHIN } else { LOOK_AROUND }
+        if self.database.counter.has_unwritten() { WRITTEN_WITHIN } else { CHECK_INTERVAL }
     }
 
-    /// There is time for what was put off. Nobody waits for it, and it is tried again.
-    fn settle(&mut self) {
-        if let Err(fault) = self.database.settle() {
+    /// Uses idle time to write what sessions take. If that fails, it is tried again later.
+    fn write_usage(&mut self) {
+        if let Err(fault) = self.database.write_usage() {
             tracing::warn!(file = %self.file, %fault, "what sessions take could not be written");
         }
     }
 
-    /// Runs all of them in one transaction. If one fails it must not take the others with it: each is run for itself.
+    /// Runs all operations in one transaction. If a write fails, that must not fail the others: then each runs alone.
     fn run_batch(&mut self, mut batch: Batch) {
-        if self.run_together(&mut batch.operations).is_err() {
+        if let Err(fault) = self.begin(&batch.operations) {
+            // Another program holds the file, or it is gone. Each write alone would wait as long and fail as well.
+            for operation in &mut batch.operations {
+                operation.read(&self.database.connection);
+                operation.fail(store_error(&self.file, &fault));
+            }
+        } else if self.run_together(&mut batch.operations).is_err() {
             self.database.roll_back();
             for operation in &mut batch.operations {
-                if let Err(fault) = self.run_together(slice::from_mut(operation)) {
+                let alone = slice::from_mut(operation);
+                if let Err(fault) = self.begin(alone).and_then(|()| self.run_together(alone)) {
                     self.database.roll_back();
                     operation.fail(store_error(&self.file, &fault));
                 }
             }
         }
-        // First: whoever has an answer may read at once.
-        self.queue.written(&batch);
-        batch.operations.iter_mut().for_each(|operation| operation.succeed());
+        // This comes first, because whoever has a reply may read at once.
+        self.queue.settle(&batch);
+        batch.operations.into_iter().for_each(Operation::reply);
     }
 
-    /// Runs operations in one transaction. A read is answered when it is done, the writes are to be answered afterwards.
-    /// After an error no write has taken place.
-    fn run_together(&mut self, batch: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
-        let begun = self.begin_for(batch);
-        for operation in batch.iter_mut().filter(|operation| operation.is_open()) {
-            match (operation.kind(), operation.run(&mut self.database)) {
-                (Kind::Write, ran) => ran?,
-                (Kind::Read, Ok(())) => operation.succeed(),
-                (Kind::Read, Err(fault)) => operation.fail(store_error(&self.file, &fault)),
-            }
-            if begun && self.database.connection.is_autocommit() {
+    /// Begins a transaction if there is something to write.
+    fn begin(&self, operations: &[Operation]) -> Result<(), Fault> {
+        match operations.iter().any(|operation| matches!(operation, Operation::Write { .. })) {
+            true if self.database.guard.is_lost() => Err(Fault::Lost),
+            true => self.database.begin(),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs operations, and commits the transaction if one has begun. After an error nothing is acknowledged.
+    fn run_together(&mut self, operations: &mut [Operation]) -> Result<(), Fault> {
+        let has_begun = !self.database.connection.is_autocommit();
+        for operation in operations {
+            operation.run(&mut self.database)?;
+            if has_begun && self.database.connection.is_autocommit() {
                 return Err(Fault::TransactionLost);
             }
         }
-        if begun {
+        if has_begun {
             self.database.commit()?;
             self.commits.fetch_add(1, Ordering::Relaxed);
             // Only what is in a file that can be found again is acknowledged.
             self.database.guard.check()?;
         }
         Ok(())
-    }
-
-    /// Begins a transaction if there is something to write. If that cannot be (another program holds on to the file, or
-    /// it is gone) all the writes have failed: each for itself would wait as long, and fail alike.
-    fn begin_for(&mut self, batch: &mut [Box<dyn Operation>]) -> bool {
-        if !batch.iter().any(|operation| operation.is_open() && operation.kind() == Kind::Write) {
-            return false;
-        }
-        let begun = if self.database.guard.is_lost() { Err(Fault::Lost) } else { self.database.begin() };
-        let Err(fault) = begun else { return true };
-        for operation in batch.iter_mut().filter(|operation| operation.kind() == Kind::Write) {
-            operation.fail(store_error(&self.file, &fault));
-        }
-        false
-    }
-}
-
-/// Ends the queue and the other threads with this one.
-struct Abandon(Arc<Queue>, Arc<Checkpoints>);
-
-impl Drop for Abandon {
-    fn drop(&mut self) {
-        self.0.abandon();
-        self.1.end();
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// Says once what it has to say.
 struct Once(Option<Next>);
 
-impl Source for Once {
+impl FrameSource for Once {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Next> {
         self.0.take().map_or(Poll::Pending, Poll::Ready)
     }

@@ -108,12 +108,12 @@ fn no_more_is_remembered_than_allowed() {
     for number in 0..3 {
         saved.remember(&answer(&format!("msg_{number}"), &[]), known(REMEMBERED_PARTS / 2));
     }
-    assert_eq!(saved.parts, REMEMBERED_PARTS / 2 + 1);
+    assert_eq!(saved.count, REMEMBERED_PARTS / 2 + 1);
     for number in 0..=REMEMBERED_PARTS {
         saved.remember(&answer(&format!("msg_{number}"), &[]), known(0));
     }
-    assert!(saved.parts <= REMEMBERED_PARTS);
+    assert!(saved.count <= REMEMBERED_PARTS);
     assert!(saved.take(&answer("msg_0", &[])).is_none());
     saved.forget_session(&SessionId::parse("ses_1").unwrap());
-    assert_eq!((saved.parts, saved.messages.len()), (0, 0));
+    assert_eq!((saved.count, saved.messages.len()), (0, 0));
 }

@@ -1,12 +1,12 @@
 use super::super::operation;
 use super::*;
 
-fn write() -> Box<dyn Operation> {
+fn write() -> Box<dyn Write> {
     operation::write(|_| Ok(())).0
 }
 
-fn read() -> Box<dyn Read> {
-    operation::read(|_| Ok(())).0
+fn read() -> Read {
+    operation::read(&"the file".into(), |_| Ok(())).0
 }
 
 fn session(id: &str) -> SessionId {
@@ -77,11 +77,12 @@ fn whoever_waits_for_nothing_goes_on() {
 #[tokio::test]
 async fn whoever_waits_for_what_is_abandoned_is_told() {
     let queue = queue(10, 10);
+    let queue = Arc::new(queue);
     let (operation, written) = operation::write(|_| Ok(()));
     queue.write(None, 0, operation).unwrap();
-    let (read, looked) = operation::read(|_| Ok(()));
+    let (read, looked) = operation::read(&"the file".into(), |_| Ok(()));
     queue.read(Some(&session("idle")), read).unwrap();
-    queue.abandon();
+    drop(AbandonOnDrop(queue.clone()));
     assert!(written.await.is_err() && looked.await.is_err());
     assert!(queue.take_read().is_none());
     assert_eq!((queue.len(), queue.write(None, 0, write())), (0, Err(Refused::Closed)));
@@ -108,18 +109,17 @@ fn a_read_waits_for_the_writer_only_if_something_of_its_session_is_not_written_y
     assert_eq!(batch.operations.len(), 2 + 4);
     assert_eq!(waiting(&queue), [1, 0, 1], "what was taken is not written yet");
     queue.write(Some(busy.clone()), 0, write()).unwrap();
-    queue.written(&batch);
+    queue.settle(&batch);
     assert_eq!(waiting(&queue), [1, 0, 1], "another one came");
     let batch = queue.take(Duration::ZERO).unwrap();
-    queue.written(&batch);
+    queue.settle(&batch);
     assert_eq!(waiting(&queue), [0, 0, 0]);
     // A write to no session keeps those waiting who look at everything.
     queue.write(None, 0, write()).unwrap();
     assert_eq!(waiting(&queue), [0, 0, 1]);
     let batch = queue.take(Duration::ZERO).unwrap();
-    queue.written(&batch);
-    let waiting = queue.lock();
-    assert_eq!((waiting.unwritten, waiting.of_sessions.len()), (0, 0));
+    queue.settle(&batch);
+    assert!(queue.lock().uncommitted.is_empty());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn readers_do_what_waits_before_they_go() {
     queue.read(None, read()).unwrap();
     queue.close();
     assert_eq!(queue.read(None, read()), Err(Refused::Closed));
-    queue.end_reads();
+    queue.stop_readers();
     assert!(queue.take_read().is_some());
     assert!(queue.take_read().is_none());
 }

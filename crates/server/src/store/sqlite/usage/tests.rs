@@ -56,7 +56,7 @@ fn a_row_is_written_with_its_session_or_when_there_is_time() {
     assert!(more > bytes && in_rows(&database) == more);
     commit(&mut database, |database| messages::save(database, &answer("msg_3", &[&part("c")])).unwrap());
     assert!(in_rows(&database) < used(&database).1);
-    database.settle().unwrap();
+    database.write_usage().unwrap();
     assert_eq!(in_rows(&database), used(&database).1);
 }
 
@@ -71,7 +71,7 @@ fn what_is_rolled_back_does_not_count_and_is_still_to_be_written() {
     sessions::delete(&mut database, &SessionId::parse("ses_1").unwrap()).unwrap();
     database.roll_back();
     assert_eq!(used(&database), before);
-    database.settle().unwrap();
+    database.write_usage().unwrap();
     assert_eq!(in_rows(&database), before.1);
 }
 
@@ -110,7 +110,7 @@ fn after_a_crash_what_was_said_last_is_counted_anew() {
     let place = Place::new();
     let mut database = place.database();
     write(&mut database);
-    database.settle().unwrap();
+    database.write_usage().unwrap();
     let mut complete = answer("msg_1", &[&part("a"), &part("later")]);
     let Role::Assistant(said) = &mut complete.role else { panic!("{complete:?}") };
     said.completed = Some(Time(1));

@@ -5,7 +5,7 @@ use handback_core::id::SessionId;
 use rusqlite::Connection;
 
 use super::super::Bounds;
-use super::super::operation::{self, Answer, Read};
+use super::super::operation::{self, Reply};
 use super::super::sessions;
 use super::super::tests::{Place, session};
 use super::*;
@@ -16,24 +16,37 @@ fn writer(place: &Place) -> Writer {
         queue: Arc::new(Queue::new(&Bounds::default())),
         file: "the file".into(),
         commits: Arc::default(),
-        checkpoints: Arc::default(),
         others: Vec::new(),
     }
 }
 
-fn save(id: &str) -> (Box<dyn Operation>, Answer<()>) {
-    let session = session(id);
-    operation::write(move |database| sessions::save(database, &session))
+fn write<T: Send + 'static>(
+    work: impl Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
+) -> (Operation, Reply<T>) {
+    let (write, reply) = operation::write(work);
+    (Operation::Write { write, session: None, bytes: 0 }, reply)
 }
 
-fn find(id: &str) -> (Box<dyn Read>, Answer<bool>) {
+fn read<T: Send + 'static>(
+    work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+) -> (Operation, Reply<T>) {
+    let (read, reply) = operation::read(&"the file".into(), work);
+    (Operation::Read(Some(read)), reply)
+}
+
+fn save(id: &str) -> (Operation, Reply<()>) {
+    let session = session(id);
+    write(move |database| sessions::save(database, &session))
+}
+
+fn find(id: &str) -> (Operation, Reply<bool>) {
     let id = SessionId::parse(id).unwrap();
-    operation::read(move |connection| Ok(sessions::find(connection, &id)?.is_some()))
+    read(move |connection| Ok(sessions::find(connection, &id)?.is_some()))
 }
 
 /// Does half of its work, then fails.
-fn failing() -> (Box<dyn Operation>, Answer<()>) {
-    operation::write(|database| {
+fn failing() -> (Operation, Reply<()>) {
+    write(|database| {
         sessions::save(database, &session("half"))?;
         Err(Fault::TransactionLost)
     })
@@ -41,7 +54,7 @@ fn failing() -> (Box<dyn Operation>, Answer<()>) {
 
 /// The answer, which must be there.
 #[track_caller]
-fn now<T>(mut answer: Answer<T>) -> Result<T, String> {
+fn now<T>(mut answer: Reply<T>) -> Result<T, String> {
     answer.try_recv().unwrap().map_err(|error| error.to_string().replace("the store failed: ", ""))
 }
 
@@ -68,7 +81,7 @@ fn a_read_that_fails_spoils_nothing() {
     let place = Place::new();
     let mut writer = writer(&place);
     let (one, one_saved) = save("one");
-    let (read, failed) = operation::read(|connection| {
+    let (read, failed) = read(|connection| {
         connection.prepare("SELECT * FROM missing")?;
         Ok(())
     });
@@ -85,7 +98,7 @@ fn when_sqlite_gives_up_a_transaction_nothing_is_lost() {
     let mut writer = writer(&place);
     let (one, one_saved) = save("one");
     // As a full disk may do it.
-    let (lost, rolled_back) = operation::read(|connection| Ok(connection.execute_batch("ROLLBACK")?));
+    let (lost, rolled_back) = read(|connection| Ok(connection.execute_batch("ROLLBACK")?));
     let (two, two_saved) = save("two");
     let (after, found) = find("one");
     writer.run_batch(Batch::of(vec![one, lost, two, after]));
@@ -122,7 +135,7 @@ fn what_nobody_waits_for_is_written_but_not_read() {
     let place = Place::new();
     let mut writer = writer(&place);
     let (write, saved) = save("one");
-    let (read, looked) = operation::read(|_| -> Result<(), Fault> { panic!("nobody wants to know") });
+    let (read, looked) = read(|_| -> Result<(), Fault> { panic!("nobody wants to know") });
     drop((saved, looked));
     writer.run_batch(Batch::of(vec![write, read]));
     let (read, found) = find("one");
@@ -134,14 +147,14 @@ fn what_nobody_waits_for_is_written_but_not_read() {
 fn writes_are_answered_after_the_commit_and_reads_before() {
     let place = Place::new();
     let mut writer = writer(&place);
-    let (write, saved) = save("one");
-    let (read, found) = find("one");
+    let (first, saved) = save("one");
+    let (second, found) = find("one");
     let answers = Mutex::new((saved, found));
     // The last of the batch looks at what was answered before it.
-    let (last, looked) = operation::write(move |_| {
+    let (last, looked) = write(move |_| {
         let (saved, found) = &mut *answers.lock().unwrap();
         Ok((saved.try_recv().is_ok(), found.try_recv().is_ok()))
     });
-    writer.run_batch(Batch::of(vec![write, read, last]));
+    writer.run_batch(Batch::of(vec![first, second, last]));
     assert_eq!(now(looked), Ok((false, true)));
 }
