@@ -69,11 +69,11 @@ pub enum SessionEvent {
         /// What was added to its text since it was last told like this.
         delta: Arc<str>,
     },
-    /// Nothing happened. A listener that drops this has done with all that was told before.
+    /// Carries no news. When every listener has dropped it, all of them have read everything sent before it.
     Mark(Arc<DropGuard>),
 }
 
-/// What of a part grows.
+/// Which field of a part grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
     /// The text of an answer.

@@ -79,7 +79,7 @@ enum Check {
 }
 
 /// Why an input was not found to fit.
-enum NotTaken {
+enum CheckFailure {
     Refused(InputError),
     OutOfSteps,
 }
@@ -119,14 +119,14 @@ impl Schema {
     /// Checks an input: says where and why it does not fit.
     pub fn check(&self, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
         self.check_within(&mut Steps::new(BOUNDS.steps), input, limits).map_err(|error| match error {
-            NotTaken::Refused(error) => error,
-            NotTaken::OutOfSteps => InputError("checking the input against the schema is too much work".into()),
+            CheckFailure::Refused(error) => error,
+            CheckFailure::OutOfSteps => InputError("checking the input against the schema is too much work".into()),
         })
     }
 
-    fn check_within(&self, steps: &mut Steps, input: &RawValue, limits: &Limits) -> Result<(), NotTaken> {
+    fn check_within(&self, steps: &mut Steps, input: &RawValue, limits: &Limits) -> Result<(), CheckFailure> {
         let text = input.get();
-        let refused = |problem: String| Err(NotTaken::Refused(InputError(problem)));
+        let refused = |problem: String| Err(CheckFailure::Refused(InputError(problem)));
         let deepest = limits.input_depth;
         // A short text cannot be deep, nor have many values.
         let scan = if text.len() > deepest { scan(text) } else { Scan::default() };
@@ -148,7 +148,7 @@ impl Schema {
             Ok(()) => Ok(()),
             Err(Unfit::Violations(violations)) => refused(violations.join("; ")),
             Err(Unfit::Stopped(Stop::Nested)) => refused("the input is nested too deep for the schema".into()),
-            Err(Unfit::Stopped(_)) => Err(NotTaken::OutOfSteps),
+            Err(Unfit::Stopped(_)) => Err(CheckFailure::OutOfSteps),
         }
     }
 }
@@ -194,8 +194,8 @@ impl Schemas {
         if input.get().len() <= BOUNDS.bytes_at_once {
             match schema.check_within(&mut Steps::new(BOUNDS.steps_at_once), input, limits) {
                 Ok(()) => return Ok(()),
-                Err(NotTaken::Refused(error)) => return Err(error),
-                Err(NotTaken::OutOfSteps) => {}
+                Err(CheckFailure::Refused(error)) => return Err(error),
+                Err(CheckFailure::OutOfSteps) => {}
             }
         }
         let (schema, input, limits) = (schema.clone(), input.to_owned(), limits.clone());

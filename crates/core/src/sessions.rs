@@ -1,17 +1,17 @@
-//! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`; what pages need
-//! besides is in `page`; what a turn does is in `turn`.
+//! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`, and what a turn does is
+//! in `turn`. What pages send is planned in `conversation`, carried on in `continuing`, and told by `playback`.
 //!
 //! The store has the sessions; what is here is what goes on in them. A session is live while it has turns to run: one
 //! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
 //! that no two changes are lost in each other and a session that was deleted does not come back.
 
 mod agent;
-mod claims;
 mod continuing;
 mod conversation;
 mod earlier;
 mod held;
 mod history;
+mod id_locks;
 mod live;
 mod model;
 mod playback;
@@ -30,11 +30,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub use self::agent::{Agent, Agents};
-use self::claims::Claims;
 pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::earlier::Earlier;
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
+use self::id_locks::IdLocks;
 pub(crate) use self::live::Queued;
 use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
@@ -78,7 +78,7 @@ struct Shared {
     setup: Setup,
     live: Sharded<SessionId, Live>,
     /// Ids of messages that are about to be kept.
-    claims: Claims,
+    id_locks: IdLocks,
     /// A session is idle again.
     idle: Notify,
     /// The server stops, and turns under way with it.
@@ -178,9 +178,9 @@ impl Sessions {
     /// Sessions that are kept in this store, and use this hub's tools and clock.
     pub fn new(hub: Hub, store: Arc<dyn SessionStore>, setup: Setup) -> Self {
         let held = Arc::new(HeldSessions::new(store.clone(), hub.limits().history_bytes));
-        let (live, claims) = (Sharded::default(), Claims::default());
+        let (live, id_locks) = (Sharded::default(), IdLocks::default());
         let (idle, stop) = (Notify::new(), CancellationToken::new());
-        Self(Arc::new(Shared { hub, store, held, setup, live, claims, idle, stop }))
+        Self(Arc::new(Shared { hub, store, held, setup, live, id_locks, idle, stop }))
     }
 
     /// Clients, tools and calls.
@@ -216,7 +216,7 @@ impl Sessions {
         self.hub().clock()
     }
 
-    /// The sessions that are live, as far as they share a lock with this one.
+    /// Locks the part of the live sessions that this one is in.
     fn live(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Live>> {
         self.0.live.of(id)
     }
@@ -249,7 +249,7 @@ impl Sessions {
         if let Some(session) = self.find(&id).await? {
             return Ok(session);
         }
-        let _naming = self.0.claims.claim_session(&id).await;
+        let _naming = self.0.id_locks.lock_session(&id).await;
         match self.find(&id).await? {
             Some(session) => Ok(session),
             None => self.create(NewSession { id: Some(id), ..new }).await,
@@ -426,12 +426,12 @@ impl Sessions {
     /// Forgets a session with all that is in it; what is under way is stopped. Happens as a whole, whether or not whoever
     /// asks for it goes meanwhile.
     pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
-        self.hub().finish(self.clone().delete_all(session.clone())).await
+        self.hub().run_to_end(self.clone().delete_all(session.clone())).await
     }
 
     async fn delete_all(self, session: Arc<Session>) -> Result<bool, SessionError> {
         // Nobody makes another one of that id before this one is gone.
-        let _naming = self.0.claims.claim_session(&session.id).await;
+        let _naming = self.0.id_locks.lock_session(&session.id).await;
         let (deleting, over) = {
             let mut live = self.live(&session.id);
             let over = live.remove(&session.id).map(|live| live.stop());
@@ -456,7 +456,7 @@ impl Sessions {
     pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         match answer.reply {
             Reply::Once | Reply::Reject => self.hub().answer(id, actor, answer).await,
-            Reply::Always => self.hub().finish(self.clone().always(id.clone(), actor.clone(), answer)).await,
+            Reply::Always => self.hub().run_to_end(self.clone().always(id.clone(), actor.clone(), answer)).await,
         }
     }
 
@@ -483,7 +483,7 @@ impl Sessions {
                 return saving.await;
             }
             // Its turn is over; nobody else allows something in it, or forgets it, at the same time.
-            let _naming = self.0.claims.claim_session(id).await;
+            let _naming = self.0.id_locks.lock_session(id).await;
             let Some(stored) = self.find(id).await? else { return Ok(()) };
             let mut changed = Session::clone(&stored);
             changed.approved.insert(tool.to_owned());

@@ -162,7 +162,7 @@ pub trait SessionStore: Send + Sync + 'static {
     ) -> StoreFuture<Option<Vec<MessageId>>>;
     /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
-    /// Whether what is kept stays until it is deleted. Otherwise sessions may be gone when there are too many.
+    /// Whether sessions stay until they are deleted. Otherwise the oldest are dropped when there are too many.
     fn keeps_all(&self) -> bool;
     /// How much is kept, for a client and in all, as far as writes have ended. Cheap: nothing is counted for it.
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed>;

@@ -12,7 +12,7 @@ mod rate;
 mod registry;
 mod toolbox;
 
-pub use self::policy::{Named, Pattern, Permission, Policy, switched};
+pub use self::policy::{Named, Permission, Policy, ToolPattern, switched};
 pub use self::rate::Rate;
 pub(crate) use self::registry::{Owners, Registry};
 pub use self::registry::{Placement, RegisterError};

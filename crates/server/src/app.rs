@@ -171,7 +171,7 @@ impl App {
         };
         let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
         let hub = Hub::new(limits, clock, store.clone(), tasks.clone());
-        hub.recall().await?;
+        hub.remember_recent().await?;
         let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
         let interrupted = sessions.recover().await?;
         if interrupted > 0 {

@@ -109,13 +109,13 @@ impl Hub {
                     hub.of_client(&client, |table| table.reject(&open.ask));
                     let reason = "The call could not be recorded by the server and was not made".to_owned();
                     if let Some(ending) = hub.end(&head, Outcome::Denied(reason)) {
-                        hub.settle(ending).await;
+                        hub.journal_or_log(ending).await;
                     }
                 }
             }
             journaled
         };
-        self.finish(approving).await?;
+        self.run_to_end(approving).await?;
         Ok(ask)
     }
 

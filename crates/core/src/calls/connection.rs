@@ -93,7 +93,7 @@ impl Hub {
     /// disconnected.
     pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, limit: Option<&SessionId>) {
         let endings = self.of_client(client, |table| table.say_goodbye(client, name, limit, Instant::now()));
-        endings.into_iter().for_each(|ending| self.settle_later(ending));
+        endings.into_iter().for_each(|ending| self.journal_in_background(ending));
     }
 }
 
@@ -129,6 +129,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let endings = self.hub.of_client(&self.client, |table| table.detach(&self.client, self.link, Instant::now()));
-        endings.into_iter().for_each(|ending| self.hub.settle_later(ending));
+        endings.into_iter().for_each(|ending| self.hub.journal_in_background(ending));
     }
 }

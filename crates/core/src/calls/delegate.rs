@@ -3,7 +3,7 @@
 //! ```text
 //! delegate  1 check the input against the tool's schema; rate limit
 //!           2 enter it in the table with its waiter; journal it
-//!           3 permission: deny ends it, ask waits on the approval clock        (permission.rs has the answers)
+//!           3 permission: deny ends it, ask waits on the approval clock        (approval.rs has the answers)
 //!           4 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
 //! complete  1 may this caller answer this call?
 //!           2 the table: first writer wins   3 journal   4 wake the waiter
@@ -228,7 +228,7 @@ impl Hub {
         if new.permission == Permission::Deny
             && let Some(ending) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
         {
-            self.settle(ending).await;
+            self.journal_or_log(ending).await;
         }
         Ok(open)
     }
@@ -459,8 +459,8 @@ impl<H: Borrow<Hub>> OpenCall<H> {
         self.asked.as_ref().map(|asked| &asked.ask)
     }
 
-    /// Waits until the call may go on, on the approval clock if it has to be allowed. Says whether it may; from then on
-    /// its head is what whoever allowed it made of it.
+    /// Waits until the call may go on, on the approval clock if it has to be allowed. Says whether it may; then its head has
+    /// the input that was approved.
     pub async fn allowed(&mut self) -> bool {
         if let Some(asked) = &mut self.asked {
             // When the call ends unanswered, the other side of this goes with it.
@@ -492,7 +492,7 @@ impl<H: Borrow<Hub>> Drop for OpenCall<H> {
         if !self.over
             && let Some(ending) = self.hub.borrow().end(&self.head, Outcome::Cancelled(self.stopped.clone()))
         {
-            self.hub.borrow().settle_later(ending);
+            self.hub.borrow().journal_in_background(ending);
         }
     }
 }
@@ -506,13 +506,13 @@ impl Hub {
     }
 
     /// Journals the end of a call where nobody can be told that the journal failed.
-    pub(crate) async fn settle(&self, ending: Ending) {
+    pub(crate) async fn journal_or_log(&self, ending: Ending) {
         let request = ending.call.head.request.clone();
         log_failure(&request, self.journal(ending).await);
     }
 
     /// The same, from where nothing can be awaited.
-    pub(crate) fn settle_later(&self, ending: Ending) {
+    pub(crate) fn journal_in_background(&self, ending: Ending) {
         let (request, writing) = (ending.call.head.request.clone(), self.0.store.finish(&ending.call));
         let ended = Ended { hub: self.clone(), ending, writing: Some(writing), is_journaled: false };
         self.0.tasks.spawn_on(async move { log_failure(&request, journaled(ended).await) }, &self.0.runtime);

@@ -117,12 +117,12 @@ impl Hub {
         hub
     }
 
-    /// Does something where a client is.
+    /// Acts on the shard of a client.
     pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
         self.0.shards.of_client(client, act)
     }
 
-    /// Does something where a call is; if there is no such call, where it is not found.
+    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         self.0.shards.of_call(request, act)
     }
@@ -138,7 +138,10 @@ impl Hub {
     }
 
     /// Does something to its end, whether or not whoever asks for it goes meanwhile.
-    pub(crate) async fn finish<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+    pub(crate) async fn run_to_end<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
@@ -203,7 +206,7 @@ impl Hub {
     }
 
     /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
-    pub async fn recall(&self) -> Result<(), StoreError> {
+    pub async fn remember_recent(&self) -> Result<(), StoreError> {
         let most = self.0.limits.remembered_calls.min(RECALLED);
         let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
         let (now, wall) = (Instant::now(), self.0.clock.now());
@@ -359,7 +362,7 @@ impl Hub {
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
         let end = async |head: Arc<CallHead>| {
             if let Some(ending) = self.end(&head, Outcome::Cancelled(Cancellation::ShuttingDown)) {
-                self.settle(ending).await;
+                self.journal_or_log(ending).await;
             }
         };
         stream::iter(left.into_iter().flatten()).for_each_concurrent(ENDED_AT_ONCE, end).await;
@@ -408,7 +411,7 @@ async fn housekeeping(hub: Hub) {
         common.look();
         for (endings, next) in hub.everywhere(|table| table.expire_due(Instant::now())) {
             // Nobody's end waits for the journal of another's.
-            endings.into_iter().for_each(|ending| hub.settle_later(ending));
+            endings.into_iter().for_each(|ending| hub.journal_in_background(ending));
             next.map(|next| common.look_by(next));
         }
         if tidied.elapsed() >= HOUSEKEEPING {

@@ -52,7 +52,7 @@ pub(crate) struct Common {
     began: Instant,
     /// When housekeeping looks next at what is due, in nanoseconds since it all began; nothing is due before.
     next_look: AtomicU64,
-    /// It looks sooner, or a call ended while the server is draining.
+    /// Notified when housekeeping has to look sooner, or when a call ends while the server drains.
     pub(crate) changed: Notify,
 }
 
@@ -82,7 +82,7 @@ impl Common {
         self.began + Duration::from_nanos(self.next_look.load(Ordering::Relaxed))
     }
 
-    /// Housekeeping begins to look: nothing is planned. Who locks a shard after it knows, and plans anew.
+    /// Housekeeping starts. Anyone who locks a shard from now on sets the next time again.
     pub(crate) fn look(&self) {
         self.next_look.store(FOR_EVER, Ordering::Relaxed);
     }
@@ -180,16 +180,16 @@ impl Shards {
         result
     }
 
-    /// Does something where a client is.
+    /// Acts on the shard of a client.
     pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
         self.locked(shard_of(client), act)
     }
 
-    /// Does something where a call is; if there is no such call, where it is not found.
+    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
             0 => None,
-            // One that is only taken is no call yet, and may turn out to be another's.
+            // An id that is only reserved has no call yet.
             _ => self.elsewhere.of(request).get(request).filter(|it| it.number.is_some()).map(|it| it.shard),
         };
         self.locked(elsewhere.or_else(|| named_by(request)).unwrap_or_default(), act)
@@ -263,7 +263,7 @@ impl Shards {
         }
     }
 
-    /// Goes on on the way out. When this returns, every shard knows.
+    /// Moves to a later stage of shutting down. When this returns, every shard has seen it.
     pub(crate) fn enter(&self, lifecycle: Lifecycle) {
         self.common.lifecycle.fetch_max(lifecycle as u8, Ordering::AcqRel);
         // Whoever has its lock now may have looked before.

@@ -1,8 +1,8 @@
 //! What the lock of a shard guards: every transition of its clients' calls, tools and connections. Nothing here waits.
 //! How connections come and go is in `connections`.
 //!
-//! A connection may be limited to one session, and so may whoever registers tools. Those of one limit come and go
-//! together and by their own clock: they take their own tools along, and calls that nobody else is there for.
+//! A connection, or a registration of tools, may be limited to one session. Connections and tools with the same limit
+//! expire together, and with them the calls that no other connection can take.
 //!
 //! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; it is in
 //! `deadlines` while it is on its way or waits to be allowed; a call that is assigned or offered is so to an open
@@ -70,7 +70,7 @@ struct Client {
     parked: VecDeque<Outbox>,
     /// Calls under way, in their order.
     open: Vec<(u64, RequestId)>,
-    /// How long it is waited for those of each limit.
+    /// For each limit, how long the client is kept without a connection.
     absences: BTreeMap<Option<SessionId>, Absence>,
     /// Connections that were lost and may return.
     lost: Vec<Lost>,

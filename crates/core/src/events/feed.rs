@@ -98,14 +98,14 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Log {
-    events: Vec<Entry>,
+    events: Vec<FeedEntry>,
     /// The growing texts, each whole.
     texts: Vec<Text>,
     is_closed: bool,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum FeedEntry {
     // Boxed: most entries are pieces.
     Event(Box<TurnEvent>),
     /// A piece of a text: which, and from where to where.
@@ -128,12 +128,12 @@ impl Log {
     fn push(&mut self, event: TurnEvent) {
         let entry = match event {
             TurnEvent::Grew { message, part, field, delta } => self.grow(message, part, field, &delta),
-            event => Entry::Event(Box::new(event)),
+            event => FeedEntry::Event(Box::new(event)),
         };
         self.events.push(entry);
     }
 
-    fn grow(&mut self, message: MessageId, part: PartId, field: Field, delta: &str) -> Entry {
+    fn grow(&mut self, message: MessageId, part: PartId, field: Field, delta: &str) -> FeedEntry {
         // Most often it is the last.
         let known = self.texts.iter().rposition(|text| text.part == part && text.field == field);
         let place = known.unwrap_or_else(|| {
@@ -144,13 +144,13 @@ impl Log {
         let start = text.len();
         text.push_str(delta);
         // Nothing that a model says is anywhere near 4 GiB long.
-        Entry::Piece { text: place as u32, start: start as u32, end: text.len() as u32 }
+        FeedEntry::Piece { text: place as u32, start: start as u32, end: text.len() as u32 }
     }
 
     fn get(&self, number: usize) -> Option<TurnEvent> {
         Some(match self.events.get(number)? {
-            Entry::Event(event) => TurnEvent::clone(event),
-            Entry::Piece { text, start, end } => {
+            FeedEntry::Event(event) => TurnEvent::clone(event),
+            FeedEntry::Piece { text, start, end } => {
                 let Text { message, part, field, text } = &self.texts[*text as usize];
                 let delta = text[*start as usize..*end as usize].into();
                 TurnEvent::Grew { message: message.clone(), part: part.clone(), field: *field, delta }
@@ -178,14 +178,14 @@ impl Feed {
 
     /// What was told so far, but for the pieces of texts, each event with its number.
     pub fn milestones(&self) -> Vec<(usize, TurnEvent)> {
-        let whole = |(number, entry): (usize, &Entry)| match entry {
-            Entry::Event(event) => Some((number, TurnEvent::clone(event))),
-            Entry::Piece { .. } => None,
+        let whole = |(number, entry): (usize, &FeedEntry)| match entry {
+            FeedEntry::Event(event) => Some((number, TurnEvent::clone(event))),
+            FeedEntry::Piece { .. } => None,
         };
         self.lock().events.iter().enumerate().filter_map(whole).collect()
     }
 
-    /// Whether both are the same.
+    /// Whether the other handle is of the same feed.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -235,7 +235,7 @@ impl Follower {
         self.next
     }
 
-    /// Follows no more; says whether nobody does, of those who leave at once to the last.
+    /// Stops following. Returns whether no follower is left; if several leave at once, the last one gets true.
     pub fn leave(&mut self) -> bool {
         let followers = &self.feed.0.followers;
         match std::mem::replace(&mut self.has_left, true) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::Event;
-use super::waiting::{Taken, Waiting};
+use super::waiting::{Batch, Waiting};
 use crate::id::{ClientId, SessionId};
 use crate::limits::Limits;
 use crate::sharded::Sharded;
@@ -206,12 +206,12 @@ impl Subscription {
             more.as_mut().enable();
             let taken = self.channel.lock().take(self.next, &mut self.taken);
             match taken {
-                Taken::Events(count) => {
+                Batch::Events(count) => {
                     self.next += count;
                     self.taken.reverse();
                 }
-                Taken::Missed => return None,
-                Taken::Nothing => more.await,
+                Batch::Missed => return None,
+                Batch::Nothing => more.await,
             }
         }
     }

@@ -21,7 +21,7 @@ const SHARE: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// The oldest first.
-    events: VecDeque<Entry>,
+    events: VecDeque<WaitingEvent>,
     /// The number of the first of them. Numbers go on for ever.
     first: u64,
     listeners: usize,
@@ -34,7 +34,7 @@ pub(super) struct Waiting {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WaitingEvent {
     event: Arc<Emitted>,
     bytes: usize,
     /// Listeners that have not had it yet.
@@ -43,7 +43,7 @@ struct Entry {
 
 /// What there is for a listener.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum Batch {
     /// So many events.
     Events(u64),
     /// The next one is gone: the listener is too far behind.
@@ -83,7 +83,7 @@ impl Waiting {
         let bytes = weight_of(&event.event);
         self.bytes += bytes;
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        self.events.push_back(Entry { event, bytes, unread: self.listeners });
+        self.events.push_back(WaitingEvent { event, bytes, unread: self.listeners });
         // A single event is taken whatever it weighs: whoever keeps up gets everything.
         while self.events.len() > self.most.max(1) || (self.is_too_heavy() && self.events.len() > 1) {
             dropped.extend(self.pop());
@@ -96,8 +96,8 @@ impl Waiting {
     }
 
     /// Takes some of the events from that number on, for a listener that has had those before it.
-    pub(super) fn take(&mut self, number: u64, taken: &mut Vec<Arc<Emitted>>) -> Taken {
-        let Some(place) = number.checked_sub(self.first) else { return Taken::Missed };
+    pub(super) fn take(&mut self, number: u64, taken: &mut Vec<Arc<Emitted>>) -> Batch {
+        let Some(place) = number.checked_sub(self.first) else { return Batch::Missed };
         let (mut bytes, mut count) = (0, 0);
         for entry in self.events.iter_mut().skip(place as usize) {
             bytes += entry.bytes;
@@ -110,7 +110,7 @@ impl Waiting {
         }
         // Nothing is freed here: whoever takes an event has it.
         drop(self.drop_read());
-        if count == 0 { Taken::Nothing } else { Taken::Events(count) }
+        if count == 0 { Batch::Nothing } else { Batch::Events(count) }
     }
 
     /// Forgets what everybody has had.

@@ -5,10 +5,10 @@ mod message;
 use ahash::HashSet;
 use serde_json::{Map, Value};
 
-use self::message::{Place, assertion, expected, show, unexpected};
+use self::message::{Pointer, assertion, expected, show, unexpected};
 use super::bounds::{BOUNDS, Steps, Stop};
 use super::equal::are_unique;
-use super::node::{Keyword, Named, Node, NodeId, Nodes};
+use super::node::{Keyword, NamedNodes, Node, NodeId, Nodes};
 use super::pattern::Machine;
 
 /// How many violations are told.
@@ -25,7 +25,7 @@ pub(super) enum Unfit {
 pub(super) fn check(nodes: &Nodes, value: &Value, steps: &mut Steps) -> Result<(), Unfit> {
     let machine = Machine::default();
     let mut checker = Checker { nodes, steps, machine, nested: 0, mode: Mode::Telling, violations: Vec::new() };
-    match checker.node(0, value, &Place::Root, None) {
+    match checker.node(0, value, &Pointer::Root, None) {
         Ok(true) => Ok(()),
         Err(stop) if checker.violations.is_empty() => Err(Unfit::Stopped(stop)),
         Ok(false) | Err(_) => Err(Unfit::Violations(checker.violations)),
@@ -75,7 +75,7 @@ const TOLD_STEPS: usize = 1_000;
 
 impl<'s> Checker<'s> {
     /// Whether a value fits a node. What is evaluated of it is added to what the caller has seen.
-    fn node(&mut self, id: NodeId, value: &Value, place: &Place<'_>, seen: Option<&mut Seen>) -> Result<bool, Stop> {
+    fn node(&mut self, id: NodeId, value: &Value, place: &Pointer<'_>, seen: Option<&mut Seen>) -> Result<bool, Stop> {
         let mut node = &self.nodes.nodes[id];
         while let Some(other) = node.alias() {
             self.steps.take(1)?;
@@ -100,7 +100,7 @@ impl<'s> Checker<'s> {
         &mut self,
         node: &'s Node,
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut own = Seen::default();
@@ -123,7 +123,7 @@ impl<'s> Checker<'s> {
         &mut self,
         node: &'s Node,
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut fits = true;
@@ -145,7 +145,7 @@ impl<'s> Checker<'s> {
         &mut self,
         keyword: &'s Keyword,
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         match (keyword, value) {
@@ -204,7 +204,7 @@ impl<'s> Checker<'s> {
     /// Whether a value fits a node, without a word if it does not.
     fn quietly(&mut self, id: NodeId, value: &Value, seen: Option<&mut Seen>) -> Result<bool, Stop> {
         let mode = std::mem::replace(&mut self.mode, Mode::Quiet);
-        let fits = self.node(id, value, &Place::Root, seen)?;
+        let fits = self.node(id, value, &Pointer::Root, seen)?;
         self.mode = mode;
         Ok(fits)
     }
@@ -219,7 +219,7 @@ impl<'s> Checker<'s> {
     }
 
     #[cold]
-    fn violation(&mut self, place: &Place<'_>, message: impl FnOnce() -> String) -> Result<bool, Stop> {
+    fn violation(&mut self, place: &Pointer<'_>, message: impl FnOnce() -> String) -> Result<bool, Stop> {
         if self.mode == Mode::Telling {
             self.steps.take(TOLD_STEPS)?;
             let violation = format!("{place}: {}", message());
@@ -242,7 +242,7 @@ impl<'s> Checker<'s> {
         &mut self,
         nodes: &[NodeId],
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut fits = true;
@@ -259,7 +259,7 @@ impl<'s> Checker<'s> {
         &mut self,
         nodes: &[NodeId],
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut fits = false;
@@ -278,7 +278,7 @@ impl<'s> Checker<'s> {
         &mut self,
         nodes: &[NodeId],
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut fitting = 0;
@@ -304,7 +304,7 @@ impl<'s> Checker<'s> {
         condition: NodeId,
         [then, otherwise]: [Option<NodeId>; 2],
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let branch = if self.tried(condition, value, seen.as_deref_mut())? { then } else { otherwise };
@@ -313,10 +313,10 @@ impl<'s> Checker<'s> {
 
     fn dependent_schemas(
         &mut self,
-        named: &Named,
+        named: &NamedNodes,
         fields: &Map<String, Value>,
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         self.steps.take(lookups(named.len(), fields))?;
@@ -329,11 +329,11 @@ impl<'s> Checker<'s> {
 
     fn properties(
         &mut self,
-        named: &Named,
+        named: &NamedNodes,
         patterns: &[(usize, NodeId)],
         rest: Option<NodeId>,
         fields: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         self.steps.take(lookups(named.len(), fields))?;
@@ -341,7 +341,7 @@ impl<'s> Checker<'s> {
         for (name, node) in named {
             let Some(part) = fields.get(&**name) else { continue };
             self.see(part, &mut seen)?;
-            fits &= self.node(*node, part, &Place::Name(place, name), None)?;
+            fits &= self.node(*node, part, &Pointer::Name(place, name), None)?;
             if !fits && self.mode == Mode::Quiet {
                 return Ok(false);
             }
@@ -358,13 +358,13 @@ impl<'s> Checker<'s> {
                 if self.matches(*pattern, name)? {
                     is_known = true;
                     self.see(part, &mut seen)?;
-                    fits &= self.node(*node, part, &Place::Name(place, name), None)?;
+                    fits &= self.node(*node, part, &Pointer::Name(place, name), None)?;
                 }
             }
             if let Some(rest) = rest.filter(|_| !is_known) {
                 self.see(part, &mut seen)?;
                 if !self.is_never(rest) {
-                    fits &= self.node(rest, part, &Place::Name(place, name), None)?;
+                    fits &= self.node(rest, part, &Pointer::Name(place, name), None)?;
                 } else {
                     fits = false;
                     strangers.push(name.as_str());
@@ -384,7 +384,7 @@ impl<'s> Checker<'s> {
         &mut self,
         node: NodeId,
         fields: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let Some(seen) = seen else { return Ok(true) };
@@ -393,7 +393,7 @@ impl<'s> Checker<'s> {
         self.steps.take(fields.len())?;
         for (name, part) in fields.iter().filter(|(_, part)| !seen.has(part)) {
             if !self.is_never(node) {
-                fits &= self.node(node, part, &Place::Name(place, name), None)?;
+                fits &= self.node(node, part, &Pointer::Name(place, name), None)?;
             } else {
                 strangers.push(name.as_str());
             }
@@ -410,7 +410,7 @@ impl<'s> Checker<'s> {
         node: NodeId,
         fields: &Map<String, Value>,
         value: &Value,
-        place: &Place<'_>,
+        place: &Pointer<'_>,
     ) -> Result<bool, Stop> {
         for name in fields.keys() {
             self.steps.read(name.len())?;
@@ -428,7 +428,7 @@ impl<'s> Checker<'s> {
         first: &[NodeId],
         rest: Option<NodeId>,
         items: &[Value],
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let nodes = first.iter().map(|node| Some(*node)).chain(std::iter::repeat(rest));
@@ -440,7 +440,7 @@ impl<'s> Checker<'s> {
                 return self
                     .violation(place, || format!("Additional items are not allowed ({} was unexpected)", show(item)));
             }
-            fits &= self.node(node, item, &Place::Item(place, index), None)?;
+            fits &= self.node(node, item, &Pointer::Item(place, index), None)?;
             if !fits && self.mode == Mode::Quiet {
                 break;
             }
@@ -452,7 +452,7 @@ impl<'s> Checker<'s> {
         &mut self,
         node: NodeId,
         items: &[Value],
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let Some(seen) = seen else { return Ok(true) };
@@ -463,7 +463,7 @@ impl<'s> Checker<'s> {
                 return self
                     .violation(place, || format!("Unevaluated items are not allowed ({} was unexpected)", show(item)));
             }
-            fits &= self.node(node, item, &Place::Item(place, index), None)?;
+            fits &= self.node(node, item, &Pointer::Item(place, index), None)?;
         }
         seen.all = true;
         Ok(fits)
@@ -477,7 +477,7 @@ impl<'s> Checker<'s> {
         most: Option<u64>,
         value: &Value,
         items: &[Value],
-        place: &Place<'_>,
+        place: &Pointer<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Result<bool, Stop> {
         let mut found = 0;

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value};
 
 use super::bounds::Bounds;
 use super::equal::size;
-use super::locate::{Draft, Locations};
-use super::node::{Keyword, Named, Node, NodeId, Nodes, Types};
+use super::locate::{Locations, SchemaDraft};
+use super::node::{Keyword, NamedNodes, Node, NodeId, Nodes, Types};
 use super::number::Divisor;
 use super::pattern::Pattern;
 
@@ -91,7 +91,7 @@ impl<'a> Compiler<'a> {
     fn node(&mut self, id: NodeId, value: &'a Value) -> Result<Node, String> {
         let mut keywords = Vec::new();
         match value {
-            Value::Object(fields) if self.locations.draft == Draft::Old && fields.contains_key("$ref") => {
+            Value::Object(fields) if self.locations.draft == SchemaDraft::Old && fields.contains_key("$ref") => {
                 self.references(id, fields, &mut keywords)?;
             }
             Value::Object(fields) => {
@@ -149,7 +149,7 @@ impl<'a> Compiler<'a> {
             let bound = number(fields, inclusive)?;
             match fields.get(exclusive) {
                 // Draft 4 says with a boolean what the other bound is.
-                Some(Value::Bool(is_exclusive)) if self.locations.draft == Draft::Old => {
+                Some(Value::Bool(is_exclusive)) if self.locations.draft == SchemaDraft::Old => {
                     keywords.extend(bound.map(if *is_exclusive { make_exclusive } else { make }));
                 }
                 _ => {
@@ -179,7 +179,7 @@ impl<'a> Compiler<'a> {
         keywords.extend(self.one(fields, "propertyNames").map(Keyword::PropertyNames));
         let mut dependent = Vec::new();
         for keyword in ["dependencies", "dependentRequired"] {
-            let is_known = self.locations.draft == Draft::New || keyword == "dependencies";
+            let is_known = self.locations.draft == SchemaDraft::New || keyword == "dependencies";
             match fields.get(keyword).filter(|_| is_known) {
                 None => {}
                 Some(Value::Object(parts)) => {
@@ -220,8 +220,8 @@ impl<'a> Compiler<'a> {
         }
         if let Some(node) = self.one(fields, "contains") {
             let (least, most) = match self.locations.draft {
-                Draft::Old => (1, None),
-                Draft::New => (count(fields, "minContains")?.unwrap_or(1), count(fields, "maxContains")?),
+                SchemaDraft::Old => (1, None),
+                SchemaDraft::New => (count(fields, "minContains")?.unwrap_or(1), count(fields, "maxContains")?),
             };
             keywords.push(Keyword::Contains { node, least, most });
         }
@@ -230,7 +230,7 @@ impl<'a> Compiler<'a> {
 
     fn references(&mut self, id: NodeId, fields: Fields<'a>, keywords: &mut Vec<Keyword>) -> Result<(), String> {
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-            if self.locations.draft == Draft::Old && keyword != "$ref" {
+            if self.locations.draft == SchemaDraft::Old && keyword != "$ref" {
                 continue;
             }
             match fields.get(keyword) {
@@ -278,7 +278,7 @@ impl<'a> Compiler<'a> {
         fields.get(keyword)?.as_array()?.iter().map(|part| self.id(part)).collect()
     }
 
-    fn named(&self, fields: Fields<'a>, keyword: &str) -> Named {
+    fn named(&self, fields: Fields<'a>, keyword: &str) -> NamedNodes {
         let parts = fields.get(keyword).and_then(Value::as_object);
         let mut named: Vec<(Box<str>, NodeId)> = parts
             .into_iter()

@@ -12,14 +12,14 @@ const LONGEST_URI: usize = 1 << 10;
 
 /// The drafts of JSON Schema, as far as they differ here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Draft {
+pub(super) enum SchemaDraft {
     /// Up to draft 7: what stands beside a `$ref` does not count.
     Old,
     /// 2019-09 and 2020-12.
     New,
 }
 
-impl Draft {
+impl SchemaDraft {
     /// The draft that a schema says it is of; without a word it is the newest.
     fn of(schema: &Value) -> Result<Self, String> {
         let Some(said) = schema.get("$schema") else { return Ok(Self::New) };
@@ -40,7 +40,7 @@ enum Below {
 }
 
 /// What a keyword has below it, if that is a schema. Two keywords have either of two.
-fn below(draft: Draft, keyword: &str, value: &Value) -> Option<Below> {
+fn below(draft: SchemaDraft, keyword: &str, value: &Value) -> Option<Below> {
     Some(match keyword {
         "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else" | "additionalItems" => {
             Below::Schema
@@ -48,7 +48,7 @@ fn below(draft: Draft, keyword: &str, value: &Value) -> Option<Below> {
         "items" if !value.is_array() => Below::Schema,
         "items" | "allOf" | "anyOf" | "oneOf" => Below::Schemas,
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependencies" => Below::NamedSchemas,
-        _ if draft == Draft::Old => return None,
+        _ if draft == SchemaDraft::Old => return None,
         "unevaluatedProperties" | "unevaluatedItems" => Below::Schema,
         "prefixItems" => Below::Schemas,
         "dependentSchemas" => Below::NamedSchemas,
@@ -77,7 +77,7 @@ struct Resource<'a> {
 /// All subschemas of a schema.
 #[derive(Debug)]
 pub(super) struct Locations<'a> {
-    pub(super) draft: Draft,
+    pub(super) draft: SchemaDraft,
     all: Vec<Location<'a>>,
     /// By the address of their JSON, which nobody moves meanwhile.
     known: HashMap<usize, NodeId>,
@@ -92,7 +92,7 @@ impl<'a> Locations<'a> {
     /// Finds all subschemas.
     pub(super) fn of(schema: &'a Value) -> Result<Self, String> {
         let mut locations = Self {
-            draft: Draft::of(schema)?,
+            draft: SchemaDraft::of(schema)?,
             all: Vec::new(),
             known: HashMap::new(),
             resources: vec![Resource { uri: String::new(), root: schema }],
@@ -175,7 +175,7 @@ impl<'a> Locations<'a> {
         };
         let (named, anchor, dynamic) = (text("$id")?, text("$anchor")?, text("$dynamicAnchor")?);
         let value = self.all[id].value;
-        let is_old = self.draft == Draft::Old;
+        let is_old = self.draft == SchemaDraft::Old;
         let mut own = resource;
         match named {
             Some(_) if is_old && fields.contains_key("$ref") => {}

@@ -37,7 +37,7 @@ impl Node {
 }
 
 /// Subschemas by name, in order.
-pub(super) type Named = Box<[(Box<str>, NodeId)]>;
+pub(super) type NamedNodes = Box<[(Box<str>, NodeId)]>;
 
 /// Names of properties.
 pub(super) type Names = Box<[Box<str>]>;
@@ -75,11 +75,11 @@ pub(super) enum Keyword {
     MaxProperties(u64),
     Required(Names),
     DependentRequired(Box<[(Box<str>, Names)]>),
-    DependentSchemas(Named),
+    DependentSchemas(NamedNodes),
     PropertyNames(NodeId),
     /// `properties`, `patternProperties` and `additionalProperties`.
     Properties {
-        named: Named,
+        named: NamedNodes,
         patterns: Box<[(usize, NodeId)]>,
         rest: Option<NodeId>,
     },

@@ -28,7 +28,7 @@ impl Sessions {
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let (session, user, last) = (session.clone(), user.clone(), last.clone());
         let beginning = self.clone().begin_with(session, user.clone(), last, results, feed.clone(), stored);
-        match self.hub().finish(beginning).await? {
+        match self.hub().run_to_end(beginning).await? {
             true => Ok(Prompted { user, answer, feed }),
             false => Err(SessionError::DuplicateMessage(user.id.clone())),
         }
@@ -108,7 +108,7 @@ impl Sessions {
             _ = stored.send(saved.is_ok());
             saved
         };
-        self.hub().finish(beginning).await?;
+        self.hub().run_to_end(beginning).await?;
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 
@@ -119,7 +119,7 @@ impl Sessions {
         session: &Arc<Session>,
         messages: Vec<Arc<Message>>,
     ) -> Result<Vec<Arc<Message>>, SessionError> {
-        self.hub().finish(self.clone().recall_results(session.clone(), messages)).await
+        self.hub().run_to_end(self.clone().recall_results(session.clone(), messages)).await
     }
 
     async fn recall_results(
@@ -168,7 +168,7 @@ impl Sessions {
     ) -> Result<(), SessionError> {
         let (sessions, session, user) = (self.clone(), session.clone(), user.clone());
         let keeping = async move { sessions.settle(&session, None, answers_up_to(&user, None), &results).await };
-        Ok(self.hub().finish(keeping).await.map(|_| ())?)
+        Ok(self.hub().run_to_end(keeping).await.map(|_| ())?)
     }
 
     /// Ends the calls that earlier turns have left to the page; gives those that it says nothing of.

@@ -26,9 +26,9 @@ pub struct PageRequest {
     pub replaces: bool,
     /// What came of calls that were the page's to run.
     pub results: Vec<(CallId, ToolResult)>,
-    /// Whether some of that is new: otherwise only what came of calls that are still open counts.
+    /// Whether some results are new. If not, only results of open calls count.
     pub has_new_results: bool,
-    /// The calls that it shows, which name the turn that goes on; `None`: all calls of the steps that it has results of.
+    /// The calls that the page shows. They identify the turn to continue. `None`: the calls that it has results for.
     pub shown: Option<HashSet<CallId>>,
     /// Calls of which it knows the end.
     pub ended: HashSet<CallId>,
@@ -301,7 +301,7 @@ impl Talk<'_> {
         self.playing(self.playback().then(&feed, 0))
     }
 
-    /// The user says something. Calls that were the page's to run are over then, if the request says what came of them.
+    /// The user says something. If the request has results for the page's calls, those calls end.
     async fn prompt(&self) -> Result<Done, NotPlanned> {
         match self.say().await? {
             Some(prompted) => self.begun(prompted),
@@ -558,3 +558,6 @@ fn told_of(feed: &Feed, id: &PermissionId) -> Option<Option<bool>> {
     };
     feed.milestones().iter().rev().find_map(|(_, event)| told(event))
 }
+
+#[cfg(test)]
+mod tests;

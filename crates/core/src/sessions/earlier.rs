@@ -61,7 +61,7 @@ impl Sessions {
                     None => continue,
                 },
             };
-            // What has the name of another message has none.
+            // A message whose id is already used gets a new one.
             let named = message.filter(|id| !id.as_str().is_empty() && names.insert(id.clone()));
             let id = named.unwrap_or_else(|| clock.message_id());
             let role = match parent {
@@ -96,11 +96,11 @@ impl Sessions {
     /// Keeps the messages of an earlier conversation in a session that has none; all of them, whether or not whoever
     /// brings them goes meanwhile.
     pub async fn import(&self, id: &SessionId, earlier: Vec<Arc<Message>>) -> Result<(), SessionError> {
-        Ok(self.hub().finish(self.clone().keep_earlier(id.clone(), earlier)).await?)
+        Ok(self.hub().run_to_end(self.clone().keep_earlier(id.clone(), earlier)).await?)
     }
 
     async fn keep_earlier(self, id: SessionId, earlier: Vec<Arc<Message>>) -> Result<(), StoreError> {
-        let _naming = self.0.claims.claim_session(&id).await;
+        let _naming = self.0.id_locks.lock_session(&id).await;
         if earlier.is_empty() || !self.is_empty(&id).await? {
             return Ok(());
         }

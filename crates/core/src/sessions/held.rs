@@ -30,7 +30,7 @@ struct Room {
     most: usize,
     /// Counts uses: what was used longest ago goes first.
     uses: AtomicU64,
-    /// Which part is looked at next when there is too little room.
+    /// The part where the next eviction looks.
     next: AtomicUsize,
 }
 

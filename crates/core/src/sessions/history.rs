@@ -13,7 +13,7 @@ use crate::store::{Message, Role, weight};
 #[derive(Debug)]
 pub(crate) struct Conversation {
     /// It begins with as many of these: what was said before.
-    settled: Arc<Vec<Arc<Message>>>,
+    frozen: Arc<Vec<Arc<Message>>>,
     earlier: usize,
     /// What is said in the turn, its user's message first.
     pub(crate) turn: Vec<Arc<Message>>,
@@ -22,7 +22,7 @@ pub(crate) struct Conversation {
 impl Conversation {
     /// What was said before the turn.
     pub(crate) fn earlier(&self) -> &[Arc<Message>] {
-        &self.settled[..self.earlier]
+        &self.frozen[..self.earlier]
     }
 }
 
@@ -30,7 +30,7 @@ impl Conversation {
 #[derive(Debug)]
 pub(super) struct History {
     /// The first of them. A turn holds on to these while it is under way, and so they do not change meanwhile.
-    settled: Arc<Vec<Arc<Message>>>,
+    frozen: Arc<Vec<Arc<Message>>>,
     /// Those after them.
     recent: Vec<Arc<Message>>,
     /// Where each of them is.
@@ -48,7 +48,7 @@ pub(super) struct History {
 impl Default for History {
     fn default() -> Self {
         Self {
-            settled: Arc::default(),
+            frozen: Arc::default(),
             recent: Vec::new(),
             places: HashMap::default(),
             bytes: 0,
@@ -64,7 +64,7 @@ impl History {
     pub(super) fn of(messages: Vec<Arc<Message>>) -> Self {
         let mut history = Self::default();
         messages.iter().for_each(|message| history.note(message));
-        history.settled = Arc::new(messages);
+        history.frozen = Arc::new(messages);
         history
     }
 
@@ -75,13 +75,13 @@ impl History {
 
     /// All the messages.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
-        self.settled.iter().chain(&self.recent)
+        self.frozen.iter().chain(&self.recent)
     }
 
     /// A message, if it is there.
     pub(super) fn get(&self, id: &MessageId) -> Option<&Arc<Message>> {
         let place = *self.places.get(id)?;
-        self.settled.get(place).or_else(|| self.recent.get(place - self.settled.len()))
+        self.frozen.get(place).or_else(|| self.recent.get(place - self.frozen.len()))
     }
 
     /// The messages with calls that are left to a page.
@@ -96,16 +96,16 @@ impl History {
 
     /// A message is saved, in place of what was known of it.
     pub(super) fn save(&mut self, message: &Arc<Message>) {
-        let settled = self.settled.len();
+        let frozen = self.frozen.len();
         match self.places.get(&message.id) {
             None => {
                 self.note(message);
                 self.recent.push(message.clone());
             }
             Some(place) => {
-                let known = match place.checked_sub(settled) {
+                let known = match place.checked_sub(frozen) {
                     Some(recent) => &mut self.recent[recent],
-                    None => &mut Arc::make_mut(&mut self.settled)[*place],
+                    None => &mut Arc::make_mut(&mut self.frozen)[*place],
                 };
                 let before = std::mem::replace(known, message.clone());
                 self.bytes = self.bytes + weight::of_message(message) - weight::of_message(&before);
@@ -147,18 +147,18 @@ impl History {
             // As it is most of the time: the turn is the end of the history.
             Some(place) if self.is_in_order && self.last_user.as_ref() == Some(&user.id) => {
                 let place = *place;
-                if let Some(before) = place.checked_sub(self.settled.len())
-                    && let Some(settled) = Arc::get_mut(&mut self.settled)
+                if let Some(before) = place.checked_sub(self.frozen.len())
+                    && let Some(frozen) = Arc::get_mut(&mut self.frozen)
                 {
-                    settled.extend(self.recent.drain(..before));
+                    frozen.extend(self.recent.drain(..before));
                 }
-                let earlier = place.min(self.settled.len());
+                let earlier = place.min(self.frozen.len());
                 let turn = self.all().skip(earlier).filter(|message| !is_left_out(message));
-                Conversation { turn: turn.cloned().collect(), settled: self.settled.clone(), earlier }
+                Conversation { turn: turn.cloned().collect(), frozen: self.frozen.clone(), earlier }
             }
             _ => {
                 let all = self.all().filter(|message| !is_left_out(message)).cloned();
-                Conversation { settled: Arc::default(), earlier: 0, turn: put_in_order(all, user) }
+                Conversation { frozen: Arc::default(), earlier: 0, turn: put_in_order(all, user) }
             }
         }
     }

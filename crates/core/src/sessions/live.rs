@@ -29,7 +29,7 @@ pub(super) struct Live {
     pub(super) turn: Handles,
     /// What the turn tells, if somebody follows it.
     pub(super) feed: Option<Feed>,
-    /// Whether whoever follows it leaves when there is nothing but asks.
+    /// Whether readers leave when the turn waits for nothing but asks.
     yields_asks: bool,
     /// Whether what the turn begins with is stored. Before that nobody can join it.
     is_stored: bool,
@@ -41,7 +41,7 @@ pub(super) struct RunningTurn {
     /// The user's message that it answers.
     pub(super) user: MessageId,
     pub(super) feed: Feed,
-    /// Whether whoever follows it leaves when there is nothing but asks.
+    /// Whether readers leave when the turn waits for nothing but asks.
     pub(super) yields_asks: bool,
 }
 
@@ -240,8 +240,8 @@ impl Sessions {
         Handles { abort: self.0.stop.child_token(), over: CancellationToken::new() }
     }
 
-    /// Changes a session that is live; gives it as it is now, and the end of keeping it. `None` if it is gone. If the change
-    /// says that nothing is to be kept, the time of it is kept with the next one: every turn ends with one.
+    /// Changes a live session. Returns the changed session and the future of its save; `None` if the session is gone. A
+    /// change that returns false is saved with the next one: every turn ends with a save.
     pub(crate) fn change(
         &self,
         id: &SessionId,
@@ -266,7 +266,7 @@ impl Sessions {
         id: &SessionId,
         queued: &Queued,
     ) -> Result<Option<(Arc<Session>, StoreFuture<()>)>, TurnError> {
-        // Only the turn that is this one's: a session that was deleted must not come back by one that is not.
+        // Only the turn that is running now may begin. Otherwise a deleted session could come back.
         let is_known = match self.live(id).get(id) {
             Some(live) if live.running == queued.user.id => live.session.is_some(),
             _ => return Ok(None),

@@ -19,7 +19,7 @@ pub struct Playback {
     stored: VecDeque<TurnEvent>,
     /// The turns that it tells, one after the other.
     turns: VecDeque<Follower>,
-    /// Up to which number the first of them had told when this began.
+    /// How many events the first turn's feed had when this playback began.
     known: usize,
     open: OpenCalls,
     /// Whether it ends when nothing but asks is open.
@@ -28,9 +28,9 @@ pub struct Playback {
     stops_turns: bool,
     /// Whether the turn has told anything.
     has_heard: bool,
-    /// Whether another turn came before it.
+    /// Whether this playback has already told another turn.
     is_follow_up: bool,
-    /// How it ends if no turn says otherwise.
+    /// The end that is told if no turn gives one.
     end: Option<Arc<TurnError>>,
     is_over: bool,
 }
@@ -53,7 +53,7 @@ impl Playback {
         }
     }
 
-    /// Tells nothing but that nothing was run.
+    /// A playback with one event: nothing was run, because of this error.
     pub fn refused(sessions: &Sessions, session: &SessionId, error: TurnError) -> Self {
         let mut playback = Self::new(sessions, session);
         playback.end = Some(Arc::new(error));
@@ -69,7 +69,7 @@ impl Playback {
         self
     }
 
-    /// Tells these ends of calls of a message first, which whoever reads this shows already.
+    /// First tells the ends of these calls. The reader already shows the calls.
     pub(super) fn after_ends(mut self, message: &Message, is_unknown: impl Fn(&CallId) -> bool) -> Self {
         for part in &message.parts {
             if let PartBody::Tool(tool) = &part.body

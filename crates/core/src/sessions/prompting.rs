@@ -6,7 +6,7 @@ use std::task::Poll;
 use smol_str::SmolStr;
 use tokio::sync::oneshot;
 
-use super::claims::Claim;
+use super::id_locks::IdLock;
 use super::live::{Enqueued, Live, NewTurn};
 use super::{Prompt, Prompted, SessionError, Sessions};
 use crate::events::SessionEvent;
@@ -18,19 +18,19 @@ impl Sessions {
     pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         self.must_be_serving()?;
         // Held until the message is kept.
-        let claim = match &prompt.message {
-            Some(message) => Some(self.claim(&session.id, message).await?),
+        let lock = match &prompt.message {
+            Some(message) => Some(self.lock_new(&session.id, message).await?),
             None => None,
         };
         self.must_have_storage_for(session).await?;
         let adopts = self.may_be_adopted(session).await?;
         let user = Arc::new(self.user_message(session, prompt)?);
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user: &user, adopts, after: None })?;
-        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), stored, claim));
+        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), stored, lock));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
-            Poll::Pending => self.hub().finish(keeping).await?,
+            Poll::Pending => self.hub().run_to_end(keeping).await?,
         }
         Ok(Prompted { user, answer, feed })
     }
@@ -52,25 +52,25 @@ impl Sessions {
         session: Arc<Session>,
         user: Arc<Message>,
         stored: oneshot::Sender<bool>,
-        claim: Option<Claim>,
+        lock: Option<IdLock>,
     ) -> Result<(), StoreError> {
         let kept = self.save_message(&user).await;
         if kept.is_ok() {
             self.tell(&session, SessionEvent::Said(user));
         }
-        drop(claim);
+        drop(lock);
         // Nobody waits for it where no answer is wanted.
         _ = stored.send(kept.is_ok());
         kept
     }
 
-    /// Claims an id for a message; nobody else may have it, or had it before.
-    async fn claim(&self, session: &SessionId, message: &MessageId) -> Result<Claim, SessionError> {
-        let claim = self.0.claims.claim(session, message).await;
+    /// Locks the id of a new message. There must be no message of that id.
+    async fn lock_new(&self, session: &SessionId, message: &MessageId) -> Result<IdLock, SessionError> {
+        let lock = self.0.id_locks.lock(session, message).await;
         if self.hold(session).await?.history(|history| history.get(message).is_some()) {
             return Err(SessionError::DuplicateMessage(message.clone()));
         }
-        Ok(claim)
+        Ok(lock)
     }
 
     fn user_message(&self, session: &Session, mut prompt: Prompt) -> Result<Message, SessionError> {
@@ -100,7 +100,7 @@ impl Sessions {
         self.replace(session, prompt, false).await
     }
 
-    /// The same of a message that comes again, unless it is being answered: of several at once, one is.
+    /// Prompts with a message that came again, unless it is being answered. Of several at once, one is answered.
     pub(crate) async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         self.replace(session, prompt, true).await
     }
@@ -115,7 +115,7 @@ impl Sessions {
         self.must_have_storage_for(session).await?;
         let adopts = self.may_be_adopted(session).await?;
         let user = Arc::new(self.user_message(session, prompt)?);
-        self.hub().finish(self.clone().say_anew(session.clone(), user, adopts, is_repeated)).await
+        self.hub().run_to_end(self.clone().say_anew(session.clone(), user, adopts, is_repeated)).await
     }
 
     async fn say_anew(
@@ -126,7 +126,7 @@ impl Sessions {
         is_repeated: bool,
     ) -> Result<Prompted, SessionError> {
         // Of several at once, each begins when the one before it is kept.
-        let claim = self.0.claims.claim(&session.id, &user.id).await;
+        let lock = self.0.id_locks.lock(&session.id, &user.id).await;
         let (deleting, Enqueued { answer, feed, stored }) = loop {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
@@ -137,7 +137,7 @@ impl Sessions {
             }
             let mut live = self.live(&session.id);
             if !live.contains_key(&session.id) {
-                // Its turn does not begin before it is kept, and who may not have one forgets nothing.
+                // The turn begins after the message is stored. A prompt that is refused deletes nothing.
                 let new = NewTurn { session: &session, user: &user, adopts, after: None };
                 let enqueued = self.enqueue_in(&mut live, new)?;
                 // The store keeps the order: what others say from now on comes after this.
@@ -145,7 +145,7 @@ impl Sessions {
             }
         };
         deleting.await?;
-        self.keep(session, user.clone(), stored, Some(claim)).await?;
+        self.keep(session, user.clone(), stored, Some(lock)).await?;
         Ok(Prompted { user, answer, feed })
     }
 }

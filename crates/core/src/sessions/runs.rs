@@ -117,7 +117,7 @@ impl Runs {
             }
             under_way.insert(key.clone(), UnderWay { feed: feed.clone(), is_started: false });
         }
-        let entry = Entry { runs: self.clone(), key, _close: feed.closer() };
+        let entry = OpenRun { runs: self.clone(), key, _close: feed.closer() };
         let stored = self.store().run(session, id).await?.ok_or_else(|| NotStarted::Unknown(id.clone()))?;
         if stored.started.is_some() {
             return Err(NotStarted::Again(id.clone()));
@@ -161,13 +161,13 @@ fn read(row: &Arc<str>) -> TurnEvent {
 }
 
 /// The entry of a run that is under way; when this is dropped it is not any more, and nobody follows it for ever.
-struct Entry {
+struct OpenRun {
     runs: Runs,
     key: Key,
     _close: CloseFeed,
 }
 
-impl Drop for Entry {
+impl Drop for OpenRun {
     fn drop(&mut self) {
         self.runs.0.under_way.of(&self.key).remove(&self.key);
     }
@@ -175,24 +175,24 @@ impl Drop for Entry {
 
 /// Keeps what a run tells, and then tells it to whoever follows.
 pub struct Recorder {
-    entry: Entry,
+    entry: OpenRun,
     run: Arc<ThreadRun>,
     feed: Feed,
     /// How many events are kept.
     kept: usize,
-    /// Those after them, as they will be kept.
+    /// Events that are not stored yet, in stored form.
     unkept: Vec<Arc<str>>,
     /// Events that nobody has seen yet.
     unseen: Vec<TurnEvent>,
-    saving: Option<Saving>,
+    saving: Option<RowsSave>,
     is_over: bool,
 }
 
 /// A save that is under way.
-struct Saving {
+struct RowsSave {
     /// How many events it keeps.
     rows: usize,
-    /// How many of those can be seen afterwards that nobody has seen.
+    /// How many of the unseen events can be shown after this save.
     unseen: usize,
     ended: StoreFuture<()>,
 }
@@ -226,7 +226,7 @@ impl Recorder {
         }
     }
 
-    /// Takes an event, which is seen when it is kept.
+    /// Takes an event. Readers see it after it is stored.
     fn tell(&mut self, event: TurnEvent) {
         self.unkept.push(row(&event));
         self.unseen.push(event);
@@ -259,11 +259,11 @@ impl Recorder {
 
     fn save(&mut self) {
         let ended = self.append(self.unkept.clone());
-        self.saving = Some(Saving { rows: self.unkept.len(), unseen: self.unseen.len(), ended });
+        self.saving = Some(RowsSave { rows: self.unkept.len(), unseen: self.unseen.len(), ended });
     }
 
     fn saved(&mut self, saved: Result<(), StoreError>) {
-        let Some(Saving { rows, unseen, .. }) = self.saving.take() else { return };
+        let Some(RowsSave { rows, unseen, .. }) = self.saving.take() else { return };
         match saved {
             Ok(()) => {
                 self.kept += rows;

@@ -1,10 +1,10 @@
-//! The run engine: one turn of a session, from a prompt until the model has nothing more to do.
+//! The turn engine: one turn of a session, from a prompt until the model has nothing more to do.
 //!
 //! ```text
 //! turn   the conversation is read from the store; then, step by step:
 //! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
-//!        2 what it says grows into a message                      (run/draft.rs tells it as it comes)
-//!        3 its calls are made, all at once, each on its own       (run/calls.rs, delegate.rs)
+//!        2 what it says grows into a message                      (turn/draft.rs tells it as it comes)
+//!        3 its calls are made, all at once, each on its own       (turn/calls.rs, delegate.rs)
 //!        4 the message is complete: with calls in it there is another step, unless some are the page's to run
 //! end    the last message says how it ended; an abort or an error is on it
 //! ```
@@ -55,7 +55,7 @@ pub(crate) async fn turn(
         Err(error) => (queued.session.clone(), None, Some(error)),
     };
     sessions.hub().tell(&session, || SessionEvent::Busy);
-    let saving = saving.map(|kept| Saving { message: None, kept }).into_iter().collect();
+    let saving = saving.map(|kept| PendingSave { message: None, kept }).into_iter().collect();
     let mut turn = Turn { sessions, session: &session, saving, queued, draft: None, unkept: None, last: None };
     let ended = match failure {
         Some(error) => Err(error),
@@ -77,8 +77,8 @@ pub(crate) async fn turn(
 struct Turn<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
-    /// What is on its way into the store, which keeps the order.
-    saving: VecDeque<Saving>,
+    /// Saves under way. The store keeps their order.
+    saving: VecDeque<PendingSave>,
     queued: &'a Queued,
     /// The message that is being written.
     draft: Option<Draft>,
@@ -89,7 +89,7 @@ struct Turn<'a> {
 }
 
 /// The session, or a message that is complete, on its way into the store.
-struct Saving {
+struct PendingSave {
     message: Option<Arc<Message>>,
     kept: StoreFuture<()>,
 }
@@ -203,8 +203,8 @@ impl Turn<'_> {
             (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
             (None, None) => self.begin(answer(self.sessions, &self.queued.user)),
         };
-        let (message, kept) = draft.finish(error);
-        self.saving.push_back(Saving { message: Some(message.clone()), kept });
+        let (message, kept) = draft.complete(error);
+        self.saving.push_back(PendingSave { message: Some(message.clone()), kept });
         self.last = Some(message.clone());
         message
     }
@@ -226,7 +226,7 @@ impl Turn<'_> {
     async fn end(mut self, mut ended: Result<(), TurnError>) -> Arc<Message> {
         let id = &self.session.id;
         if let Some(user) = self.queued.user.after_turn() {
-            self.saving.push_back(Saving { message: None, kept: self.sessions.save_message(&Arc::new(user)) });
+            self.saving.push_back(PendingSave { message: None, kept: self.sessions.save_message(&Arc::new(user)) });
         }
         let mut changed = None;
         if ended.is_ok() {
@@ -297,7 +297,7 @@ pub(crate) async fn interrupted(
         Role::Assistant(_) => Message::clone(message),
         Role::User(_) => answer(sessions, message),
     };
-    let (_, saving) = Draft::new(sessions, &session, None, begun).finish(Some(error));
+    let (_, saving) = Draft::new(sessions, &session, None, begun).complete(Some(error));
     saving.await
 }
 

@@ -25,12 +25,12 @@ use crate::store::run::ThreadRun;
 pub struct MemoryStore {
     calls: FinishedCalls,
     // std's mutex: nothing is awaited inside.
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<KeptSessions>,
     limits: Limits,
 }
 
 #[derive(Debug, Default)]
-struct Sessions {
+struct KeptSessions {
     kept: HashMap<SessionId, KeptSession>,
     /// The one updated longest ago first.
     order: BTreeSet<SessionPlace>,
@@ -76,7 +76,7 @@ impl KeptSession {
     }
 }
 
-impl Sessions {
+impl KeptSessions {
     fn insert(&mut self, kept: KeptSession) {
         self.bytes += kept.bytes;
         if let Some(client) = &kept.session.client {
@@ -135,7 +135,7 @@ impl MemoryStore {
         Self { calls, sessions: Mutex::default(), limits: limits.clone() }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+    fn sessions(&self) -> MutexGuard<'_, KeptSessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -54,7 +54,7 @@ pub enum Executor {
     /// A client that registered it: a call is offered to one of its connections.
     #[default]
     Client,
-    /// Whatever shows the session to a user: a call is shown there, and acknowledged (see [`crate::frontend`]).
+    /// Whatever shows the session to a user: a call is shown there, and acknowledged (see `calls/frontend.rs`).
     Frontend,
 }
 

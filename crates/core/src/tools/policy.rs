@@ -37,7 +37,7 @@ pub struct Policy {
     /// What holds for a client's tools that no pattern fits.
     pub client_tools: Permission,
     /// What holds for the tools that a pattern fits, in any order.
-    pub tools: Vec<(Pattern, Permission)>,
+    pub tools: Vec<(ToolPattern, Permission)>,
 }
 
 impl Policy {
@@ -90,9 +90,9 @@ pub fn switched(tools: &BTreeMap<String, bool>, tool: Named<'_>) -> Option<bool>
 
 /// A pattern over full tool ids.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pattern(SmolStr);
+pub struct ToolPattern(SmolStr);
 
-impl Pattern {
+impl ToolPattern {
     /// Takes a text as a pattern, if there can be a tool that it fits. No tool id is longer than 256 bytes.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let allowed = |character| character == '*' || is_name_character(character);
@@ -109,25 +109,25 @@ impl Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for ToolPattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Pattern {
+impl fmt::Debug for ToolPattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, formatter)
     }
 }
 
-impl Serialize for Pattern {
+impl Serialize for ToolPattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Pattern {
+impl<'de> Deserialize<'de> for ToolPattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&Cow::<str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }

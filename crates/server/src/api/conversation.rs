@@ -303,7 +303,7 @@ pub(super) fn response(
     streamed(app, principal, events, encoder, silence)
 }
 
-/// The same of other events.
+/// Streams any events in the same way.
 pub(super) fn streamed(
     app: &App,
     principal: &Principal,

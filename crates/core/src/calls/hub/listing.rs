@@ -44,7 +44,7 @@ impl From<&CallHead> for CallPlace {
 const FIRST: usize = 16;
 
 /// A call of a page, and its number if it is listed among those that are over.
-type Entry = (CallInfo, Option<u64>);
+type ListedCall = (CallInfo, Option<u64>);
 
 impl Hub {
     /// Calls, newest first: those under way, then those that are over. Gives where to go on, if there are more.
@@ -86,8 +86,8 @@ impl Hub {
     }
 
     /// The calls under way that come after a place.
-    fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<Entry> {
-        let in_shard = |table: &mut Table| -> Vec<Entry> {
+    fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<ListedCall> {
+        let in_shard = |table: &mut Table| -> Vec<ListedCall> {
             let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
             wanted
                 .filter(|call| state.is_none_or(|state| state == call.state()))
@@ -95,7 +95,7 @@ impl Hub {
                 .map(|call| (call_info(call), None))
                 .collect()
         };
-        let mut entries: Vec<Entry> = match &filter.client {
+        let mut entries: Vec<ListedCall> = match &filter.client {
             Some(client) => self.of_client(client, in_shard),
             None => self.everywhere(in_shard).flatten().collect(),
         };
@@ -111,7 +111,7 @@ impl Hub {
         after: Option<&CallPlace>,
         newest: u64,
         most: Most,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<ListedCall>,
     ) -> Result<(), StoreError> {
         let known = requests(entries);
         // Most often there are none.
@@ -145,7 +145,7 @@ impl Hub {
         filter: &CallFilter,
         mut before: u64,
         most: Most,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<ListedCall>,
     ) -> Result<(), StoreError> {
         // One that was under way a moment ago may be over by now.
         let known = requests(entries);
@@ -175,7 +175,7 @@ impl Hub {
 }
 
 /// Puts entries in order, and drops those that do not fit on the page: the next one finds them again.
-fn trim(entries: &mut Vec<Entry>, most: Most) {
+fn trim(entries: &mut Vec<ListedCall>, most: Most) {
     sort(entries);
     let (mut fitting, mut bytes) = (0, 0_usize);
     // And one more, so that it shows that there are.
@@ -186,11 +186,11 @@ fn trim(entries: &mut Vec<Entry>, most: Most) {
     entries.truncate(fitting);
 }
 
-fn sort(entries: &mut [Entry]) {
+fn sort(entries: &mut [ListedCall]) {
     entries.sort_by_cached_key(|(call, _)| std::cmp::Reverse(CallPlace::from(&*call.head)));
 }
 
-fn requests(entries: &[Entry]) -> HashSet<RequestId> {
+fn requests(entries: &[ListedCall]) -> HashSet<RequestId> {
     entries.iter().map(|(call, _)| call.head.request.clone()).collect()
 }
 

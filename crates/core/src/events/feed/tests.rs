@@ -93,7 +93,7 @@ async fn many_pieces_take_little_more_than_their_text() {
     }
     let told = feed.lock();
     assert_eq!((told.events.len(), told.texts.len(), told.texts[0].text.len()), (200_000, 1, 200_000));
-    assert!(std::mem::size_of::<Entry>() <= 16);
+    assert!(std::mem::size_of::<FeedEntry>() <= 16);
 }
 
 #[test]

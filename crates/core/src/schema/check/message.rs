@@ -15,13 +15,13 @@ const SHOWN_BYTES: usize = 200;
 const SHOWN_NAMES: usize = 3;
 
 /// Where in the input a value is.
-pub(super) enum Place<'a> {
+pub(super) enum Pointer<'a> {
     Root,
-    Name(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Name(&'a Pointer<'a>, &'a str),
+    Item(&'a Pointer<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Pointer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut steps = Vec::new();
         let mut place = self;

@@ -70,7 +70,7 @@ struct Run<'a> {
 }
 
 /// What an instruction leads to.
-enum Next {
+enum Step {
     On { op: usize, at: usize },
     Failed,
     Matched,
@@ -106,9 +106,9 @@ impl Machine {
         loop {
             steps.take(1)?;
             match self.step(run, op, at, steps)? {
-                Next::On { op: next, at: place } => (op, at) = (next, place),
-                Next::Matched => return Ok(true),
-                Next::Failed => match self.another_way(run.reader, bottom) {
+                Step::On { op: next, at: place } => (op, at) = (next, place),
+                Step::Matched => return Ok(true),
+                Step::Failed => match self.another_way(run.reader, bottom) {
                     Some(way) => (op, at) = way,
                     None => return Ok(false),
                 },
@@ -116,44 +116,44 @@ impl Machine {
         }
     }
 
-    fn step(&mut self, run: Run<'_>, op: usize, at: usize, steps: &mut Steps) -> Result<Next, Stop> {
+    fn step(&mut self, run: Run<'_>, op: usize, at: usize, steps: &mut Steps) -> Result<Step, Stop> {
         let Run { pattern, reader, .. } = run;
-        let holds = |holds: bool| if holds { Next::On { op: op + 1, at } } else { Next::Failed };
+        let holds = |holds: bool| if holds { Step::On { op: op + 1, at } } else { Step::Failed };
         Ok(match pattern.ops[op] {
             Op::One { set } => match reader.next(at) {
                 Some((character, next)) if pattern.sets[usize::from(set)].contains(character) => {
-                    Next::On { op: op + 1, at: next }
+                    Step::On { op: op + 1, at: next }
                 }
-                _ => Next::Failed,
+                _ => Step::Failed,
             },
             Op::Exactly { set, count } => match self.characters(run, set, count, at, steps)? {
-                (found, end) if found == count => Next::On { op: op + 1, at: end },
-                _ => Next::Failed,
+                (found, end) if found == count => Step::On { op: op + 1, at: end },
+                _ => Step::Failed,
             },
             Op::UpTo { branch, .. } | Op::Any { branch, .. } | Op::Split { branch, .. }
                 if self.was_tried(run, branch, at) =>
             {
-                Next::Failed
+                Step::Failed
             }
             Op::UpTo { set, count, .. } => {
                 let (_, end) = self.characters(run, set, count, at, steps)?;
                 if end != at {
                     self.ways.push(Way::Less { op: op + 1, at: end, least: at });
                 }
-                Next::On { op: op + 1, at: end }
+                Step::On { op: op + 1, at: end }
             }
             Op::Any { set, .. } => match reader.next(at) {
                 Some((character, next)) if pattern.sets[usize::from(set)].contains(character) => {
                     self.ways.push(Way::From { op: op + 1, at });
-                    Next::On { op, at: next }
+                    Step::On { op, at: next }
                 }
-                _ => Next::On { op: op + 1, at },
+                _ => Step::On { op: op + 1, at },
             },
             Op::Split { other, .. } => {
                 self.ways.push(Way::From { op: usize::from(other), at });
-                Next::On { op: op + 1, at }
+                Step::On { op: op + 1, at }
             }
-            Op::Jump { to } => Next::On { op: usize::from(to), at },
+            Op::Jump { to } => Step::On { op: usize::from(to), at },
             Op::Start => holds(at == 0),
             Op::End => holds(at == reader.text.len()),
             Op::WordBoundary { negated } => {
@@ -162,12 +162,12 @@ impl Machine {
             }
             Op::Save { register } => {
                 self.keep(usize::from(register), Some(at));
-                Next::On { op: op + 1, at }
+                Step::On { op: op + 1, at }
             }
             Op::Forget { first, last } => {
                 steps.take(usize::from(last - first))?;
                 (first..=last).for_each(|register| self.keep(usize::from(register), None));
-                Next::On { op: op + 1, at }
+                Step::On { op: op + 1, at }
             }
             Op::GotOn { register } => holds(self.registers[usize::from(register)] != Some(at)),
             Op::Look { ahead, negated, then } => {
@@ -180,10 +180,10 @@ impl Machine {
                     // What it has kept does not count.
                     self.undo(bottom);
                 }
-                if matched == negated { Next::Failed } else { Next::On { op: usize::from(then), at } }
+                if matched == negated { Step::Failed } else { Step::On { op: usize::from(then), at } }
             }
             Op::Same { register } => self.same(reader, usize::from(register), op, at, steps)?,
-            Op::Matched => Next::Matched,
+            Op::Matched => Step::Matched,
         })
     }
 
@@ -259,16 +259,16 @@ impl Machine {
     }
 
     /// The text of a group once more; of one without a text, nothing.
-    fn same(&self, reader: Reader<'_>, register: usize, op: usize, at: usize, steps: &mut Steps) -> Result<Next, Stop> {
+    fn same(&self, reader: Reader<'_>, register: usize, op: usize, at: usize, steps: &mut Steps) -> Result<Step, Stop> {
         let (Some(begin), Some(end)) = (self.registers[register], self.registers[register + 1]) else {
-            return Ok(Next::On { op: op + 1, at });
+            return Ok(Step::On { op: op + 1, at });
         };
         let group = &reader.text[begin.min(end)..begin.max(end)];
         steps.read(group.len())?;
         Ok(match reader.backwards {
-            false if reader.text[at..].starts_with(group) => Next::On { op: op + 1, at: at + group.len() },
-            true if reader.text[..at].ends_with(group) => Next::On { op: op + 1, at: at - group.len() },
-            _ => Next::Failed,
+            false if reader.text[at..].starts_with(group) => Step::On { op: op + 1, at: at + group.len() },
+            true if reader.text[..at].ends_with(group) => Step::On { op: op + 1, at: at - group.len() },
+            _ => Step::Failed,
         })
     }
 }

@@ -21,7 +21,7 @@ pub(in crate::sessions) fn user(name: &str, text: &str) -> Arc<Message> {
     message(name, role, text)
 }
 
-fn answer(name: &str, parent: &str, has_failed: bool) -> Arc<Message> {
+pub(in crate::sessions) fn answer(name: &str, parent: &str, has_failed: bool) -> Arc<Message> {
     let role = Role::Assistant(AssistantMessage {
         parent: id(parent),
         agent: "default".into(),
@@ -86,7 +86,7 @@ fn turn_after_turn_the_same_messages_are_shared() {
         drop(before);
         history.save(&answer(&format!("a{number}"), &format!("u{number}"), false));
     }
-    assert_eq!(history.settled.len(), 198);
+    assert_eq!(history.frozen.len(), 198);
     assert_eq!(names(history.all()).len(), 200);
 }
 

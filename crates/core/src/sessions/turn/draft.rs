@@ -338,7 +338,7 @@ impl Draft {
     }
 
     /// The message is complete, or ends here because of an error.
-    pub(super) fn finish(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
+    pub(super) fn complete(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
         self.close_text(None);
         self.end_calls(error.as_ref().map(TurnError::message));
         if error.is_none() {

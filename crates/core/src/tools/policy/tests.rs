@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn policy(client_tools: Permission, tools: &[(&str, Permission)]) -> Policy {
-    let tools = tools.iter().map(|(pattern, permission)| (Pattern::parse(pattern).unwrap(), *permission));
+    let tools = tools.iter().map(|(pattern, permission)| (ToolPattern::parse(pattern).unwrap(), *permission));
     Policy { client_tools, tools: tools.collect() }
 }
 
@@ -145,12 +145,12 @@ fn hostile_patterns_take_no_longer_than_others() {
 #[test]
 fn patterns_that_can_fit_no_tool_are_refused() {
     for good in ["*", "client_*_read_*", "a.b:c@d-e", &"x".repeat(256)] {
-        assert_eq!(Pattern::parse(good).unwrap().as_str(), good);
+        assert_eq!(ToolPattern::parse(good).unwrap().as_str(), good);
     }
     for bad in ["", "read file", "a/b", "client_?", "ä", &"x".repeat(257)] {
-        assert!(Pattern::parse(bad).is_err(), "{bad}");
+        assert!(ToolPattern::parse(bad).is_err(), "{bad}");
     }
-    let error = Pattern::parse("read file").unwrap_err().to_string();
+    let error = ToolPattern::parse("read file").unwrap_err().to_string();
     assert_eq!(error, "pattern \"read file\" is not allowed: 1 to 256 of A-Z a-z 0-9 _ . : @ - *");
 }
 

@@ -26,8 +26,7 @@ struct Tag<'a> {
 /// An event of a known type.
 #[derive(Deserialize)]
 struct Event<'a> {
-    #[serde(default)]
-    index: u64,
+    index: Option<u64>,
     #[serde(borrow)]
     message: Option<StartedMessage<'a>>,
     #[serde(borrow)]
@@ -93,11 +92,13 @@ impl Decode for Decoder {
             return Ok(());
         }
         let event: Event<'_> = parse(data)?;
+        // A block without its number could be taken for another one.
+        let index = event.index.ok_or_else(|| Fault::unreadable(&serde_json::Error::missing_field("index")));
         match (&*r#type, event.message) {
             ("message_start", Some(message)) => self.start(message, events),
-            ("content_block_start", _) => self.start_block(event.index, text(event.content_block), events)?,
-            ("content_block_delta", _) => self.read_delta(event.index, text(event.delta), events)?,
-            ("content_block_stop", _) => self.end_block(event.index, events),
+            ("content_block_start", _) => self.start_block(index?, text(event.content_block), events)?,
+            ("content_block_delta", _) => self.read_delta(index?, text(event.delta), events)?,
+            ("content_block_stop", _) => self.end_block(index?, events),
             ("message_delta", _) => {
                 let Block { stop_reason, .. } = parse(text(event.delta))?;
                 self.stop = stop_reason.as_deref().map(self::stop_reason).or(self.stop);

@@ -1,0 +1,59 @@
+//! Locks on ids of messages and sessions. A prompt holds the lock of its message's id until the message is stored, so that
+//! a second prompt with the same id waits for the first.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::id::{MessageId, SessionId};
+use crate::sharded::Sharded;
+
+type Id = (SessionId, MessageId);
+
+/// The locked ids. There are never more than requests under way.
+#[derive(Debug, Default, Clone)]
+pub(super) struct IdLocks(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    ids: Sharded<Id, ()>,
+    /// Notified when an id is released.
+    free: Notify,
+}
+
+/// A lock on an id; dropping it releases the id.
+#[derive(Debug)]
+pub(super) struct IdLock {
+    locks: IdLocks,
+    id: Id,
+}
+
+impl IdLocks {
+    /// IdLocks the id of a session that is made, filled or forgotten; waits while somebody else does.
+    pub(super) async fn lock_session(&self, session: &SessionId) -> IdLock {
+        // No message has an empty id.
+        self.lock(session, &MessageId::default()).await
+    }
+
+    /// IdLocks the id of a message; waits while somebody else does.
+    pub(super) async fn lock(&self, session: &SessionId, message: &MessageId) -> IdLock {
+        let id = (session.clone(), message.clone());
+        loop {
+            let free = self.0.free.notified();
+            tokio::pin!(free);
+            // Listens before it looks, so that no change is missed in between.
+            free.as_mut().enable();
+            if self.0.ids.of(&id).insert(id.clone(), ()).is_none() {
+                return IdLock { locks: self.clone(), id };
+            }
+            free.await;
+        }
+    }
+}
+
+impl Drop for IdLock {
+    fn drop(&mut self) {
+        self.locks.0.ids.of(&self.id).remove(&self.id);
+        self.locks.0.free.notify_waiters();
+    }
+}
