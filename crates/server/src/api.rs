@@ -29,6 +29,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::auth::Principal;
+use crate::body::Json;
 use crate::problem::{ErrorShape, Problem};
 
 /// A protocol: its routes, and the shape of its errors.
@@ -43,11 +44,7 @@ impl From<OpenApiRouter<App>> for Protocol {
     }
 }
 
-/// A JSON answer.
-#[derive(Debug)]
-pub struct Answer<T>(pub T);
-
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(client_tools::encode::json(&self.0)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

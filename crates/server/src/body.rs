@@ -25,7 +25,7 @@ const BETWEEN_PIECES: Duration = Duration::from_millis(200);
 /// How many characters an error about JSON has, which may quote the body. The rest is cut.
 const MOST_SHOWN: usize = 500;
 
-/// A JSON body, whatever its content type says.
+/// The JSON body of a request, whatever its content type says; or of an answer.
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 

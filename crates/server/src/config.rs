@@ -26,7 +26,7 @@ use std::time::Duration;
 use handback_core::limits::{Clocks, Limits, Millis};
 use handback_core::sessions;
 use handback_core::store::{DEFAULT_AGENT, ModelRef};
-use handback_core::tools::{Pattern, Permission, Policy};
+use handback_core::tools::{Permission, Policy, ToolPattern};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Source};
@@ -211,7 +211,7 @@ pub struct AgentPermission {
     /// The permission for all tools of clients.
     pub client_tools: Permission,
     /// The permissions for tools whose full id matches a pattern. The most specific pattern counts.
-    pub tools: BTreeMap<Pattern, Permission>,
+    pub tools: BTreeMap<ToolPattern, Permission>,
 }
 
 impl From<&Config> for sessions::Agents {

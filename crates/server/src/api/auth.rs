@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::client_tools::encode::time;
-use crate::api::{Answer, Application};
+use crate::api::Application;
 use crate::app::App;
 use crate::auth::Grant;
 use crate::body::Json;
@@ -31,10 +31,10 @@ async fn client_token(
     State(app): State<App>,
     _: Application,
     Json(request): Json<ClientTokenRequest>,
-) -> Result<Answer<ClientToken>, Problem> {
+) -> Result<Json<ClientToken>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
     let session = request.session_id.as_deref().map(SessionId::parse).transpose()?;
     let grant = Grant { client, session, agents: request.agents, ttl: request.ttl.map(Duration::from_secs) };
     let (token, expires) = app.auth().mint(grant, app.hub().clock().now())?;
-    Ok(Answer(ClientToken { token, expires_at: time(expires) }))
+    Ok(Json(ClientToken { token, expires_at: time(expires) }))
 }

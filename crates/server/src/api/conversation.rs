@@ -34,7 +34,7 @@ const MESSAGES: usize = 10_000;
 pub(super) struct PageInput {
     pub(super) session: SessionId,
     /// The conversation before what is new.
-    pub(super) history: History,
+    pub(super) history: EarlierMessages,
     pub(super) request: PageRequest,
 }
 
@@ -51,17 +51,17 @@ pub(super) struct Face {
 }
 
 /// An earlier conversation. It is read as a whole only where the server does not know it.
-pub(super) struct History {
+pub(super) struct EarlierMessages {
     /// Its first message, if that has a name.
     pub(super) first: Option<MessageId>,
     pub(super) is_empty: bool,
     /// How many bytes it has.
     pub(super) bytes: usize,
-    pub(super) read: ReadHistory,
+    pub(super) read: ReadEarlier,
 }
 
 /// Reads a conversation; an error says which message is wrong.
-type ReadHistory = Box<dyn FnOnce(&App) -> Result<Vec<Earlier>, Problem> + Send>;
+type ReadEarlier = Box<dyn FnOnce(&App) -> Result<Vec<Earlier>, Problem> + Send>;
 
 /// Why a request was not acted on.
 pub(super) enum Failed {
@@ -197,7 +197,7 @@ async fn earlier(
     app: &App,
     session: &Session,
     model: Option<&ModelRef>,
-    history: History,
+    history: EarlierMessages,
 ) -> Result<Vec<Arc<Message>>, Problem> {
     let sessions = app.sessions();
     let is_known = match &history.first {

@@ -38,21 +38,21 @@ const IDS: [(&str, &str); 9] = [
 ];
 
 /// What parts of paths name. There is a 404 where it has to be known already.
-const NAMED: [(&str, &str, Known); 9] = [
-    ("agent", "agent", Known::Already),
-    ("clientID", "client", Known::OrNot),
-    ("id", "chat", Known::OrNot),
-    ("permissionID", "ask", Known::Already),
-    ("requestID", "call", Known::Already),
-    ("room", "room", Known::Already),
-    ("run", "run", Known::Already),
-    ("sessionID", "session", Known::Already),
-    ("thread", "thread", Known::Already),
+const NAMED: [(&str, &str, Presence); 9] = [
+    ("agent", "agent", Presence::Already),
+    ("clientID", "client", Presence::OrNot),
+    ("id", "chat", Presence::OrNot),
+    ("permissionID", "ask", Presence::Already),
+    ("requestID", "call", Presence::Already),
+    ("room", "room", Presence::Already),
+    ("run", "run", Presence::Already),
+    ("sessionID", "session", Presence::Already),
+    ("thread", "thread", Presence::Already),
 ];
 
 /// Whether what a path names has to be known.
 #[derive(Clone, Copy, PartialEq)]
-enum Known {
+enum Presence {
     Already,
     OrNot,
 }
@@ -198,7 +198,7 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
     });
     let others = operation.parameters.take().into_iter().flatten();
     operation.parameters = Some(parameters.chain(others).collect()).filter(|all: &Vec<_>| !all.is_empty());
-    let missing = named.last().filter(|(_, _, known)| *known == Known::Already);
+    let missing = named.last().filter(|(_, _, known)| *known == Presence::Already);
     let no_such = missing.map(|(_, thing, _)| format!("No such {thing}")).unwrap_or_default();
     let mut takes_something = false;
     for parameter in operation.parameters.iter_mut().flatten() {

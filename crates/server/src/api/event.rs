@@ -158,7 +158,7 @@ impl sse::FrameSource for Listener {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut piece = Piece { first: std::mem::take(&mut self.frames), joined: BytesMut::new() };
+        let mut piece = FrameBatch { first: std::mem::take(&mut self.frames), joined: BytesMut::new() };
         while piece.len() < PIECE {
             match self.events.as_mut().poll_next(context) {
                 Poll::Ready(Some(emitted)) => {
@@ -187,13 +187,13 @@ impl sse::FrameSource for Listener {
 const PIECE: usize = 16 << 10;
 
 /// Frames that go to the connection together: what it does for each of them costs more than joining them.
-struct Piece {
+struct FrameBatch {
     /// Shared with other readers, as long as it is alone.
     first: Bytes,
     joined: BytesMut,
 }
 
-impl Piece {
+impl FrameBatch {
     fn len(&self) -> usize {
         self.first.len() + self.joined.len()
     }

@@ -13,9 +13,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::session::encode::ERRORS;
-use super::{Access, Answer, Protocol, event};
+use super::{Access, Protocol, event};
 use crate::app::App;
 use crate::auth::Principal;
+use crate::body::Json;
 
 const TAG: &str = "opencode";
 
@@ -78,39 +79,39 @@ pub fn routes() -> Protocol {
 
 /// The settings that a client has to know
 #[utoipa::path(get, path = "/config", tag = TAG, responses((status = 200, body = Object)))]
-async fn config(Access(app, principal): Access) -> Answer<Value> {
+async fn config(Access(app, principal): Access) -> Json<Value> {
     let model = allowed(&app, &principal).into_iter().map(|(_, model)| model.to_string()).next();
-    Answer(json!({ "model": model, "share": "disabled", "autoupdate": false }))
+    Json(json!({ "model": model, "share": "disabled", "autoupdate": false }))
 }
 
 /// The providers and models that can be named
 #[utoipa::path(get, path = "/config/providers", tag = TAG, responses((status = 200, body = Object)))]
-async fn config_providers(Access(app, principal): Access) -> Answer<Value> {
+async fn config_providers(Access(app, principal): Access) -> Json<Value> {
     let models = models(&app, &principal);
-    Answer(json!({ "providers": described(&app, &models), "default": defaults(&models) }))
+    Json(json!({ "providers": described(&app, &models), "default": defaults(&models) }))
 }
 
 /// The providers and models that can be named, and which are connected: all are
 #[utoipa::path(get, path = "/provider", tag = TAG, responses((status = 200, body = Object)))]
-async fn providers(Access(app, principal): Access) -> Answer<Value> {
+async fn providers(Access(app, principal): Access) -> Json<Value> {
     let models = models(&app, &principal);
     let connected: Vec<&str> = models.keys().map(String::as_str).collect();
-    Answer(json!({ "all": described(&app, &models), "default": defaults(&models), "connected": connected }))
+    Json(json!({ "all": described(&app, &models), "default": defaults(&models), "connected": connected }))
 }
 
 /// The agents that can be named, the default one first
 #[utoipa::path(get, path = "/agent", tag = TAG, responses((status = 200, body = Vec<Object>)))]
-async fn agents(Access(app, principal): Access) -> Answer<Value> {
+async fn agents(Access(app, principal): Access) -> Json<Value> {
     let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "modelID": model.model });
         json!({ "name": name, "mode": "primary", "permission": [], "options": {}, "model": model })
     };
-    Answer(allowed(&app, &principal).into_iter().map(agent).collect())
+    Json(allowed(&app, &principal).into_iter().map(agent).collect())
 }
 
 /// The agents that can be named, for newer clients
 #[utoipa::path(get, path = "/api/agent", tag = TAG, responses((status = 200, body = Object)))]
-async fn agents_v2(Access(app, principal): Access) -> Answer<Value> {
+async fn agents_v2(Access(app, principal): Access) -> Json<Value> {
     let agent = |(name, model): (&str, &ModelRef)| {
         let model = json!({ "providerID": model.provider, "id": model.model });
         let request = json!({ "headers": {}, "body": {} });
@@ -121,7 +122,7 @@ async fn agents_v2(Access(app, principal): Access) -> Answer<Value> {
 
 /// The models that can be named, for newer clients
 #[utoipa::path(get, path = "/api/model", tag = TAG, responses((status = 200, body = Object)))]
-async fn models_v2(Access(app, principal): Access) -> Answer<Value> {
+async fn models_v2(Access(app, principal): Access) -> Json<Value> {
     let models = models(&app, &principal);
     let model = |(provider, name): (&String, &String)| {
         let input: &[&str] = if takes_images(&app, provider) { &["text", "image"] } else { &["text"] };
@@ -138,7 +139,7 @@ async fn models_v2(Access(app, principal): Access) -> Answer<Value> {
 
 /// The providers that can be named, for newer clients
 #[utoipa::path(get, path = "/api/provider", tag = TAG, responses((status = 200, body = Object)))]
-async fn providers_v2(Access(app, principal): Access) -> Answer<Value> {
+async fn providers_v2(Access(app, principal): Access) -> Json<Value> {
     let provider = |name: &String| {
         let request = json!({ "headers": {}, "body": {} });
         json!({ "id": name, "name": name, "api": { "type": "native", "settings": {} }, "request": request })
@@ -147,8 +148,8 @@ async fn providers_v2(Access(app, principal): Access) -> Answer<Value> {
 }
 
 /// A list of the newer API.
-fn located(data: Value) -> Answer<Value> {
-    Answer(json!({ "location": { "directory": "", "project": { "id": "global", "directory": "" } }, "data": data }))
+fn located(data: Value) -> Json<Value> {
+    Json(json!({ "location": { "directory": "", "project": { "id": "global", "directory": "" } }, "data": data }))
 }
 
 /// The agents that the caller may name, each with the model that answers as it; the default one first.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::encode::RunHead;
-use crate::api::conversation::{self, History, PageInput, read};
+use crate::api::conversation::{self, EarlierMessages, PageInput, read};
 use crate::api::must_fit;
 use crate::app::App;
 use crate::body::{self, Payload};
@@ -36,7 +36,7 @@ pub(in crate::api) struct Input {
 
 /// What is looked at of every message.
 #[derive(Deserialize)]
-struct Head {
+struct MessageHead {
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -86,7 +86,7 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
     }
     let heads = heads(&input.messages)?;
     let known = heads.iter().rposition(|head| head.role == "assistant").map_or(0, |place| place + 1);
-    let speaks = |head: &&Head| matches!(head.role.as_str(), "user" | "assistant");
+    let speaks = |head: &&MessageHead| matches!(head.role.as_str(), "user" | "assistant");
     let first = heads.iter().take(known).find(speaks).and_then(|head| head.id.as_deref());
     let first = first.filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
     // Some put a result right behind the call, whatever the answer says after it.
@@ -150,7 +150,7 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
 
 /// The conversation before what is new. What the user says now is to be answered, and is no part of it; `is_all`: the user
 /// says nothing.
-fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>, is_all: bool) -> History {
+fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>, is_all: bool) -> EarlierMessages {
     let bytes = conversation::bytes(&messages);
     let read = move |app: &App| {
         let read = messages.iter().enumerate().map(|(place, json)| message(json, place));
@@ -159,7 +159,7 @@ fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>,
         said.extend(new.into_iter().filter(|message| matches!(message, Message::Tool { .. })));
         earlier(app, said)
     };
-    History { first, is_empty: known == 0, bytes, read: Box::new(read) }
+    EarlierMessages { first, is_empty: known == 0, bytes, read: Box::new(read) }
 }
 
 /// The messages of an earlier conversation.
@@ -220,7 +220,7 @@ fn must_be_few(values: usize, what: &str) -> Result<(), Problem> {
     Err(Problem::new(ErrorCode::TooLarge, format!("{what} must not have more than {MOST_VALUES} JSON values")))
 }
 
-fn heads(messages: &[Box<RawValue>]) -> Result<Vec<Head>, Problem> {
+fn heads(messages: &[Box<RawValue>]) -> Result<Vec<MessageHead>, Problem> {
     conversation::must_be_few(messages)?;
     messages.iter().enumerate().map(|(place, json)| read(json, place)).collect()
 }

@@ -21,10 +21,10 @@ use super::{capabilities, proto};
 use crate::api::client_tools::encode::json;
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection};
-use crate::api::{Access, Answer, PathValue};
+use crate::api::{Access, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::Payload;
+use crate::body::{Json, Payload};
 use crate::config::OnDisconnect;
 use crate::problem::Problem;
 
@@ -82,7 +82,7 @@ async fn start(
     let stops_turns = app.config().agui.on_disconnect == OnDisconnect::Cancel;
     let (head, playback) =
         begin(app, principal, headers, input, Face { makes_sessions: true, ..face(stops_turns) }).await?;
-    let writer = Writer { encoder: Encoder::new(head), format };
+    let writer = RunWriter { encoder: Encoder::new(head), format };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     Ok(match format {
         Format::Text => conversation::response(app, principal, playback, writer, silence),
@@ -186,9 +186,9 @@ const CAPABILITIES: &str = "An `AgentCapabilities` of the protocol";
 
 /// What a front end can expect of the default agent
 #[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, description = CAPABILITIES, body = Object)))]
-async fn default_capabilities(Access(app, principal): Access) -> Result<Answer<Value>, Problem> {
+async fn default_capabilities(Access(app, principal): Access) -> Result<Json<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, None, None)?;
-    Ok(Answer(capabilities::of(&app, None)))
+    Ok(Json(capabilities::of(&app, None)))
 }
 
 /// What a front end can expect of an agent
@@ -197,19 +197,19 @@ async fn default_capabilities(Access(app, principal): Access) -> Result<Answer<V
 async fn agent_capabilities(
     Access(app, principal): Access,
     PathValue(agent): PathValue,
-) -> Result<Answer<Value>, Problem> {
+) -> Result<Json<Value>, Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, Some(&agent), None)?;
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
-    Ok(Answer(capabilities::of(&app, Some(&agent))))
+    Ok(Json(capabilities::of(&app, Some(&agent))))
 }
 
 /// Writes events as frames.
-struct Writer {
+struct RunWriter {
     encoder: Encoder,
     format: Format,
 }
 
-impl conversation::Encoder for Writer {
+impl conversation::Encoder for RunWriter {
     fn event(&mut self, event: &TurnEvent) {
         self.encoder.event(event);
     }

@@ -12,7 +12,7 @@ use handback_wire::chat as wire;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::api::conversation::{self, History, PageInput, read};
+use crate::api::conversation::{self, EarlierMessages, PageInput, read};
 use crate::api::must_fit;
 use crate::app::App;
 use crate::body::{Payload, parse};
@@ -106,7 +106,7 @@ fn message(hub: &Hub, json: &RawValue, place: usize) -> Result<wire::UiMessage, 
 }
 
 /// The conversation before what is new, with the answer that goes on.
-fn history(messages: Vec<Box<RawValue>>, continued: Option<wire::UiMessage>) -> Result<History, Problem> {
+fn history(messages: Vec<Box<RawValue>>, continued: Option<wire::UiMessage>) -> Result<EarlierMessages, Problem> {
     #[derive(Deserialize)]
     struct Head {
         #[serde(default)]
@@ -124,7 +124,7 @@ fn history(messages: Vec<Box<RawValue>>, continued: Option<wire::UiMessage>) -> 
         let messages: Vec<_> = read.collect::<Result<_, _>>()?;
         Ok(messages.into_iter().chain(continued).flat_map(|message| earlier(app, message)).collect())
     };
-    Ok(History { first, is_empty, bytes, read: Box::new(read) })
+    Ok(EarlierMessages { first, is_empty, bytes, read: Box::new(read) })
 }
 
 fn prompt(message: wire::UiMessage, now: Time) -> Result<Said, Problem> {

@@ -16,10 +16,10 @@ use super::decode;
 use super::encode::{self, Encoder, Surroundings};
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection, must_own};
-use crate::api::{Access, Answer, PathValue};
+use crate::api::{Access, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::Payload;
+use crate::body::{Json, Payload};
 use crate::problem::Problem;
 
 /// The routes of this API.
@@ -78,7 +78,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<S
 /// Show a chat with its messages, as a page has them
 #[utoipa::path(get, path = "/api/chat/{id}", tag = "chats",
     responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat")))]
-async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<wire::Chat>, Problem> {
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<wire::Chat>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
     let asks = app.hub().asks(Some(&session.id));
@@ -90,7 +90,7 @@ async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Resul
         server_tools: app.sessions().setup().tools.iter().map(|tool| tool.spec().name()).collect(),
     };
     let messages = encode::messages(&app.sessions().messages(&session.id).await?, &around);
-    Ok(Answer(wire::Chat { id, messages }))
+    Ok(Json(wire::Chat { id, messages }))
 }
 
 /// Come back to the turn that is under way, from its beginning
@@ -111,10 +111,10 @@ async fn resume(Access(app, principal): Access, PathValue(id): PathValue) -> Res
 /// Stop the turn that is under way
 #[utoipa::path(post, path = "/api/chat/{id}/abort", tag = "chats",
     responses((status = 200, description = "It is over"), (status = 404, description = "No such chat")))]
-async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<serde_json::Value>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<serde_json::Value>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     app.sessions().abort(&session.id).await;
-    Ok(Answer(json!({ "ok": true })))
+    Ok(Json(json!({ "ok": true })))
 }
 
 fn unknown(id: &str) -> Problem {

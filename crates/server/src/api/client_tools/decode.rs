@@ -89,11 +89,11 @@ pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
 struct Envelope {
     #[serde(rename = "requestID")]
     request_id: Option<String>,
-    result: Option<Answer>,
+    result: Option<ResultBody>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResultBody {
     status: Option<String>,
     title: Option<String>,
     output: Option<String>,
@@ -114,7 +114,7 @@ pub(super) fn result(text: &str, hub: &Hub) -> Result<(RequestId, Outcome), Prob
     Ok((request, outcome(answer, hub)?))
 }
 
-fn outcome(answer: Answer, hub: &Hub) -> Result<Outcome, Problem> {
+fn outcome(answer: ResultBody, hub: &Hub) -> Result<Outcome, Problem> {
     match answer.status.as_deref() {
         Some("success") => {}
         Some("error") => {

@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use super::{decode, encode, socket};
 use crate::api::listing::{Cursor, Listed, PageQuery};
-use crate::api::{Access, Answer, Application, PathValue, Query};
+use crate::api::{Access, Application, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload};
@@ -66,14 +66,14 @@ pub fn routes() -> OpenApiRouter<App> {
 async fn register(
     Access(app, principal): Access,
     Json(request): Json<wire::RegisterRequest>,
-) -> Result<Answer<wire::Registered>, Problem> {
+) -> Result<Json<wire::Registered>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let specs = decode::tools(app.hub(), request.tools).await?;
     let placement = app.sessions().placement(&principal.actor(), &client, session).await?;
     let ids = app.hub().register(&client, &placement, specs)?;
-    Ok(Answer(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
+    Ok(Json(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
 }
 
 /// Unregister a client's tools
@@ -84,12 +84,12 @@ async fn register(
 async fn unregister(
     Access(app, principal): Access,
     Json(request): Json<wire::UnregisterRequest>,
-) -> Result<Answer<wire::Unregistered>, Problem> {
+) -> Result<Json<wire::Unregistered>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let ids = app.hub().unregister(&client, session.as_ref(), request.tool_ids.as_deref());
-    Ok(Answer(wire::Unregistered { success: true, unregistered: ids.iter().map(ToString::to_string).collect() }))
+    Ok(Json(wire::Unregistered { success: true, unregistered: ids.iter().map(ToString::to_string).collect() }))
 }
 
 /// Unregister a client's tools, for those who cannot send a body with DELETE
@@ -98,7 +98,7 @@ async fn unregister(
 async fn unregister_by_post(
     access: Access,
     request: Json<wire::UnregisterRequest>,
-) -> Result<Answer<wire::Unregistered>, Problem> {
+) -> Result<Json<wire::Unregistered>, Problem> {
     unregister(access, request).await
 }
 
@@ -127,11 +127,11 @@ async fn execute(
     if !wait {
         let accepted = wire::Accepted { request_id: call.head().request.to_string() };
         app.tasks().spawn(call.outcome());
-        return Ok((StatusCode::ACCEPTED, Answer(accepted)).into_response());
+        return Ok((StatusCode::ACCEPTED, Json(accepted)).into_response());
     }
     let finished = call.outcome().await;
     match (encode::result(&finished.outcome), Problem::of_call(&finished)) {
-        (Some(result), _) => Ok(Answer(result).into_response()),
+        (Some(result), _) => Ok(Json(result).into_response()),
         (None, problem) => Err(problem.unwrap_or_else(|| Problem::invalid("the call has no result"))),
     }
 }
@@ -148,12 +148,12 @@ async fn execute(
         (status = 409, description = "Another result was taken"),
         (status = 410, description = "The call had expired, was cancelled or ended as disconnected"),
     ))]
-async fn result(Access(app, principal): Access, payload: Payload) -> Result<Answer<wire::Done>, Problem> {
+async fn result(Access(app, principal): Access, payload: Payload) -> Result<Json<wire::Done>, Problem> {
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.actor(), outcome).await?;
     let ignored = (taken == handback_core::calls::Taken::Again).then_some(true);
-    Ok(Answer(wire::Done { success: true, ignored }))
+    Ok(Json(wire::Done { success: true, ignored }))
 }
 
 /// Cancel a call
@@ -168,22 +168,22 @@ async fn result(Access(app, principal): Access, payload: Payload) -> Result<Answ
 async fn cancel(
     Access(app, principal): Access,
     Json(cancel): Json<wire::CancelRequest>,
-) -> Result<Answer<wire::Done>, Problem> {
+) -> Result<Json<wire::Done>, Problem> {
     let request = RequestId::parse(&cancel.request_id)?;
     let reason = cancel.reason.unwrap_or_else(|| "Cancelled".to_owned());
     app.hub().cancel(&request, &principal.actor(), reason).await?;
-    Ok(Answer(wire::Done { success: true, ignored: None }))
+    Ok(Json(wire::Done { success: true, ignored: None }))
 }
 
 /// List all tools by their full id
 #[utoipa::path(get, path = "/client-tools/tools", tag = "client-tools",
     responses((status = 200, body = BTreeMap<String, wire::Tool>)))]
-async fn list_tools(Access(app, principal): Access) -> Answer<BTreeMap<String, wire::Tool>> {
+async fn list_tools(Access(app, principal): Access) -> Json<BTreeMap<String, wire::Tool>> {
     let tools = match &principal {
         Principal::Application => app.hub().tools(),
         Principal::Client(own) => app.hub().tools_of(&own.client, own.session.as_ref()),
     };
-    Answer(tools.iter().map(|tool| (tool.id.to_string(), encode::tool(tool))).collect())
+    Json(tools.iter().map(|tool| (tool.id.to_string(), encode::tool(tool))).collect())
 }
 
 /// List a client's tools in order of registration
@@ -192,22 +192,22 @@ async fn list_tools(Access(app, principal): Access) -> Answer<BTreeMap<String, w
 async fn list_tools_of(
     Access(app, principal): Access,
     PathValue(client): PathValue,
-) -> Result<Answer<Vec<wire::Tool>>, Problem> {
+) -> Result<Json<Vec<wire::Tool>>, Problem> {
     let client = ClientId::parse(&client)?;
     principal.must_be_client(&client)?;
     let tools = app.hub().tools_of(&client, principal.session(None)?.as_ref());
-    Ok(Answer(tools.iter().map(|tool| encode::tool(tool)).collect()))
+    Ok(Json(tools.iter().map(|tool| encode::tool(tool)).collect()))
 }
 
 /// List the clients
 #[utoipa::path(get, path = "/client-tools/clients", tag = "client-tools",
     responses((status = 200, body = Vec<wire::Client>)))]
-async fn list_clients(Access(app, principal): Access) -> Answer<Vec<wire::Client>> {
+async fn list_clients(Access(app, principal): Access) -> Json<Vec<wire::Client>> {
     let clients = match &principal {
         Principal::Application => app.hub().clients(),
         Principal::Client(own) => app.hub().client(&own.client, own.session.as_ref()).into_iter().collect(),
     };
-    Answer(clients.iter().map(encode::client).collect())
+    Json(clients.iter().map(encode::client).collect())
 }
 
 /// Which calls to list.
@@ -231,7 +231,7 @@ async fn list_calls(
     Access(app, principal): Access,
     Query(query): Query<CallsQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<Listed<Answer<Vec<wire::Call>>>, Problem> {
+) -> Result<Listed<Json<Vec<wire::Call>>>, Problem> {
     let mut client = query.client_id.as_deref().map(ClientId::parse).transpose()?;
     let session = principal.session(query.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     if let Principal::Client(own) = &principal {
@@ -243,7 +243,7 @@ async fn list_calls(
     })?;
     let (filter, state) = (CallFilter { client, session }, query.state.map(decode::state));
     let (calls, next) = app.hub().calls(&filter, state, cursor.as_ref(), page.most()).await?;
-    Ok(Listed { page: Answer(calls.iter().map(encode::call).collect()), next: next.map(Cursor::Calls) })
+    Ok(Listed { page: Json(calls.iter().map(encode::call).collect()), next: next.map(Cursor::Calls) })
 }
 
 /// How long to wait for a call.
@@ -262,7 +262,7 @@ async fn show_call(
     Access(app, principal): Access,
     PathValue(request): PathValue,
     Query(query): Query<WaitQuery>,
-) -> Result<Answer<wire::Call>, Problem> {
+) -> Result<Json<wire::Call>, Problem> {
     let request = RequestId::parse(&request)?;
     let now = app.hub().call(&request, Duration::ZERO).await?.ok_or_else(unknown_call)?;
     if !principal.actor().may_touch(now.head.client(), &now.head.session) {
@@ -271,7 +271,7 @@ async fn show_call(
     let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(LONGEST_WAIT);
     let call = if wait.is_zero() { now } else { app.hub().call(&request, wait).await?.ok_or_else(unknown_call)? };
     let input = Some(call.head.input.clone());
-    Ok(Answer(wire::Call { input, ..encode::call(&call) }))
+    Ok(Json(wire::Call { input, ..encode::call(&call) }))
 }
 
 fn unknown_call() -> Problem {
@@ -327,12 +327,12 @@ fn connect(
 async fn disconnect(
     Access(app, principal): Access,
     Json(request): Json<wire::DisconnectRequest>,
-) -> Result<Answer<wire::Done>, Problem> {
+) -> Result<Json<wire::Done>, Problem> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let name = ConnectionName::parse(&request.connection)?;
     app.hub().say_goodbye(&client, &name, principal.session(None)?.as_ref());
-    Ok(Answer(wire::Done { success: true, ignored: None }))
+    Ok(Json(wire::Done { success: true, ignored: None }))
 }
 
 struct Calls(Connection);

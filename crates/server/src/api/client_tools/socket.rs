@@ -83,7 +83,7 @@ fn outgoing(delivery: Delivery) -> Outgoing {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct FrameHead {
     #[serde(rename = "type")]
     kind: String,
     #[serde(rename = "ref")]
@@ -116,7 +116,7 @@ enum Said {
 /// Reads a message, and what its answer is to refer to.
 fn read(hub: &Hub, text: &str) -> (Result<Said, Problem>, Option<Box<RawValue>>) {
     let text = &*mend(text);
-    let Head { kind, reference } = match parse(text) {
+    let FrameHead { kind, reference } = match parse(text) {
         Ok(head) => head,
         Err(problem) => return (Err(problem), None),
     };

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{decode, encode};
-use crate::api::{Access, Answer, Protocol};
+use crate::api::{Access, Protocol};
 use crate::body::Json;
 use crate::problem::Problem;
 
@@ -71,7 +71,7 @@ async fn claim(Access(app, principal): Access, Json(request): Json<wire::Claim>)
 }
 
 fn taken(ignored: Option<bool>) -> Response {
-    Answer(wire::Acknowledged { ok: true, ignored, reason: None, error: None }).into_response()
+    Json(wire::Acknowledged { ok: true, ignored, reason: None, error: None }).into_response()
 }
 
 /// Why it does not count, in one word; what is no matter of the call is a problem like any other.
@@ -84,6 +84,6 @@ fn not_taken(reason: NotTaken) -> Result<Response, Problem> {
         NotTaken::Over => (StatusCode::GONE, "expired"),
         other @ (NotTaken::Forbidden | NotTaken::Store(_)) => return Err(other.into()),
     };
-    let answer = Answer(wire::Acknowledged { ok: false, ignored: None, reason: Some(reason.to_owned()), error: None });
+    let answer = Json(wire::Acknowledged { ok: false, ignored: None, reason: Some(reason.to_owned()), error: None });
     Ok((status, answer).into_response())
 }

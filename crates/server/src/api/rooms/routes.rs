@@ -22,10 +22,10 @@ use crate::api::agui::decode;
 use crate::api::agui::encode::{Encoder, RunHead};
 use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
 use crate::api::session::{client_header, must_own, named, visible};
-use crate::api::{Access, Answer, PathValue, Protocol, conversation};
+use crate::api::{Access, PathValue, Protocol, conversation};
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::{Payload, parse, parse_or_default};
+use crate::body::{Json, Payload, parse, parse_or_default};
 use crate::problem::Problem;
 
 /// Threads of one listing.
@@ -44,7 +44,7 @@ pub fn routes() -> Protocol {
 /// List the rooms, which are the agents that the caller may name
 #[utoipa::path(get, path = "/api/v1/rooms", tag = "threads",
     responses((status = 200, description = "By id", body = BTreeMap<String, wire::Room>)))]
-async fn rooms(Access(app, principal): Access) -> Answer<wire::Rooms> {
+async fn rooms(Access(app, principal): Access) -> Json<wire::Rooms> {
     let room = |name: &str| wire::Room {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -54,17 +54,17 @@ async fn rooms(Access(app, principal): Access) -> Answer<wire::Rooms> {
     };
     let agents = &app.sessions().setup().agents;
     let open = agents.names().filter(|name| principal.must_be_allowed(agents, Some(name), None).is_ok());
-    Answer(open.map(|name| (name.to_owned(), room(name))).collect())
+    Json(open.map(|name| (name.to_owned(), room(name))).collect())
 }
 
 /// List the threads of a room, those used last first
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui", tag = "threads",
     responses((status = 200, body = wire::Threads)))]
-async fn list(Access(app, principal): Access, PathValue(room): PathValue) -> Result<Answer<wire::Threads>, Problem> {
+async fn list(Access(app, principal): Access, PathValue(room): PathValue) -> Result<Json<wire::Threads>, Problem> {
     must_be_room(&app, &principal, &room)?;
     let of_agent = SessionFilter { agent: Some(room.as_str().into()), ..SessionFilter::default() };
     let sessions = visible(&app, &principal, of_agent, None, Most::items(LISTED)).await?.items;
-    Ok(Answer(wire::Threads { threads: sessions.iter().map(|session| encode::thread(session, &room, None)).collect() }))
+    Ok(Json(wire::Threads { threads: sessions.iter().map(|session| encode::thread(session, &room, None)).collect() }))
 }
 
 /// Make a thread, with a first run
@@ -75,7 +75,7 @@ async fn create(
     headers: HeaderMap,
     PathValue(room): PathValue,
     payload: Payload,
-) -> Result<Answer<wire::Thread>, Problem> {
+) -> Result<Json<wire::Thread>, Problem> {
     must_be_room(&app, &principal, &room)?;
     let wire::NewThread { metadata } = payload.read(&app, parse_or_default).await?;
     let wire::ThreadMetadata { name, description } = metadata.clone().unwrap_or_default();
@@ -104,7 +104,7 @@ async fn create(
     let mut shown = encode::run(&first, None);
     shown.run_input = to_raw_value(&empty_input(&session.id, &first.id)).ok();
     shown.events = Some(Vec::new());
-    Ok(Answer(encode::thread(&session, &room, Some(BTreeMap::from([(first.id.to_string(), shown)])))))
+    Ok(Json(encode::thread(&session, &room, Some(BTreeMap::from([(first.id.to_string(), shown)])))))
 }
 
 /// Show a thread with its runs
@@ -113,13 +113,13 @@ async fn create(
 async fn show(
     Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
-) -> Result<Answer<wire::Thread>, Problem> {
+) -> Result<Json<wire::Thread>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let runs = app.runs().runs(&session.id).await?;
     // What each was started with has the whole conversation up to then; it is shown with the run.
     let shown = |run: &Arc<ThreadRun>| (run.id.to_string(), wire::Run { run_input: None, ..encode::run(run, None) });
     let runs = runs.iter().map(shown).collect();
-    Ok(Answer(encode::thread(&session, &room, Some(runs))))
+    Ok(Json(encode::thread(&session, &room, Some(runs))))
 }
 
 /// Make a run, which is executed later
@@ -129,7 +129,7 @@ async fn create_run(
     Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
     payload: Payload,
-) -> Result<Answer<wire::Run>, Problem> {
+) -> Result<Json<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let wire::NewRun { parent_run_id, metadata } = payload.read(&app, parse_or_default).await?;
     let label = named("metadata.label", metadata.and_then(|metadata| metadata.label))?;
@@ -141,7 +141,7 @@ async fn create_run(
     }
     app.sessions().must_have_storage_for(&session).await?;
     let made = app.runs().create(&session.id, parent, label).await?;
-    Ok(Answer(encode::run(&made, Some(Vec::new()))))
+    Ok(Json(encode::run(&made, Some(Vec::new()))))
 }
 
 /// Forget a thread with its runs
@@ -162,7 +162,7 @@ async fn delete(
 async fn show_run(
     Access(app, principal): Access,
     PathValue((room, thread, run)): PathValue<(String, String, String)>,
-) -> Result<Answer<wire::Run>, Problem> {
+) -> Result<Json<wire::Run>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
     let run = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
@@ -176,7 +176,7 @@ async fn show_run(
         events = encoder.take();
     }
     let events = events.into_iter().filter_map(|event| to_raw_value(&Event::from(event)).ok()).collect();
-    Ok(Answer(encode::run(&run, Some(events))))
+    Ok(Json(encode::run(&run, Some(events))))
 }
 
 /// Execute a run, or come back to it

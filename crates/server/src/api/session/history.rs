@@ -18,7 +18,7 @@ use crate::transport::sse::WasCut;
 const PAGE: Most = Most { items: 256, bytes: 256 << 10 };
 
 /// Messages that are being read, in their order.
-pub(super) struct History {
+pub(super) struct MessageStream {
     pub(super) app: App,
     pub(super) session: SessionId,
     /// The last message before those that are wanted.
@@ -27,7 +27,7 @@ pub(super) struct History {
     pub(super) left: usize,
 }
 
-impl History {
+impl MessageStream {
     /// All of them as a JSON array. What goes wrong before anything is written is answered as such; later the connection is
     /// cut, so that nobody takes a part of the history for the whole.
     pub(super) async fn into_response(self) -> Result<Response, Problem> {
@@ -60,7 +60,7 @@ async fn rest(mut reading: Reading) -> Result<Option<(Bytes, Reading)>, WasCut> 
 }
 
 struct Reading {
-    history: History,
+    history: MessageStream,
     is_begun: bool,
     is_over: bool,
 }
@@ -68,7 +68,7 @@ struct Reading {
 impl Reading {
     /// The next page as a piece of the array, with the brackets at its ends.
     async fn next(&mut self) -> Result<Bytes, Problem> {
-        let History { app, session, after, left } = &mut self.history;
+        let MessageStream { app, session, after, left } = &mut self.history;
         let most = Most { items: PAGE.items.min(*left), ..PAGE };
         let page = app.sessions().messages_after(session, after.as_ref(), most).await?;
         let page = page.ok_or_else(|| Problem::not_found("the session was deleted or changed while it was read"))?;

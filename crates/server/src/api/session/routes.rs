@@ -14,10 +14,10 @@ use handback_wire::session as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::history::History;
+use super::history::MessageStream;
 use super::{decode, encode};
 use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
-use crate::api::{Access, Answer, PathValue, Protocol, Query};
+use crate::api::{Access, PathValue, Protocol, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
@@ -80,7 +80,7 @@ async fn create(
     Access(app, principal): Access,
     headers: HeaderMap,
     payload: Payload,
-) -> Result<Answer<wire::Session>, Problem> {
+) -> Result<Json<wire::Session>, Problem> {
     // The SDK sends no body when there is nothing to say.
     let request: wire::CreateSession = payload.read(&app, parse_or_default).await?;
     let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
@@ -94,7 +94,7 @@ async fn create(
             find(&app, &principal, parent.as_str()).await?;
         }
     }
-    Ok(Answer(shown(&app, &*app.sessions().create(new).await?)))
+    Ok(Json(shown(&app, &*app.sessions().create(new).await?)))
 }
 
 /// List sessions, those used last first
@@ -105,7 +105,7 @@ async fn create(
 async fn list(
     Access(app, principal): Access,
     Query(query): Query<PageQuery>,
-) -> Result<Listed<Answer<Vec<wire::Session>>>, Problem> {
+) -> Result<Listed<Json<Vec<wire::Session>>>, Problem> {
     let after = query.cursor(|cursor| match cursor {
         Cursor::Sessions(place) => Some(place),
         _ => None,
@@ -113,7 +113,7 @@ async fn list(
     let page = visible(&app, &principal, SessionFilter::default(), after.as_ref(), query.most()).await?;
     let last = page.items.last().filter(|_| page.has_more);
     let next = last.map(|last| Cursor::Sessions(SessionPlace::from(&**last)));
-    Ok(Listed { page: Answer(page.items.iter().map(|session| shown(&app, session)).collect()), next })
+    Ok(Listed { page: Json(page.items.iter().map(|session| shown(&app, session)).collect()), next })
 }
 
 fn shown(app: &App, session: &Session) -> wire::Session {
@@ -151,12 +151,12 @@ pub(in crate::api) async fn visible(
 /// Say which sessions are busy
 #[utoipa::path(get, path = "/session/status", tag = "sessions",
     responses((status = 200, description = "By session", body = BTreeMap<String, wire::Status>)))]
-async fn status(Access(app, principal): Access) -> Result<Answer<BTreeMap<String, wire::Status>>, Problem> {
+async fn status(Access(app, principal): Access) -> Result<Json<BTreeMap<String, wire::Status>>, Problem> {
     let status = |session: &Arc<Session>| {
         let is_busy = app.sessions().is_busy(&session.id);
         (session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle })
     };
-    Ok(Answer(newest(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
+    Ok(Json(newest(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
 }
 
 /// The newest of some sessions that the caller may use, as many as a list may have.
@@ -176,8 +176,8 @@ async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Res
 /// Show a session
 #[utoipa::path(get, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = wire::Session)))]
-async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<wire::Session>, Problem> {
-    Ok(Answer(shown(&app, &*find(&app, &principal, &id).await?)))
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<wire::Session>, Problem> {
+    Ok(Json(shown(&app, &*find(&app, &principal, &id).await?)))
 }
 
 /// List the sessions that came from one
@@ -186,25 +186,25 @@ async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Resul
 async fn children(
     Access(app, principal): Access,
     PathValue(id): PathValue,
-) -> Result<Answer<Vec<wire::Session>>, Problem> {
+) -> Result<Json<Vec<wire::Session>>, Problem> {
     let parent = find(&app, &principal, &id).await?;
     let children = SessionFilter { parent: Some(parent.id.clone()), ..SessionFilter::default() };
     let found = newest(&app, &principal, &children).await?;
-    Ok(Answer(found.iter().map(|session| shown(&app, session)).collect()))
+    Ok(Json(found.iter().map(|session| shown(&app, session)).collect()))
 }
 
 /// Tasks of a session: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/todo", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<[(); 0]>, Problem> {
+async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<[(); 0]>, Problem> {
     find(&app, &principal, &id).await?;
-    Ok(Answer([]))
+    Ok(Json([]))
 }
 
 /// Files that a session has changed: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/diff", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn diff(access: Access, id: PathValue) -> Result<Answer<[(); 0]>, Problem> {
+async fn diff(access: Access, id: PathValue) -> Result<Json<[(); 0]>, Problem> {
     todo(access, id).await
 }
 
@@ -213,10 +213,10 @@ async fn diff(access: Access, id: PathValue) -> Result<Answer<[(); 0]>, Problem>
 /// With its messages and calls; what is under way is stopped.
 #[utoipa::path(delete, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn delete(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<bool>, Problem> {
+async fn delete(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<bool>, Problem> {
     let session = find(&app, &principal, &id).await?;
     match app.sessions().delete(&session).await? {
-        true => Ok(Answer(true)),
+        true => Ok(Json(true)),
         false => Err(SessionError::Unknown(session.id.clone()).into()),
     }
 }
@@ -237,7 +237,7 @@ async fn prompt(
     PathValue(id): PathValue,
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
-) -> Result<Answer<wire::MessageWithParts>, Problem> {
+) -> Result<Json<wire::MessageWithParts>, Problem> {
     let (session, Prompted { user, answer, .. }) = begin(&app, &principal, &id, &headers, request).await?;
     let message = match answer {
         Some(answer) => match answer.await {
@@ -248,7 +248,7 @@ async fn prompt(
     };
     // Some clients leave with the answer: the events go first.
     _ = tokio::time::timeout(HEARD_WITHIN, app.hub().heard(&session)).await;
-    Ok(Answer(encode::message_with_parts(&message)))
+    Ok(Json(encode::message_with_parts(&message)))
 }
 
 /// Why a prompt has no answer.
@@ -314,7 +314,7 @@ async fn messages(
         Cursor::Messages(message) => Some(message),
         _ => None,
     })?;
-    let mut history = History { app: app.clone(), session: session.id.clone(), after: None, left: usize::MAX };
+    let mut history = MessageStream { app: app.clone(), session: session.id.clone(), after: None, left: usize::MAX };
     let mut next = None;
     if query.limit.is_some() || before.is_some() {
         let most = query.most().items;
@@ -334,10 +334,10 @@ async fn messages(
 /// Its open calls are cancelled, and their clients told.
 #[utoipa::path(post, path = "/session/{sessionID}/abort", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Answer<bool>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<bool>, Problem> {
     let session = find(&app, &principal, &id).await?;
     app.sessions().abort(&session.id).await;
-    Ok(Answer(true))
+    Ok(Json(true))
 }
 
 /// List what the model is offered in a session, and where each tool runs
@@ -346,11 +346,11 @@ async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Resu
 async fn tools(
     Access(app, principal): Access,
     PathValue(id): PathValue,
-) -> Result<Answer<Vec<wire::OfferedTool>>, Problem> {
+) -> Result<Json<Vec<wire::OfferedTool>>, Problem> {
     let session = find(&app, &principal, &id).await?;
     let agent = app.sessions().agent(session.agent.as_deref())?;
     let offered = app.sessions().offered(&session, session.client.as_ref(), &BTreeMap::new(), &[]);
-    Ok(Answer(offered.iter().map(|tool| encode::offered(tool, agent, &session)).collect()))
+    Ok(Json(offered.iter().map(|tool| encode::offered(tool, agent, &session)).collect()))
 }
 
 /// Answer an ask
@@ -365,7 +365,7 @@ async fn respond(
     Access(app, principal): Access,
     PathValue((session, permission)): PathValue<(String, String)>,
     Json(request): Json<wire::PermissionResponse>,
-) -> Result<Answer<bool>, Problem> {
+) -> Result<Json<bool>, Problem> {
     let session = find(&app, &principal, &session).await?;
     let permission = PermissionId::parse(&permission)?;
     if app.hub().ask(&permission).is_none_or(|ask| ask.call.session != session.id) {
@@ -373,7 +373,7 @@ async fn respond(
     }
     let answer = decode::answer(request.response, request.input, request.message);
     app.sessions().answer(&permission, &principal.actor(), answer).await?;
-    Ok(Answer(true))
+    Ok(Json(true))
 }
 
 /// Answer an ask, wherever it came from
@@ -387,7 +387,7 @@ async fn reply(
     Access(app, principal): Access,
     PathValue(permission): PathValue,
     Json(request): Json<wire::PermissionReply>,
-) -> Result<Answer<bool>, Problem> {
+) -> Result<Json<bool>, Problem> {
     let permission = PermissionId::parse(&permission)?;
     if let Some(ask) = app.hub().ask(&permission) {
         // Whoever answers must be one who may use the session.
@@ -395,14 +395,14 @@ async fn reply(
     }
     let answer = decode::answer(request.reply, request.input, request.message);
     app.sessions().answer(&permission, &principal.actor(), answer).await?;
-    Ok(Answer(true))
+    Ok(Json(true))
 }
 
 /// List the asks that are open, the oldest first
 #[utoipa::path(get, path = "/permission", tag = "sessions", responses((status = 200, body = Vec<wire::Permission>)))]
-async fn permissions(Access(app, principal): Access) -> Answer<Vec<wire::Permission>> {
+async fn permissions(Access(app, principal): Access) -> Json<Vec<wire::Permission>> {
     let actor = principal.actor();
     let asks = app.hub().asks(None);
     let visible = asks.iter().filter(|ask| actor.may_touch(ask.call.client(), &ask.call.session));
-    Answer(visible.map(|ask| encode::permission(ask)).collect())
+    Json(visible.map(|ask| encode::permission(ask)).collect())
 }

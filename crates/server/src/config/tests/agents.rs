@@ -24,7 +24,7 @@ const JSON: &str = r#"{"agents": {
 
 #[test]
 fn agents_as_the_engine_has_them() {
-    let pattern = |text: &str, permission| (Pattern::parse(text).unwrap(), permission);
+    let pattern = |text: &str, permission| (ToolPattern::parse(text).unwrap(), permission);
     let default = sessions::Agent {
         system: Some("Be brief.\nBe kind.".to_owned()),
         model: None,

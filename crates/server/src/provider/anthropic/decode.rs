@@ -93,7 +93,9 @@ impl Decode for Decoder {
         }
         let event: Event<'_> = parse(data)?;
         // A block without its number could be taken for another one.
-        let index = event.index.ok_or_else(|| Fault::unreadable(&serde_json::Error::missing_field("index")));
+        let index = event
+            .index
+            .ok_or_else(|| Fault::unreadable(&<serde_json::Error as serde::de::Error>::missing_field("index")));
         match (&*r#type, event.message) {
             ("message_start", Some(message)) => self.start(message, events),
             ("content_block_start", _) => self.start_block(index?, text(event.content_block), events)?,

@@ -235,8 +235,8 @@ async fn the_most_specific_pattern_decides_for_each_tool() {
     assert_eq!(world.model.last_shown().results, ["done", "This tool is not allowed here"]);
 }
 
-fn pattern(text: &str) -> handback_core::tools::Pattern {
-    handback_core::tools::Pattern::parse(text).unwrap()
+fn pattern(text: &str) -> handback_core::tools::ToolPattern {
+    handback_core::tools::ToolPattern::parse(text).unwrap()
 }
 
 #[tokio::test]

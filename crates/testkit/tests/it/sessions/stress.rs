@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use handback_core::calls::Counts;
-use handback_core::tools::{Pattern, Permission};
+use handback_core::tools::{Permission, ToolPattern};
 use handback_server::config::Config;
 use handback_testkit::session::{permit, text_prompt};
 use handback_testkit::{Answer, Scratch, TestServer};
@@ -58,7 +58,7 @@ fn settings(config: &mut Config, data: Option<PathBuf>) {
     config.data = data;
     permit(config, Permission::Allow);
     let agent = config.agents.get_mut("default").unwrap();
-    agent.permission.tools.insert(Pattern::parse("client_*_asked").unwrap(), Permission::Ask);
+    agent.permission.tools.insert(ToolPattern::parse("client_*_asked").unwrap(), Permission::Ask);
     config.client_tools.default_timeout = Duration::from_millis(700);
     config.client_tools.approval_timeout = Duration::from_millis(400);
     config.limits.calls_per_minute = 0;

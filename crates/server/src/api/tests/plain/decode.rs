@@ -7,7 +7,7 @@ use handback_core::sessions::{PageRequest, Said};
 use handback_core::store::{Answer, PartBody, Reply, Span, ToolResult};
 use serde::Deserialize;
 
-use crate::api::conversation::{History, PageInput, page_tools};
+use crate::api::conversation::{EarlierMessages, PageInput, page_tools};
 use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
@@ -53,6 +53,6 @@ pub(super) async fn input(app: &App, payload: &Payload) -> Result<PageInput, Pro
         page.answers.push((PermissionId::parse(&ask)?, Answer { reply: Reply::Once, input: None, message: None }));
     }
     // This protocol sends nothing but what is new.
-    let history = History { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) };
+    let history = EarlierMessages { first: None, is_empty: true, bytes: 0, read: Box::new(|_| Ok(Vec::new())) };
     Ok(PageInput { session: SessionId::parse(&talk.chat)?, history, request: page })
 }
