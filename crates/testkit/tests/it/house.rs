@@ -98,3 +98,52 @@ fn no_file_is_too_long() {
     }
     assert!(looked_at > 200, "nothing was looked at");
 }
+
+/// What a page of the documentation has between backticks, outside of blocks of code.
+fn marked(page: &str) -> Vec<String> {
+    let prose = page.split("```").step_by(2);
+    prose.flat_map(|text| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn files_that_the_documentation_names_are_there() {
+    let root = crates().parent().unwrap().to_owned();
+    let mut looked_at = 0;
+    for page in ["docs/architecture.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let is_file = |name: &&String| name.contains('/') && name.ends_with(".rs") && !name.contains('<');
+        for name in marked(&text).iter().filter(is_file).filter(|name| !name.starts_with("foo/")) {
+            let is_there = [root.join(name), root.join("crates").join(name)].iter().any(|path| path.exists());
+            assert!(is_there, "{page} names {name}");
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at > 100, "nothing was looked at");
+}
+
+#[test]
+fn words_of_the_glossary_are_in_the_files_that_it_names() {
+    let page = std::fs::read_to_string(crates().parent().unwrap().join("docs/architecture.md")).unwrap();
+    let mut looked_at = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let last = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let [word, file] = &marked(last)[..] else { continue };
+        let source = std::fs::read_to_string(crates().join(file)).unwrap();
+        for name in word.split("::") {
+            let is_word = |found: &str| found.split(|c: char| !c.is_alphanumeric() && c != '_').any(|it| it == name);
+            assert!(source.lines().any(is_word), "the glossary looks for {word} in {file}");
+        }
+        looked_at += 1;
+    }
+    assert!(looked_at > 40, "nothing was looked at");
+}
+
+#[test]
+fn a_chat_request_and_a_run_cross_few_files() {
+    let page = std::fs::read_to_string(crates().parent().unwrap().join("docs/architecture.md")).unwrap();
+    for (walk, most) in [("### A chat request", 10), ("### An AG-UI run", 12)] {
+        let steps = page.split(walk).nth(1).unwrap().split("\n#").next().unwrap();
+        let files = steps.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+        assert!((5..=most).contains(&files), "{walk}: {files} files");
+    }
+}
