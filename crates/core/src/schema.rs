@@ -37,6 +37,7 @@ use crate::limits::Limits;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// Not an object.
     #[error("it must be a JSON Schema object")]

@@ -123,6 +123,7 @@ pub struct Prompt {
 
 /// A prompt that was taken.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Prompted {
     /// The user's message.
     pub user: Arc<Message>,

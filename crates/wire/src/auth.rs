@@ -8,6 +8,7 @@ use serde_with_macros::skip_serializing_none;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ClientTokenRequest {
     /// The client that the token speaks for.
     #[serde(rename = "clientID")]

@@ -11,6 +11,7 @@ pub const MOST_PARTS: usize = 4_096;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ChatRequest {
     /// The chat, which is a session.
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1, max_length = 256))]
@@ -45,6 +46,7 @@ pub struct ChatRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Approvals {
     /// It stays open until somebody answers.
     Hold,
@@ -168,6 +170,7 @@ pub struct Chat {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[allow(missing_docs, reason = "the fields are named by the AI SDK, and each chunk says what it is for")]
+#[non_exhaustive]
 pub enum Chunk<'a> {
     /// A message begins, or goes on if the page has one of that id.
     Start {

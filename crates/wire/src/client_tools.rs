@@ -273,6 +273,7 @@ pub struct ToolRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ExecutionMode {
     /// Whatever shows the session: the call is acknowledged.
     Frontend,

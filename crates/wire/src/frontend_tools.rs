@@ -33,6 +33,7 @@ pub struct Ack {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Claim {
     /// The call.
     #[cfg_attr(feature = "openapi", schema(required = true))]

@@ -98,6 +98,7 @@ pub struct SessionTime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Status {
     /// No.
     Idle,
@@ -249,6 +250,7 @@ pub struct MessageTime {
 /// Where an assistant works; nothing is known of that here.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
 pub struct MessagePath {
     /// Always empty.
     pub cwd: String,
@@ -417,6 +419,7 @@ pub struct PermissionResponse {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
 pub struct PermissionReply {
     /// The answer.
     pub reply: Reply,
@@ -529,6 +532,7 @@ pub struct OfferedTool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Runs {
     /// On the client.
     Client,
@@ -542,6 +546,7 @@ pub enum Runs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Rule {
     /// At once.
     Allow,

@@ -11,6 +11,7 @@ use crate::error::ErrorCode;
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", try_from = "Flat")]
+#[non_exhaustive]
 pub enum ServerMessage {
     /// Answers `register`.
     Registered {
@@ -116,6 +117,7 @@ pub struct Answer<'a> {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ClientMessage<'a> {
     /// Registers tools; all of them or none.
     Register {

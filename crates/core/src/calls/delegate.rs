@@ -58,6 +58,7 @@ pub struct NewCall {
 
 /// What is called.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Callee {
     /// A tool that a client has registered.
     Registered {
@@ -72,6 +73,7 @@ pub enum Callee {
 
 /// Who asks for a call; each has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// A model.
     Model,
@@ -110,6 +112,7 @@ pub enum Refusal {
 
 /// On whose behalf a call is answered or cancelled.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Actor {
     /// The application, or anybody where no keys are used.
     Trusted,

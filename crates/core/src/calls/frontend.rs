@@ -46,6 +46,7 @@ pub(crate) fn timeout_for(spec: &ToolSpec, input: &RawValue) -> Duration {
 
 /// What a frontend wants of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Claim {
     /// Nobody else may run the call.
     Take,

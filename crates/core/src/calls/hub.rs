@@ -71,6 +71,7 @@ pub struct Counts {
 
 /// A call, under way or over.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CallInfo {
     /// What was asked.
     pub head: Arc<CallHead>,

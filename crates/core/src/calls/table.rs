@@ -143,6 +143,7 @@ pub(crate) enum Next {
 
 /// A row of the list of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientInfo {
     /// The client.
     pub id: ClientId,

@@ -16,6 +16,7 @@ use crate::sharded::Sharded;
 
 /// What somebody listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Topic {
     /// All that happens.
     Everything,
@@ -27,6 +28,7 @@ pub enum Topic {
 
 /// An event on its way to its listeners. They share it, and what it is on the wire.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Emitted {
     /// What happened.
     pub event: Event,

@@ -109,6 +109,7 @@ pub enum NotPlanned {
 
 /// What is to be done for a request.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Plan {
     /// The user's answers go to the asks, and the turn that asked goes on.
     Resume,

@@ -15,6 +15,7 @@ use crate::store::{
 };
 
 /// A message of an earlier conversation.
+#[non_exhaustive]
 pub enum Earlier {
     /// What the user said.
     User(Said),

@@ -32,6 +32,7 @@ pub struct ModelRequest<'a> {
 
 /// What a model says, piece by piece. Calls are told apart by `index`: any number, new for each call of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ModelEvent {
     /// More of the answer.
     Text(String),

@@ -12,6 +12,7 @@ use crate::store::call::CallHead;
 
 /// A question to whoever may allow a call.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Ask {
     /// Its id.
     pub id: PermissionId,
@@ -23,6 +24,7 @@ pub struct Ask {
 
 /// What whoever shows a turn is told of an ask.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AskSummary {
     /// Its id.
     pub id: PermissionId,

@@ -170,6 +170,7 @@ impl fmt::Display for Cancellation {
 
 /// The kind of an outcome, as metrics and listings name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OutcomeKind {
     /// See [`Outcome::Success`].
     Success,

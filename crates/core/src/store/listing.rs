@@ -57,6 +57,7 @@ impl<T> Page<T> {
 
 /// Where a session stands in the listing of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SessionPlace {
     /// When it was updated.
     pub updated: Time,

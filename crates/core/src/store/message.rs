@@ -224,6 +224,7 @@ impl Eq for Kept {}
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum StopReason {
     /// It had said what it had to say.
     Stop,

@@ -53,6 +53,7 @@ pub(crate) enum Beginning {
 
 /// Which quota is used up. The words are for whoever is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QuotaExceeded {
     /// Sessions of a client.
     #[error("client {client} has as many sessions as limits.sessionsPerClient allows ({most}); delete some of them")]

@@ -50,6 +50,7 @@ impl Policy {
 
 /// A tool as patterns see it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Named<'a> {
     /// Its full id.
     pub id: &'a str,

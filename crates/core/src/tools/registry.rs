@@ -48,6 +48,7 @@ pub enum RegisterError {
 
 /// Where tools are registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// For all sessions of their client.
     Everywhere,

@@ -30,6 +30,7 @@ pub trait ServerTool: Send + Sync + 'static {
 
 /// What a model is told of a server's tool.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ServerToolSpec {
     name: SmolStr,
     /// What it does.
@@ -56,6 +57,7 @@ impl ServerToolSpec {
 
 /// A server's tool is called.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Invocation<'a> {
     /// The session.
     pub session: &'a Session,
@@ -84,6 +86,7 @@ pub trait Hook: Send + Sync + 'static {
 
 /// A call as hooks see it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct HookedCall<'a> {
     /// The session.
     pub session: &'a Session,
@@ -97,6 +100,7 @@ pub struct HookedCall<'a> {
 
 /// What a hook wants before a call.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Before {
     /// The call may be made as it is.
     Go,
@@ -123,6 +127,7 @@ pub struct ModelTool<'a> {
 
 /// A tool that a model is offered.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Offered {
     /// The name that the model knows it by.
     pub alias: SmolStr,

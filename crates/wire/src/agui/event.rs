@@ -28,6 +28,7 @@ impl From<Body> for Event {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Common {
     /// When it happened, in milliseconds since 1970. Some have fractions of them, which are passed over.
     #[serde(deserialize_with = "object::whole")]
@@ -55,6 +56,7 @@ pub enum TextRole {
 /// The role of the message that a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ToolRole {
     /// A tool's.
     Tool,
@@ -63,6 +65,7 @@ pub enum ToolRole {
 /// The role of a message of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ReasoningRole {
     /// What the model thinks.
     #[default]
@@ -72,6 +75,7 @@ pub enum ReasoningRole {
 /// What an encrypted value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum EncryptedEntity {
     /// A call.
     ToolCall,

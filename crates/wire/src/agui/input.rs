@@ -126,6 +126,7 @@ pub struct Resume {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ResumeStatus {
     /// It was; the payload says how.
     Resolved,

@@ -95,6 +95,7 @@ impl Message {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Labels {
     /// Who it is, among several of that role.
     pub name: Option<String>,
@@ -130,6 +131,7 @@ pub struct ToolCall {
 /// What is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum CallType {
     /// A function: a tool.
     #[default]

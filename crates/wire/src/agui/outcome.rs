@@ -34,6 +34,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each outcome says what it is")]
+#[non_exhaustive]
 pub enum SubagentOutcome {
     /// It did what it had to do.
     Success,

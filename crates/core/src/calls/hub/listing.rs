@@ -13,6 +13,7 @@ use crate::store::{CallFilter, CallHead, CallState, Most, Page, StoreError, weig
 /// Where a page of the listing ends. Calls end while somebody pages through it. One that was under way when the listing
 /// began keeps its place among those; so nothing is missed, and nothing comes twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum CallCursor {
     /// Among those that were under way when the listing began.
     UnderWay {
