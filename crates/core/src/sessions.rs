@@ -217,7 +217,7 @@ impl Sessions {
         self.hub().clock()
     }
 
-    /// Locks the shard of live sessions that has this session.
+    /// Locks the part of the map that has this live session.
     fn live(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Live>> {
         self.0.live.of(id)
     }

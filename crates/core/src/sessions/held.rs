@@ -30,7 +30,7 @@ struct Room {
     most: usize,
     /// Counts uses. The least recently used session is evicted first.
     uses: AtomicU64,
-    /// The shard in which the next eviction looks.
+    /// The part of the map in which the next eviction looks.
     next: AtomicUsize,
 }
 
@@ -161,7 +161,7 @@ impl HeldSessions {
         drop(forgotten);
     }
 
-    /// If too much is held, drops sessions that nobody uses: shard by shard, least recently used first.
+    /// If too much is held, drops sessions that nobody uses: part by part, least recently used first.
     fn make_room(&self) {
         for _ in 0..self.held.parts() {
             if self.room.bytes.load(Ordering::Relaxed) <= self.room.most {
@@ -241,7 +241,7 @@ impl HeldSessions {
         change: impl FnOnce() -> Change,
         store: impl FnOnce(&dyn SessionStore) -> StoreFuture<()>,
     ) -> StoreFuture<()> {
-        // The shard stays locked, so that a new read begins after this write.
+        // The part of the map stays locked, so that a new read begins after this write.
         let part = self.held.of(id);
         let Some(held) = part.get(id) else { return store(&*self.store) };
         let mut state = held.lock();

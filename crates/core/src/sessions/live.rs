@@ -167,7 +167,7 @@ impl Sessions {
         self.enqueue_in(&mut self.live(&new.session.id), new)
     }
 
-    /// The same, with the shard of live sessions already locked.
+    /// The same, with the live sessions already locked.
     pub(super) fn enqueue_in(
         &self,
         live: &mut HashMap<SessionId, Live>,
