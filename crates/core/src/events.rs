@@ -1,5 +1,4 @@
-//! Events for listeners. `topics` sends an event to its listeners; `feed` has the events of one turn, for readers that
-//! show it.
+//! Events for listeners. `topics` sends an event to its listeners; `feed` has the events of one turn.
 
 mod feed;
 mod topics;

@@ -1,5 +1,4 @@
-//! What is stored: the values (calls, tools, asks, sessions, messages, runs), the traits of stores, and the store in
-//! memory.
+//! Stored values (calls, tools, asks, sessions, messages, runs), the traits of stores, and the store in memory.
 
 mod ask;
 mod call;
@@ -93,8 +92,7 @@ impl SessionFilter {
     }
 }
 
-/// Stores the journal of calls, sessions with their messages, and runs. Code that needs only one of these takes that
-/// trait.
+/// Stores the journal of calls, sessions with their messages, and runs. Code that needs only one takes that trait.
 ///
 /// Guarantees of all three: writes take effect in the order of the method calls, not in the order in which their
 /// futures are polled. A read sees every write before it, whether that write has ended or not. Dropping a future does

@@ -97,8 +97,7 @@ impl Hub {
             expires: now + timeout,
             ..CallHead::clone(&ask.call)
         });
-        // The call is journaled with the approved input before it goes on. The answer holds even if the caller goes
-        // away meanwhile.
+        // Journaled with the approved input before it goes on. The answer holds even if the caller goes away meanwhile.
         let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
         let hub = self.clone();
         let approving = async move {

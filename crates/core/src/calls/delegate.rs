@@ -7,7 +7,7 @@
 //!           4 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
 //! complete  1 may this caller answer this call?
 //!           2 the table: first writer wins   3 journal   4 wake the waiter
-//! resume    the waiter gives the outcome; housekeeping ends what is out of time
+//! resume    the waiter gives the outcome; housekeeping ends calls that are out of time
 //! ```
 //!
 //! Result, timeout, cancel and disconnect all end the same entry of the table. Only the first of them finds it.
@@ -63,8 +63,7 @@ pub enum Callee {
     Registered {
         /// The tool's full id.
         tool: String,
-        /// The client that has the tool; `None` means any. Two clients may have a tool with the same id one after the
-        /// other.
+        /// The client that has the tool, or `None` for any. Two clients may have the same tool id one after the other.
         client: Option<ClientId>,
     },
     /// A frontend tool, which needs no registration.
@@ -234,8 +233,7 @@ impl Hub {
         Ok(open)
     }
 
-    /// Enters a call in the table and returns its waiter. Nobody can answer the call before it is journaled and
-    /// permitted.
+    /// Enters a call in the table and returns its waiter. Nobody can answer it before it is journaled and permitted.
     fn enter(
         &self,
         head: &Arc<CallHead>,

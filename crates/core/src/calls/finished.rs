@@ -42,8 +42,7 @@ pub(crate) struct Remembered {
 /// shards: above it, an insert forgets the oldest calls of its shard. A shard always keeps its share, so that clients
 /// of other shards cannot displace its calls.
 ///
-/// There are very many calls, and most are never looked up. So they are in a ring, with an index that fits in the
-/// cache.
+/// There are very many calls, and most are never looked up. So they are in a ring, with an index that fits the cache.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The oldest first.
@@ -118,8 +117,7 @@ impl Finished {
         }
     }
 
-    /// Forgets calls that are too old, and returns them. No id is remembered twice: a new call cannot use a remembered
-    /// id.
+    /// Forgets calls that are too old, and returns them. No id is remembered twice, since it cannot be used anew.
     #[must_use]
     pub(crate) fn forget_old(&mut self, now: Instant) -> Vec<(RequestId, u64)> {
         let forgotten = self.take_old(now);

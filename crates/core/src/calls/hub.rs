@@ -122,7 +122,7 @@ impl Hub {
         self.0.shards.of_client(client, act)
     }
 
-    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
+    /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         self.0.shards.of_call(request, act)
     }
@@ -257,7 +257,7 @@ impl Hub {
         self.of_client(client, |table| table.registry.of_client(client, session))
     }
 
-    /// The tools of any client that were registered for this session, sorted by id.
+    /// The tools of any client that were registered specifically for this session, sorted by id.
     pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
         match self.0.shards.common().owners.have_sessions() {
             true => sorted(self.everywhere(|table| table.registry.of_session(session))),
@@ -393,8 +393,7 @@ fn call_info(call: &crate::calls::pending::PendingCall) -> CallInfo {
     }
 }
 
-/// The one task for deadlines: ends calls that are out of time and clients whose grace is over, and forgets old
-/// entries.
+/// The one task for deadlines: ends overdue calls and clients whose grace is over, and forgets old entries.
 async fn housekeeping(hub: Hub) {
     let common = hub.0.shards.common();
     let mut tidied = Instant::now();

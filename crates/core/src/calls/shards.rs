@@ -182,7 +182,7 @@ impl Shards {
         self.locked(shard_of(client), act)
     }
 
-    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
+    /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
             0 => None,

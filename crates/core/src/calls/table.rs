@@ -462,8 +462,7 @@ impl Table {
             self.tell(|| Event::Answered(open.ask.clone(), Reply::Reject));
         }
         if call.stage == Stage::AwaitingApproval && call.head.tool.executor == Executor::Client {
-            // The call was never on its way, but listeners get the same events for every call. A frontend would act on
-            // them.
+            // It was never sent, but listeners get these events for every call. A frontend would act on them.
             self.tell_of(&call.head);
         }
         let client_id = call.head.client();

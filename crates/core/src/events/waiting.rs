@@ -63,8 +63,7 @@ impl Waiting {
         self.first + self.events.len() as u64
     }
 
-    /// Removes a listener that has read everything before this number. Returns the events that nobody waits for any
-    /// more.
+    /// Removes a listener that has read everything before this number. Returns events that nobody else waits for.
     #[must_use]
     pub(super) fn leave(&mut self, next: u64) -> Vec<Arc<Emitted>> {
         self.listeners -= 1;

@@ -112,8 +112,7 @@ impl Sessions {
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 
-    /// Adds late results to the messages of a turn that broke off: a client may have answered a call without this
-    /// process having seen it.
+    /// Adds journaled results to the messages of a turn that broke off, which may not have seen a client's answer.
     pub(super) async fn recall(
         &self,
         session: &Arc<Session>,
@@ -152,8 +151,7 @@ impl Sessions {
         self.live(id).get(id).is_some_and(|live| live.is_answering(user))
     }
 
-    /// Stops the turn with this feed, whether it is running or waits. Other turns go on, even those of the same
-    /// message.
+    /// Stops the turn with this feed, running or waiting. Other turns go on, even those of the same message.
     pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
         if let Some(live) = self.live(id).get_mut(id) {
             live.stop_turn(feed);

@@ -28,8 +28,7 @@ pub struct PageRequest {
     pub results: Vec<(CallId, ToolResult)>,
     /// Whether some results are new. If not, only results of open calls count.
     pub has_new_results: bool,
-    /// The calls that the page shows. They identify the turn to continue. `None` means the calls that it has results
-    /// for.
+    /// The calls that the page shows. They identify the turn to continue. `None` means those that it has results for.
     pub shown: Option<HashSet<CallId>>,
     /// Calls whose end the page knows.
     pub ended: HashSet<CallId>,
@@ -57,8 +56,7 @@ pub struct Said {
 pub struct Manners {
     /// A repeated message whose turn ended by itself is answered anew. Otherwise its stored answer is sent again.
     pub answers_anew: bool,
-    /// Every open ask must be answered before anything else happens. Otherwise answers to asks that are not open are
-    /// ignored.
+    /// Every open ask must be answered before anything else. Otherwise answers to asks that are not open are ignored.
     pub answers_all_asks: bool,
     /// A request with nothing new retries a failed turn.
     pub retries: bool,
@@ -383,8 +381,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Continues a turn with the results of yielded calls. Of several such requests at once, one continues it and the
-    /// others follow.
+    /// Continues a turn with the results of yielded calls. Of several such requests, one does so and the others follow.
     async fn go_on(&self, turn: KnownTurn, stored: Vec<Arc<Message>>) -> Result<Done, NotPlanned> {
         let (sessions, session, request) = (self.sessions, self.session, self.request);
         let KnownTurn { user, last } = turn;
@@ -478,8 +475,7 @@ impl Talk<'_> {
         self.playing(playback)
     }
 
-    /// Queues a continuation with the results that came with the answers, for the case that the turn ends with yielded
-    /// calls.
+    /// Queues a continuation with the results that came with the answers, in case the turn ends with yielded calls.
     async fn bring_results(&self, playback: Playback, user: &MessageId) -> Result<Playback, NotPlanned> {
         let stored = self.sessions.messages(&self.session.id).await?;
         let Some(user) = stored.iter().find(|message| message.id == *user) else { return Ok(playback) };

@@ -192,8 +192,7 @@ impl HeldSessions {
         self.write(session, change, |store| store.delete_messages_from(session, message))
     }
 
-    /// Changes messages depending on the history, atomically. `edit` returns the messages to store, and a result for
-    /// the caller.
+    /// Changes messages depending on the history, atomically. `edit` returns the messages to store, and a result.
     pub(super) async fn edit<R>(
         self: &Arc<Self>,
         id: &SessionId,

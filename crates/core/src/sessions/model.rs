@@ -22,8 +22,7 @@ pub struct ModelRequest<'a> {
     pub system: Option<&'a str>,
     /// The messages before this turn: each user's message followed by its answers.
     pub earlier: &'a [Arc<Message>],
-    /// The rest of the conversation. The last message is the one to answer, or the last step with the results of its
-    /// calls.
+    /// The rest of the conversation. The last message is the one to answer, or the last step with its calls' results.
     pub messages: &'a [Arc<Message>],
     /// The tools that the model may call.
     pub tools: &'a [ModelTool<'a>],
@@ -38,8 +37,7 @@ pub enum ModelEvent {
     Text(String),
     /// More of the model's reasoning.
     Reasoning(String),
-    /// A piece of reasoning is complete, and is sent back to the provider with this value. Reasoning without it is
-    /// never sent.
+    /// A piece of reasoning is complete. It is sent back to the provider with this value, and never without one.
     Thought(Kept),
     /// A call of a tool begins.
     CallStarted {

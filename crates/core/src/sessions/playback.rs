@@ -10,7 +10,7 @@ use crate::events::{Feed, Follower, TurnEvent};
 use crate::id::{CallId, PermissionId, SessionId};
 use crate::store::{Answer, AskSummary, Message, PartBody, ToolState, TurnError};
 
-/// Sends stored answers again, then follows turns to their end. Gives [`TurnEvent`]s; the last one is
+/// Sends stored answers again, then follows turns to their end. The last [`TurnEvent`] is
 /// [`TurnEvent::Ended`] or [`TurnEvent::Waiting`].
 pub struct Playback {
     sessions: Sessions,

@@ -3,10 +3,10 @@
 //! ```text
 //! turn   the conversation is read from the store; then, step by step:
 //! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
-//!        2 what it says grows into a message                      (turn/draft.rs tells it as it comes)
+//!        2 its answer grows into a message                        (turn/draft.rs sends each piece)
 //!        3 its calls are made, all at once, each on its own       (turn/calls.rs, delegate.rs)
-//!        4 the message is complete: with calls in it there is another step, unless some are the page's to run
-//! end    the last message says how it ended; an abort or an error is on it
+//!        4 the message is complete; after calls comes another step, unless some are yielded to the page
+//! end    the last message says how the turn ended, with the error if it was aborted or failed
 //! ```
 //!
 //! The turn sends [`SessionEvent`](crate::events::SessionEvent)s to listeners and
@@ -273,8 +273,7 @@ async fn page_tools(hub: &Hub, needs: &TurnNeeds) -> Result<Vec<Arc<ToolSpec>>, 
     Ok(tools)
 }
 
-/// The conversation before the turn. If the prompt wants it, ends the calls that earlier turns yielded to the page
-/// first.
+/// The conversation before the turn. Ends the calls that earlier turns yielded to the page first, if wanted.
 async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
     if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role {
         let settled = sessions.settle_yielded(session, results).await?;
@@ -349,8 +348,7 @@ fn cut_off() -> TurnError {
 struct Repeats(HashMap<(String, String), usize>);
 
 impl Repeats {
-    /// Counts the calls of a step and returns which were made too often. Fails if the model repeats a call after its
-    /// refusal.
+    /// Counts the calls of a step and returns which were made too often. Fails if the model repeats a refused call.
     fn count(&mut self, calls: &Calls, most: usize) -> Result<Vec<bool>, TurnError> {
         let before = std::mem::take(&mut self.0);
         let mut refused = Vec::with_capacity(calls.len());

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
 use crate::store::tool::Tool;
 
-/// What a call asks for. It may change once, when whoever allows the call changes its input. Then its time starts anew.
+/// What a call asks for. It changes once at most: an allowed call gets a new deadline, and perhaps another input.
 #[derive(Debug, Clone)]
 pub struct CallHead {
     /// The call's id.

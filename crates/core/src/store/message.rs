@@ -114,7 +114,7 @@ impl Message {
         message
     }
 
-    /// A copy of a user's message with only what is stored after its turn. `None` if that is all of it.
+    /// A copy of a user's message with only what is stored after its turn. `None` if nothing is removed.
     pub(crate) fn after_turn(&self) -> Option<Self> {
         let Role::User(said) = &self.role else { return None };
         let needs = said.needs.after_turn()?;

@@ -122,7 +122,7 @@ impl TurnNeeds {
         self
     }
 
-    /// The needs to store after the turn; `None` if that is all of them. The page's next request brings the rest again.
+    /// The needs to store after the turn; `None` if nothing is removed. The page's next request brings the rest again.
     pub(crate) fn after_turn(&self) -> Option<Self> {
         let Self { model, instructions, page_tools, results, .. } = self;
         let has_more = model.is_some() || !instructions.is_empty() || !page_tools.is_empty() || !results.is_empty();

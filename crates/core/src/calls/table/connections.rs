@@ -102,8 +102,7 @@ impl Table {
         Some(removed)
     }
 
-    /// Closes a connection. Its calls go to another connection of the client, wait for its return, or end with its
-    /// limit.
+    /// Closes a connection. Its calls go to another one of the client, wait for its return, or end with its limit.
     pub(crate) fn detach(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Vec<Ending> {
         let Some(removed) = self.take_link(client_id, link, now) else { return Vec::new() };
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
@@ -219,8 +218,7 @@ impl Table {
         endings
     }
 
-    /// Sets when a limit expires unless somebody connects. `None`: a connection is open, or the limit has expired
-    /// already.
+    /// Sets when a limit expires unless somebody connects. `None`: a connection is open, or the limit has expired.
     pub(super) fn set_expiry(&mut self, client_id: &ClientId, limit: Option<&SessionId>, expires: Option<Instant>) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
         let absence = client.absences.entry(limit.cloned()).or_default();
@@ -270,8 +268,8 @@ impl Table {
                         call.offer(link.id, link.outbox.stream, number, now);
                         (number, Next::Offer { head: call.head.clone(), attempt: call.attempt, number })
                     }
-                    // The call has ended, or another connection has it. The replay entry stays, in case the call and
-                    // the reader come back.
+                    // The call has ended, or another connection has it. The entry stays, in case call and reader come
+                    // back.
                     _ => {
                         if let Some(number) = before {
                             link.outbox.record(number, item);

@@ -1,5 +1,4 @@
-//! The message of a step while it is written: the model's pieces grow into parts, and listeners are told of each
-//! change.
+//! The message of a step while it is written: the model's pieces grow into parts, and listeners see each change.
 
 use std::sync::Arc;
 
