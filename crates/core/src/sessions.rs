@@ -62,7 +62,7 @@ pub struct Setup {
     pub agents: Agents,
     /// Tools that run in the server's process. Every session offers them.
     pub tools: Vec<Arc<dyn ServerTool>>,
-    /// Tools that frontends run. Only sessions with a frontend offer them.
+    /// Tools that frontends run. Sessions with a frontend offer them.
     pub frontend_tools: Vec<Arc<ToolSpec>>,
     /// Hooks that see each call, before and after.
     pub hooks: Vec<Arc<dyn Hook>>,
