@@ -1,29 +1,29 @@
-//! A small thread pool for work that takes long, outside of the threads that serve.
+//! A small thread pool for work that would hold up the serving threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{Semaphore, oneshot};
 
-/// Bytes of JSON that a serving thread reads itself; more takes longer than others should wait.
+/// Bytes of JSON that a serving thread reads itself. More would keep others waiting too long.
 const AT_ONCE: usize = 128 << 10;
 
-/// The stack of each thread: what is nested as deep as it may be needs a fraction of it.
+/// The stack of each thread. The deepest allowed nesting needs a fraction of it.
 const STACK: usize = 4 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A small thread pool: each thread does one piece of work after the other. Unlike tokio's blocking pool it always has the
-/// same threads: what an allocator keeps for a thread is kept for these only.
+/// A small thread pool: each thread does one piece of work after the other. Unlike tokio's blocking pool it always has
+/// the same threads, so that only these have memory that an allocator keeps per thread.
 #[derive(Debug, Clone)]
 pub struct Aside {
-    /// One for each thread; whoever gets none waits for its turn.
+    /// One permit per thread. Work without a permit waits.
     places: Arc<Semaphore>,
     give: mpsc::Sender<Work>,
 }
 
 impl Default for Aside {
-    /// Half of the cores are left to those who are served.
+    /// Uses half of the cores; the others are for the serving threads.
     fn default() -> Self {
         let threads = (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1);
         let (give, take) = mpsc::channel::<Work>();
@@ -32,7 +32,7 @@ impl Default for Aside {
             let take = take.clone();
             let next = move || take.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let thread = std::thread::Builder::new().name("handback-aside".into()).stack_size(STACK);
-            // Ends when nobody can give it work any more.
+            // The thread ends when nobody can send it work any more.
             let started = thread.spawn(move || {
                 while let Ok(work) = next() {
                     work()
@@ -47,20 +47,20 @@ impl Default for Aside {
 }
 
 impl Aside {
-    /// Does some work. `None` when it came to no end: the server ends, or the work is faulty.
+    /// Runs work on the pool. `None` if it did not complete: the server is stopping, or the work panicked.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (give, mut result) = oneshot::channel();
-        // Nobody may wait any more.
+        // The receiver may be gone.
         self.run_boxed(Box::new(move || _ = give.send(work()))).await?;
         result.try_recv().ok()
     }
 
-    /// The same for all kinds of results, so that it is compiled once.
+    /// The part that does not depend on the type of the result, so that it is compiled once.
     async fn run_boxed(&self, work: Work) -> Option<()> {
         let place = self.places.clone().acquire_owned().await.ok()?;
         let (done, is_done) = mpsc::sync_channel(1);
         let work = move || {
-            // A faulty one has dropped its sender of the result, which says so.
+            // Work that panicked has dropped its result sender, which tells the caller.
             _ = catch_unwind(AssertUnwindSafe(work));
             _ = done.send(());
             drop(place);
@@ -70,7 +70,7 @@ impl Aside {
         tokio::task::spawn_blocking(move || is_done.recv().ok()).await.ok().flatten()
     }
 
-    /// Does what is to be done for so many bytes of JSON: at once if they are few.
+    /// Runs work on this many bytes of JSON: on the current thread if they are few, else on the pool.
     pub async fn run_for<T: Send + 'static>(
         &self,
         bytes: usize,

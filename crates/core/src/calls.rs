@@ -1,20 +1,20 @@
-//! Calls: how one gets from whoever makes it to one client and back.
+//! Calls: how a call gets from its caller to one client and its result back.
 //!
-//! The line is `delegate`: read that file first. Everything else serves it.
+//! Read `delegate` first: it has the path of a call. The other files serve it.
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `delegate` | the line: a call is made, offered, answered, timed out, cancelled |
-//! | `approval` | a call that waits until somebody allows it |
+//! | `delegate` | the path of a call: it is made, offered, answered, timed out or cancelled |
+//! | `approval` | calls that wait for the answer to an ask |
 //! | `frontend` | calls that a frontend runs: claims and acks |
-//! | `connection` | a client's connections: who holds which offer, superseding, coming back |
-//! | `hub` | the handle that everything is reached by; listings, grace, shutting down |
-//! | `shards` | the call table in shards, one for each part of the clients; where a call is |
+//! | `connection` | a client's connections: what to write next, closing on drop |
+//! | `hub` | the handle to clients, tools and calls; listings, housekeeping, shutdown |
+//! | `shards` | the call table in shards by client; finds the shard of a call |
 //! | `table` | what a shard's lock guards: every transition of calls, tools and connections |
-//! | `pending` | a call under way; pure |
-//! | `finished` | calls that are over, remembered for late and repeated answers |
-//! | `outbox` | what a connection still has to be told, and what it was told already |
-//! | `metrics` | calls, counted |
+//! | `pending` | a call that has not ended; pure |
+//! | `finished` | calls that have ended, remembered for late and repeated answers |
+//! | `outbox` | what a connection still has to write, and what it wrote, for a replay |
+//! | `metrics` | counts of calls |
 
 mod approval;
 mod connection;

@@ -26,11 +26,11 @@ impl From<Time> for SystemTime {
     }
 }
 
-/// Where wall time and new ids come from.
+/// The source of wall time and new ids.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: Source,
-    /// The last sortable id, so that the next one is after it.
+    /// The last sortable id, so that the next one is greater.
     last: Arc<AtomicU64>,
 }
 
@@ -41,12 +41,12 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's clock and random ids.
+    /// A clock with the machine's time and random ids.
     pub fn system() -> Self {
         Self { source: Source::System, last: Arc::default() }
     }
 
-    /// For tests: it is always 2026-01-01, and ids count up from 1.
+    /// A clock for tests: it is always 2026-01-01, and ids count up from 1.
     pub fn counting() -> Self {
         Self { source: Source::Counting(Arc::new(AtomicU64::new(1))), last: Arc::default() }
     }
@@ -65,9 +65,9 @@ impl Clock {
         self.now().into()
     }
 
-    /// A new call id; nobody can guess it. Two of its letters say in which shard the call is.
+    /// A new call id, which nobody can guess. Two of its letters name the shard of the call.
     pub(crate) fn request_id(&self, shard: u16) -> RequestId {
-        // With the letter in front no shell takes it for an option.
+        // With a letter in front, no shell takes it for an option.
         let mut text = [b'r'; 23];
         let random = self.random();
         spell(shard.into(), &mut text[SHARD_LETTERS]);
@@ -76,7 +76,7 @@ impl Clock {
         RequestId::made(text)
     }
 
-    /// A new session id, `ses_…`; later ones sort after earlier ones.
+    /// A new session id, `ses_…`; later ids sort after earlier ones.
     pub fn session_id(&self) -> SessionId {
         self.sortable(b"ses_")
     }
@@ -106,7 +106,7 @@ impl Clock {
         self.sortable(b"run_")
     }
 
-    /// A name that sorts by its time: 60 bits of time and count, 54 bits of chance.
+    /// A new id that sorts by time: 60 bits of time and count, 54 random bits.
     fn sortable<T: Made>(&self, prefix: &[u8; 4]) -> T {
         let now = self.time().0 << 12;
         let after = |last: u64| Some(now.max(last + 1));
@@ -118,7 +118,7 @@ impl Clock {
         T::made(text)
     }
 
-    /// A name for one run of the server.
+    /// A new name for one process of the server.
     pub fn epoch(&self) -> Arc<str> {
         format!("{:012x}", self.random() & 0xffff_ffff_ffff).into()
     }
@@ -132,13 +132,13 @@ impl Clock {
     }
 }
 
-/// Which letters of a call id say in which shard the call is.
+/// The letters of a call id that name its shard.
 const SHARD_LETTERS: Range<usize> = 1..3;
 
-/// How many shards calls are in: so many that threads seldom meet in one. An id can name 4,096.
+/// The number of shards: enough that threads seldom collide in one. An id can name 4,096.
 pub(crate) const SHARDS: u16 = 256;
 
-/// The shard that a call id names, if it is one of ours or looks like it.
+/// The shard that a call id names, if the server made it or it looks so.
 pub(crate) fn named_by(request: &RequestId) -> Option<u16> {
     let letters = request.as_str().as_bytes().get(SHARD_LETTERS)?;
     let shard = letters.iter().try_fold(0, |bits, letter| Some(bits << 6 | digit(*letter)?))?;
@@ -153,7 +153,7 @@ fn digit(letter: u8) -> Option<u16> {
     ALPHABET.binary_search(&letter).ok().and_then(|place| u16::try_from(place).ok())
 }
 
-/// Writes bits with six a letter, the highest first.
+/// Writes six bits per letter, the highest first.
 fn spell(mut bits: u64, places: &mut [u8]) {
     for place in places.iter_mut().rev() {
         *place = ALPHABET[(bits & 63) as usize];

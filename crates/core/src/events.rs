@@ -1,5 +1,4 @@
-//! What happened, for whoever listens. How an event gets to its listeners is in `topics`; what one turn tells to whoever
-//! shows it is in `feed`.
+//! Events for listeners. `topics` sends an event to its listeners; `feed` has the events of one turn.
 
 mod feed;
 mod topics;
@@ -17,7 +16,7 @@ pub use self::topics::{Emitted, Subscription, Topic};
 use crate::id::{ClientId, MessageId, SessionId, ToolId};
 use crate::store::{Ask, CallHead, FinishedCall, Message, Part, Reply, Session, TurnError};
 
-/// Something that happened. For one call: `Requested`, `Executing`, then exactly one `Finished`.
+/// Something that happened. Each call has one `Requested`, one `Executing`, then exactly one `Finished`.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A call was made.
@@ -30,9 +29,9 @@ pub enum Event {
     Registered(ClientId, Option<SessionId>, Arc<[ToolId]>),
     /// Tools are gone from one session or from all.
     Unregistered(ClientId, Option<SessionId>, Arc<[ToolId]>),
-    /// A call waits until somebody allows it.
+    /// A call waits for somebody to allow it.
     Asked(Arc<Ask>),
-    /// An ask was answered, or ended otherwise.
+    /// An ask was answered, or ended in another way.
     Answered(Arc<Ask>, Reply),
     /// Something happened in a session.
     Session(Arc<Session>, SessionEvent),
@@ -40,15 +39,15 @@ pub enum Event {
 
 /// Something that happened in a session.
 ///
-/// For one turn: the user's message is `Said`, `Busy`, what the turn tells, `Failed` if it ended early; and `Idle` when
-/// nothing more is to be done.
+/// For one turn: `Said` for the user's message, `Busy`, the turn's own events, `Failed` if it ended early, and `Idle`
+/// when no other turn waits.
 #[derive(Debug, Clone)]
 pub enum SessionEvent {
-    /// It was made.
+    /// The session was created.
     Created,
-    /// Something about it changed.
+    /// Something about the session changed.
     Updated,
-    /// It is gone.
+    /// The session was deleted.
     Deleted,
     /// A turn begins.
     Busy,
@@ -56,17 +55,17 @@ pub enum SessionEvent {
     Idle,
     /// The turn ended early.
     Failed(Arc<TurnError>),
-    /// A user's message was taken.
+    /// A user's message was stored.
     Said(Arc<Message>),
-    /// What a turn tells: its steps and their parts.
+    /// An event of a turn: its steps and their parts.
     Turn(TurnEvent),
-    /// A part that grows, whole: told now and then, where [`TurnEvent::Grew`] is told at once and for every piece.
+    /// A growing part as a whole. It is sent now and then, while [`TurnEvent::Grew`] is sent at once for every piece.
     Snapshot {
-        /// The message that it belongs to.
+        /// The message that the part belongs to.
         message: MessageId,
         /// The part.
         part: Arc<Part>,
-        /// What was added to its text since it was last told like this.
+        /// What was added to the text since the last snapshot.
         delta: Arc<str>,
     },
     /// Carries no news. When every listener has dropped it, all of them have read everything sent before it.
@@ -78,14 +77,14 @@ pub enum SessionEvent {
 pub enum Field {
     /// The text of an answer.
     Text,
-    /// The text of what the model thinks.
+    /// The text of the model's reasoning.
     Reasoning,
     /// The arguments of a call.
     Arguments,
 }
 
 impl Event {
-    /// The client that it is about; `None` if it is about a session of no client.
+    /// The client that the event is about; `None` if it is about a session of no client.
     pub fn client(&self) -> Option<&ClientId> {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(head.client()),
@@ -96,8 +95,8 @@ impl Event {
         }
     }
 
-    /// Whether it concerns a session: it is about that one, or tools are offered there from now on. Tools that go from
-    /// everywhere may be those of another session.
+    /// Whether the event concerns a session: it is about that session, or tools are now offered there. Tools that are
+    /// removed everywhere may belong to another session.
     pub fn concerns(&self, session: &SessionId) -> bool {
         match self {
             Self::Registered(_, None, _) => true,
@@ -105,7 +104,7 @@ impl Event {
         }
     }
 
-    /// The session that it is about, if it is about one.
+    /// The session that the event is about, if there is one.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(&head.session),

@@ -1,6 +1,6 @@
-//! Names of things. A value of one of these types has been validated; parsing is the only way to make one.
+//! Names of things. A value of one of these types is valid: parsing is the only way to make one.
 //!
-//! Short names (23 bytes, our own call ids among them) are held in place: a call makes many, and copies them often.
+//! Short names (up to 23 bytes, such as the server's call ids) need no allocation: a call makes and copies many.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// A name that is not allowed, and what is.
+/// A name that is not allowed, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {found} is not allowed: {allowed}")]
 pub struct InvalidId {
@@ -26,7 +26,7 @@ impl InvalidId {
     }
 }
 
-/// Characters of client ids, tool names and connection names.
+/// Whether a character is allowed in client ids, tool names and connection names.
 pub(crate) fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '@' | '-')
 }
@@ -39,7 +39,7 @@ fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<SmolStr,
     }
 }
 
-/// Names that others make and we only pass on: anything printable, within a length.
+/// Parses a name that others make and the server only passes on: anything printable, within a length.
 fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<SmolStr, InvalidId> {
     let printable = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let clean = |text: &str| printable(text) || !text.chars().any(char::is_control);
@@ -57,7 +57,7 @@ macro_rules! name {
         pub struct $type(SmolStr);
 
         impl $type {
-            /// Checks the text and takes it as a name.
+            /// Validates the text as a name.
             pub fn parse(text: &str) -> Result<Self, InvalidId> {
                 let parse: fn(&str) -> Result<SmolStr, InvalidId> = $parse;
                 parse(text).map(Self)
@@ -108,7 +108,7 @@ macro_rules! name {
 }
 
 name! {
-    /// Something that can run tools.
+    /// The id of a client: a program that can run tools.
     ClientId, |text| parse_name("clientID", text, 128)
 }
 name! {
@@ -116,42 +116,42 @@ name! {
     ToolName, |text| parse_name("tool id", text, 64)
 }
 name! {
-    /// What a client calls one of its connections, so that a newer one of that name takes over.
+    /// A client's name for one of its connections. A newer connection with the same name supersedes it.
     ConnectionName, |text| parse_name("connection", text, 128)
 }
 name! {
-    /// A call. Whoever knows it may answer the call where no tokens are used, so ours are random.
+    /// The id of a call. Without tokens, whoever knows it may answer the call, so the server's ids are random.
     RequestId, |text| parse_opaque("requestID", text, 1)
 }
 name! {
-    /// A conversation with a model; empty where a call belongs to none.
+    /// The id of a conversation with a model; empty if a call belongs to none.
     SessionId, |text| parse_opaque("sessionID", text, 0)
 }
 name! {
-    /// The message that a call belongs to; empty where there is none.
+    /// The id of the message that a call belongs to; empty if there is none.
     MessageId, |text| parse_opaque("messageID", text, 0)
 }
 name! {
-    /// The caller's own id of a call; empty where there is none.
+    /// The caller's own id of a call; empty if there is none.
     CallId, |text| parse_opaque("callID", text, 0)
 }
 
 name! {
-    /// A part of a message.
+    /// The id of a part of a message.
     PartId, |text| parse_opaque("partID", text, 1)
 }
 name! {
-    /// A question to whoever may allow a call.
+    /// The id of an ask: the question whether a call may be made.
     PermissionId, |text| parse_opaque("permissionID", text, 1)
 }
 name! {
-    /// A run of a thread.
+    /// The id of a run of a thread.
     RunId, |text| parse_opaque("runID", text, 1)
 }
 
-/// Names that the [`Clock`](crate::clock::Clock) makes: they fit where no memory is needed.
+/// Names that the [`Clock`](crate::clock::Clock) makes. They are short enough to need no allocation.
 pub(crate) trait Made {
-    /// A name of our own making, of letters, digits, `-` and `_`.
+    /// Wraps a generated name of letters, digits, `-` and `_`.
     fn made(text: [u8; 23]) -> Self;
 }
 
@@ -168,55 +168,55 @@ macro_rules! made {
 made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId, RunId);
 
 impl Default for MessageId {
-    /// The name of no message.
+    /// The empty id, which no message has.
     fn default() -> Self {
         Self(SmolStr::default())
     }
 }
 
 impl From<&CallId> for RequestId {
-    /// A call of a frontend has one name for everybody: it is answered by the one that its page knows it by.
+    /// A frontend's call has the same id for everybody: the page's own id of the call.
     fn from(call: &CallId) -> Self {
         Self(call.0.clone())
     }
 }
 
 impl From<&SessionId> for ClientId {
-    /// Stands for the frontend of a session that belongs to no client. No client has such an id: it has a slash.
+    /// The id that stands for the frontend of a session of no client. No client has such an id, because of the slash.
     fn from(session: &SessionId) -> Self {
         Self(smol_str::format_smolstr!("session/{session}"))
     }
 }
 
-/// A tool's full id, `client_{clientID}_{name}`; of a frontend's tool, its name.
+/// A tool's full id: `client_{clientID}_{name}` for a client tool, its name for a frontend tool.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolId(SmolStr);
 
 name!(@text ToolId);
 
 impl ToolId {
-    /// The full id of a client's tool.
+    /// The full id of a client tool.
     pub fn new(client: &ClientId, name: &ToolName) -> Self {
         Self(smol_str::format_smolstr!("client_{client}_{name}"))
     }
 
-    /// The id of a frontend's tool: its own name.
+    /// The id of a frontend tool: its own name.
     pub fn of_frontend(name: &ToolName) -> Self {
         Self(name.0.clone())
     }
 }
 
-/// Where a stream stands: the number of a frame, and the run of the server that counted it.
+/// A position in a stream: the number of a frame, and the server process that numbered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventId {
-    /// The server's run; numbers of another run mean nothing.
+    /// The server process. Numbers of another process mean nothing.
     pub epoch: Arc<str>,
     /// The frame's number.
     pub number: u64,
 }
 
 impl EventId {
-    /// Reads `<epoch>-<n>`; `None` if it is anything else, which is no error: it only means that nothing is known.
+    /// Parses `<epoch>-<n>`. Anything else gives `None`, which is no error: the stream starts anew.
     pub fn parse(text: &str) -> Option<Self> {
         let (epoch, number) = text.rsplit_once('-')?;
         Some(Self { epoch: epoch.into(), number: number.parse().ok()? })

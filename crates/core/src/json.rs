@@ -1,21 +1,21 @@
-//! JSON text as others write it.
+//! Repairs and reads JSON text that others write.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-/// How a half of a character is written when its other half is missing.
+/// The replacement for half of a surrogate pair whose other half is missing.
 const REPLACEMENT: &str = "\\ufffd";
 /// Bytes of an escape such as `\ud83c`.
 const ESCAPE: usize = 6;
 
-/// The same JSON text, with halves of characters replaced: JavaScript and Python write a text that was cut within an
-/// emoji as `"\ud83c"`, which is no Unicode and which strict readers refuse.
+/// The same JSON text, with lone surrogates replaced. JavaScript and Python write a text that was cut within an emoji
+/// as `"\ud83c"`, which is not valid Unicode, and which strict readers refuse.
 pub fn mend(json: &str) -> Cow<'_, str> {
     let mut mended = String::new();
-    // How much of the text is in `mended`, and how much was looked at.
+    // How much of the text is in `mended`, and how much was scanned.
     let (mut copied, mut at) = (0, 0);
-    // In JSON there are backslashes in strings only, each with what it escapes.
+    // In JSON, backslashes are only in strings, each before what it escapes.
     while let Some(found) = json[at..].find('\\') {
         let start = at + found;
         at = match unit(json, start) {
@@ -37,7 +37,7 @@ pub fn mend(json: &str) -> Cow<'_, str> {
     mended.into()
 }
 
-/// The JSON in a text, mended.
+/// Mends a text and reads it as JSON.
 pub fn read(text: String) -> serde_json::Result<Box<RawValue>> {
     let mended = match mend(&text) {
         Cow::Borrowed(_) => None,
@@ -49,7 +49,7 @@ pub fn read(text: String) -> serde_json::Result<Box<RawValue>> {
 /// The number in an escape such as `\ud83c`, if there is one.
 fn unit(json: &str, at: usize) -> Option<u16> {
     let digits = json.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
-    // Checked first, for `from_str_radix` takes a sign.
+    // Checked first, since `from_str_radix` accepts a sign.
     if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
 }
 

@@ -1,19 +1,19 @@
-//! Calls, clients, tools, sessions: how a call gets from a model to one client and back.
+//! Calls, clients, tools and sessions: how a call gets from a model to one client, and its result back.
 //!
-//! Five rooms, each a folder with a front door that says what it is for and exports what others may use. Arrows point
-//! down only: a room knows those below it.
+//! The crate has five rooms. Each is a folder with a front door, which says what the room is for and exports what
+//! others may use. A room may only use rooms below it.
 //!
 //! | room | holds |
 //! | --- | --- |
-//! | [`sessions`] | conversations, turns, the plan that is made of what a page sends, runs of threads |
-//! | [`calls`] | the line that a call takes (`calls/delegate.rs`: read that first), shards, connections, approvals |
+//! | [`sessions`] | conversations, turns, plans for the requests of pages, runs of threads |
+//! | [`calls`] | the path of a call (`calls/delegate.rs`: read that first), shards, connections, approvals |
 //! | [`tools`] | who offers which tool, what may be called, what a model is offered |
-//! | [`events`] | what happened, and how it gets to those who listen; the feed of a turn |
-//! | [`store`] | what is kept, the traits of what keeps it, and the implementation in memory |
+//! | [`events`] | events and their way to listeners; the feed of a turn |
+//! | [`store`] | stored values, the traits of stores, and the store in memory |
 //!
-//! Below them is the ground, which every room may use: [`id`] (names of things; parsing validates), [`clock`] (wall time
-//! and new ids), [`limits`] (every bound and default), [`schema`] (JSON Schemas, compiled and checked), [`json`],
-//! [`aside`] (work that takes long, outside of the threads that serve) and `sharded` (a map in parts).
+//! Below them is the ground, which every room may use: [`id`] (validated names), [`clock`] (wall time and new ids),
+//! [`limits`] (every bound and default), [`schema`] (JSON Schemas, compiled and checked), [`json`], [`aside`] (a thread
+//! pool for long work) and `sharded` (a map in parts).
 
 pub mod aside;
 pub mod calls;

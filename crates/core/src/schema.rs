@@ -1,17 +1,17 @@
 //! A tool's JSON Schema, compiled once, and the check of an input against it.
 //!
-//! Schemas and inputs are those of clients: whatever they are, they cost no more than the bounds allow. That is why the
-//! validator is our own. It knows the assertions of draft 7 and of 2020-12; `format` is an annotation, and keywords that
-//! it does not know are ignored.
+//! Schemas and inputs come from clients. Whatever they contain, they must not cost more than the bounds allow; that is
+//! why the validator is our own. It knows the assertions of draft 7 and of 2020-12; `format` is an annotation, and
+//! unknown keywords are ignored.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `bounds` | what schemas and inputs may cost |
-//! | `locate`, `uri` | the subschemas of a schema, and where its references lead |
-//! | `compile`, `node` | from the JSON of a schema to nodes that refer to each other by number |
-//! | `check` | a value against the nodes |
+//! | `locate`, `uri` | the subschemas of a schema, and the targets of its references |
+//! | `compile`, `node` | turn the JSON of a schema into nodes that refer to each other by number |
+//! | `check` | checks a value against the nodes |
 //! | `pattern` | regular expressions |
-//! | `equal`, `number` | JSON values, compared |
+//! | `equal`, `number` | compare JSON values |
 
 mod bounds;
 mod check;
@@ -35,33 +35,33 @@ use self::node::Nodes;
 use crate::aside::Aside;
 use crate::limits::Limits;
 
-/// A schema that cannot be used.
+/// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// Not an object.
+    /// The schema is not an object.
     #[error("it must be a JSON Schema object")]
     NotAnObject,
-    /// Too many bytes.
+    /// The schema has too many bytes.
     #[error("it has {found} bytes; at most {allowed} are allowed")]
     TooLarge {
-        /// Its size.
+        /// The size of the schema.
         found: usize,
         /// The limit.
         allowed: usize,
     },
-    /// Nested too deeply.
+    /// The schema is nested too deeply.
     #[error("it is nested more than {allowed} deep")]
     TooDeep {
         /// The limit.
         allowed: usize,
     },
-    /// Not a valid schema, or it refers to something outside itself.
+    /// The schema is not valid, or it refers to something outside itself.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// An input that a tool does not take.
+/// Why a tool does not accept an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InputError(String);
@@ -79,7 +79,7 @@ enum Check {
     Compiled(Nodes),
 }
 
-/// Why an input was not found to fit.
+/// Why a check did not succeed.
 enum CheckFailure {
     Refused(InputError),
     OutOfSteps,
@@ -91,7 +91,7 @@ impl Schema {
         Self { source: raw(r#"{"type":"object"}"#), check: Check::AnyObject }
     }
 
-    /// Compiles a schema. Nothing is ever fetched: a reference must lead to somewhere in the schema itself.
+    /// Compiles a schema. Nothing is ever fetched: every reference must lead to a place in the schema itself.
     pub fn compile(source: &RawValue, limits: &Limits) -> Result<Self, SchemaError> {
         let text = source.get();
         if text.len() > limits.schema_bytes {
@@ -117,7 +117,7 @@ impl Schema {
         &self.source
     }
 
-    /// Checks an input: says where and why it does not fit.
+    /// Checks an input. The error says where and why it does not fit.
     pub fn check(&self, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
         self.check_within(&mut Steps::new(BOUNDS.steps), input, limits).map_err(|error| match error {
             CheckFailure::Refused(error) => error,
@@ -154,22 +154,22 @@ impl Schema {
     }
 }
 
-/// Compiled schemas, shared: a thousand clients of one application register the same tools. What takes long happens
+/// Compiled schemas, shared because a thousand clients of one application register the same tools. Long work runs
 /// outside of the serving threads.
 #[derive(Debug)]
 pub struct Schemas {
-    // std's mutex: a lookup is all that happens inside.
+    // A std mutex is enough: only lookups happen while it is locked.
     known: Mutex<HashMap<Box<str>, Weak<Schema>>>,
     aside: Aside,
 }
 
 impl Schemas {
-    /// None are known yet.
+    /// Starts without any schemas.
     pub fn new(aside: Aside) -> Self {
         Self { known: Mutex::default(), aside }
     }
 
-    /// The compiled schema of a source, made once for as long as a tool uses it.
+    /// Returns the compiled schema of a source. It is compiled once and shared as long as a tool uses it.
     pub async fn compile(&self, source: Option<&RawValue>, limits: &Limits) -> Result<Arc<Schema>, SchemaError> {
         let Some(source) = source else { return Ok(Arc::new(Schema::any_object())) };
         if let Some(schema) = self.lock().get(source.get()).and_then(Weak::upgrade) {
@@ -182,7 +182,7 @@ impl Schemas {
         let compiled = self.aside.run(move || Schema::compile(&text, &limits)).await;
         let schema = Arc::new(compiled.unwrap_or_else(|| Err(SchemaError::Invalid(NOBODY.into())))?);
         let mut known = self.lock();
-        // Swept when it would grow, so that it holds no more than twice what is in use.
+        // Swept before it would grow, so that it has at most twice as many entries as are in use.
         if known.len() == known.capacity() {
             known.retain(|_, schema| schema.strong_count() > 0);
         }
@@ -190,7 +190,7 @@ impl Schemas {
         Ok(schema)
     }
 
-    /// Checks an input: says where and why it does not fit.
+    /// Checks an input. The error says where and why it does not fit.
     pub async fn check(&self, schema: &Arc<Schema>, input: &RawValue, limits: &Limits) -> Result<(), InputError> {
         if input.get().len() <= BOUNDS.bytes_at_once {
             match schema.check_within(&mut Steps::new(BOUNDS.steps_at_once), input, limits) {
@@ -209,28 +209,28 @@ impl Schemas {
     }
 }
 
-/// JSON values in a text that is parsed into values, each of which takes far more memory than text. A text with more is
-/// refused.
+/// How many JSON values a text may have that is parsed into values, since each value takes far more memory than its
+/// text. A text with more is refused.
 pub const MOST_VALUES: usize = 64 << 10;
 
-/// What is said when work was not done.
+/// The error for work that was not done.
 const NOBODY: &str = "the server is shutting down";
 
-/// How deep a JSON text is nested.
+/// The depth to which a JSON text is nested.
 pub fn depth(text: &str) -> usize {
     scan(text).depth
 }
 
-/// How many values a JSON text has at most.
+/// An upper bound on the number of values in a JSON text.
 pub fn values(text: &str) -> usize {
     scan(text).values
 }
 
-/// What can be told of a JSON text without parsing it.
+/// What is known about a JSON text without parsing it.
 #[derive(Debug, Default)]
 struct Scan {
     depth: usize,
-    /// How many values it has at most.
+    /// An upper bound on the number of values.
     values: usize,
 }
 
@@ -256,13 +256,13 @@ fn scan(text: &str) -> Scan {
     scan
 }
 
-/// An object with nothing in it.
+/// An empty JSON object.
 pub fn empty_object() -> Box<RawValue> {
-    // A map can always be written.
+    // Serialising a map cannot fail.
     serde_json::value::to_raw_value(&serde_json::Map::new()).unwrap_or_default()
 }
 
-/// The same JSON on one line: in JSON a line break can only be white space, and an SSE frame must not have any.
+/// The same JSON on one line, since SSE frames must not have line breaks. In JSON, line breaks are only white space.
 pub fn one_line(source: Box<RawValue>) -> Box<RawValue> {
     let text = source.get();
     if text.contains(['\n', '\r']) { raw(&text.replace(['\n', '\r'], " ")) } else { source }
@@ -273,7 +273,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// How much of what is wrong with a schema is said: it may quote the schema.
+/// How many characters of a schema's error are shown, since it may quote the schema.
 const SHOWN_CHARACTERS: usize = 400;
 
 fn shorten(text: &str) -> String {

@@ -1,9 +1,10 @@
-//! Sessions: making, prompting, stopping and forgetting them. Who waits and what runs is in `live`, and what a turn does is
-//! in `turn`. What pages send is planned in `conversation`, carried on in `continuing`, and told by `playback`.
+//! Sessions: create, prompt, stop and delete them. `live` has the queue of turns and the task that runs them, `turn`
+//! runs one turn, `conversation` plans the requests of pages, `continuing` continues turns, and `playback` sends a page
+//! its events.
 //!
-//! The store has the sessions; what is here is what goes on in them. A session is live while it has turns to run: one
-//! task runs them one after the other, and whatever changes a session does so while it is live, under one lock, so
-//! that no two changes are lost in each other and a session that was deleted does not come back.
+//! The store has the sessions; this module has the work in progress. A session is live while it has turns to run. One
+//! task runs them one after the other. A session is changed while it is live, under one lock, so that no change
+//! overwrites another and a deleted session does not come back.
 
 mod agent;
 mod continuing;
@@ -51,19 +52,19 @@ use crate::store::{
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 
-/// What sessions run with.
+/// The configuration of sessions.
 pub struct Setup {
-    /// The providers.
+    /// The providers of models.
     pub models: Models,
-    /// The model when neither message, session nor agent names one.
+    /// The model to use when neither the message, the session nor the agent names one.
     pub default_model: ModelRef,
-    /// The agents.
+    /// The configured agents.
     pub agents: Agents,
-    /// Tools that run here, offered in every session.
+    /// Tools that run in the server's process. Every session offers them.
     pub tools: Vec<Arc<dyn ServerTool>>,
-    /// Tools that frontends run, offered where there is one.
+    /// Tools that frontends run. Sessions with a frontend offer them.
     pub frontend_tools: Vec<Arc<ToolSpec>>,
-    /// Whoever looks at calls.
+    /// Hooks that see each call, before and after.
     pub hooks: Vec<Arc<dyn Hook>>,
 }
 
@@ -77,97 +78,97 @@ struct Shared {
     held: Arc<HeldSessions>,
     setup: Setup,
     live: Sharded<SessionId, Live>,
-    /// Ids of messages that are about to be kept.
+    /// Locks on the ids of messages that are about to be stored, and on sessions.
     id_locks: IdLocks,
-    /// A session is idle again.
+    /// Notified when a session becomes idle.
     idle: Notify,
-    /// The server stops, and turns under way with it.
+    /// Cancelled when the server stops. Running turns stop with it.
     stop: CancellationToken,
 }
 
-/// A session to be made.
+/// A session to be created.
 #[derive(Debug, Default)]
 pub struct NewSession {
-    /// Its id; made when `None`. There must not be one of that id.
+    /// The session's id; generated when `None`. No session may have this id yet.
     pub id: Option<SessionId>,
-    /// The client whose tools it has.
+    /// The client whose tools the session has.
     pub client: Option<ClientId>,
-    /// A heading; made from the first prompt when `None`.
+    /// The title; taken from the first prompt when `None`.
     pub title: Option<String>,
-    /// The session that it comes from.
+    /// The session that this one was made from.
     pub parent: Option<SessionId>,
     /// The agent.
     pub agent: Option<SmolStr>,
     /// The model.
     pub model: Option<ModelRef>,
-    /// Whatever its maker wants to keep with it, an object.
+    /// A JSON object that the creator wants to keep with the session.
     pub metadata: Option<Box<RawValue>>,
-    /// Whether a frontend shows it.
+    /// Whether a frontend shows the session.
     pub has_frontend: bool,
 }
 
-/// Something said in a session.
+/// Something that a user says in a session.
 #[derive(Debug)]
 pub struct Prompt {
-    /// The message's id; made when `None`.
+    /// The message's id; generated when `None`.
     pub message: Option<MessageId>,
-    /// What is said.
+    /// The content of the message.
     pub parts: Vec<PartBody>,
     /// The agent; the session's when `None`.
     pub agent: Option<SmolStr>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
-    /// What its turn needs. The model is the session's, the agent's or the default when it names none.
+    /// What the turn needs. Without a model in it, the session's, the agent's or the default model answers.
     pub needs: TurnNeeds,
 }
 
-/// A prompt that was taken.
+/// A prompt that was accepted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Prompted {
     /// The user's message.
     pub user: Arc<Message>,
-    /// Where the answer comes out, if one is wanted. Dropping it does not stop the turn.
+    /// Receives the answer, if one is wanted. Dropping it does not stop the turn.
     pub answer: Option<oneshot::Receiver<Arc<Message>>>,
-    /// What the turn tells, if somebody follows it.
+    /// The feed of the turn, if the turn can be followed.
     pub feed: Option<Feed>,
 }
 
-/// Why something was not done; nothing was changed.
+/// Why a request was refused. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// No such session.
+    /// There is no such session.
     #[error("there is no session {0}")]
     Unknown(SessionId),
-    /// Another client's.
+    /// The session belongs to another client.
     #[error("the session belongs to another client")]
     Forbidden,
-    /// A client would bring tools into a session that is not its own.
+    /// A client wants to register tools for a session that is not its own.
     #[error("the session {0} is not one of this client's; the application, or a token for that session, may do this")]
     NobodysSession(SessionId),
-    /// No such agent.
+    /// There is no such agent.
     #[error("there is no agent \"{found}\"; there is {known}")]
     UnknownAgent {
-        /// What was asked for.
+        /// The agent that was asked for.
         found: String,
-        /// What there is.
+        /// The agents that exist.
         known: String,
     },
-    /// No such provider.
+    /// There is no such provider.
     #[error("the provider of the model {found} is not configured; there is {known}")]
     UnknownModel {
-        /// What was asked for.
+        /// The model that was asked for.
         found: String,
-        /// What there is.
+        /// The providers that exist.
         known: String,
     },
-    /// A message of that id was there before.
+    /// A message with this id exists already.
     #[error("there is a message {0} already; choose another id or leave it out")]
     DuplicateMessage(MessageId),
-    /// Too many prompts wait.
+    /// Too many prompts are waiting.
     #[error("{0} prompts are waiting in this session; try again when one is answered")]
     QueueFull(usize),
-    /// The server stops.
+    /// The server is stopping.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The store failed.
@@ -176,7 +177,7 @@ pub enum SessionError {
 }
 
 impl Sessions {
-    /// Sessions that are kept in this store, and use this hub's tools and clock.
+    /// Creates the sessions of one server, with this store, and with the hub's tools and clock.
     pub fn new(hub: Hub, store: Arc<dyn SessionStore>, setup: Setup) -> Self {
         let held = Arc::new(HeldSessions::new(store.clone(), hub.limits().history_bytes));
         let (live, id_locks) = (Sharded::default(), IdLocks::default());
@@ -184,12 +185,12 @@ impl Sessions {
         Self(Arc::new(Shared { hub, store, held, setup, live, id_locks, idle, stop }))
     }
 
-    /// Clients, tools and calls.
+    /// The hub: clients, tools and calls.
     pub fn hub(&self) -> &Hub {
         &self.0.hub
     }
 
-    /// What sessions run with.
+    /// The configuration of sessions.
     pub fn setup(&self) -> &Setup {
         &self.0.setup
     }
@@ -198,17 +199,17 @@ impl Sessions {
         &*self.0.store
     }
 
-    /// Keeps a message, in place of what was known of it.
+    /// Stores a message and replaces its earlier version.
     pub(crate) fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
         self.0.held.save_message(message)
     }
 
-    /// A session with all that was said in it, read once while it is used.
+    /// Returns a session with its messages. They are read from the store once, and stay in memory while they are used.
     async fn hold(&self, id: &SessionId) -> Result<Arc<HeldSession>, StoreError> {
         self.0.held.hold(id).await
     }
 
-    /// What a turn is shown that answers a message.
+    /// The conversation that the model is shown in the turn that answers a message.
     pub(crate) async fn conversation(&self, user: &Arc<Message>) -> Result<Conversation, StoreError> {
         Ok(self.hold(&user.session).await?.conversation(user))
     }
@@ -217,7 +218,7 @@ impl Sessions {
         self.hub().clock()
     }
 
-    /// Locks the part of the live sessions that this one is in.
+    /// Locks the part of the map that has this live session.
     fn live(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Live>> {
         self.0.live.of(id)
     }
@@ -230,14 +231,14 @@ impl Sessions {
         self.hub().tell(session, || event);
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub async fn create(&self, new: NewSession) -> Result<Arc<Session>, SessionError> {
         if let Some(parent) = &new.parent {
             self.get(parent).await?;
         }
         let session = Arc::new(self.draft(new)?);
         self.must_have_storage(session.client.as_ref(), Beginning::Session).await?;
-        // Somebody may have said something in one of that id that was just forgotten.
+        // A deleted session with the same id may still be held, with its messages.
         self.0.held.forget(&session.id);
         self.0.held.save_session(&session).await?;
         self.tell(&session, SessionEvent::Created);
@@ -245,7 +246,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The session of an id that somebody else chose; made when there is none.
+    /// Returns the session with this id, which the caller chose, and creates it if there is none.
     pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
         if let Some(session) = self.find(&id).await? {
             return Ok(session);
@@ -257,7 +258,7 @@ impl Sessions {
         }
     }
 
-    /// A session as it would be made; nobody knows of it yet.
+    /// Builds a session without storing it or telling anybody.
     pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
         self.must_be_serving()?;
         self.must_know(new.agent.as_deref(), new.model.as_ref())?;
@@ -277,12 +278,12 @@ impl Sessions {
         })
     }
 
-    /// A session.
+    /// Returns a session.
     pub async fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionError> {
         self.find(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
     }
 
-    /// A session, if there is one.
+    /// Returns a session, if it exists.
     pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let of_turn = self.live(id).get(id).and_then(|live| live.session.clone());
         let held = || self.0.held.get(id).filter(|_| self.store().keeps_all())?.session();
@@ -296,8 +297,8 @@ impl Sessions {
         Ok(stored)
     }
 
-    /// Where the tools go that somebody registers for a client. Into a session of no client, or one that is not known
-    /// here, only the application brings tools, and whoever is limited to that session.
+    /// Where the tools go that an actor registers for a client. If the session belongs to no client or is unknown, only
+    /// the application and actors limited to that session may register tools for it.
     pub async fn placement(
         &self,
         actor: &Actor,
@@ -315,7 +316,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions, those updated last first: those after that place.
+    /// A page of sessions after that place, the most recently updated first.
     pub async fn list(
         &self,
         filter: &SessionFilter,
@@ -330,7 +331,7 @@ impl Sessions {
         Ok(self.hold(id).await?.history(|history| history.all().cloned().collect()))
     }
 
-    /// The same, a page at a time: those after that message. `None` if that one or the session is gone.
+    /// A page of a session's messages after that message. `None` if the message or the session is gone.
     pub async fn messages_after(
         &self,
         id: &SessionId,
@@ -340,7 +341,7 @@ impl Sessions {
         Ok(self.store().messages_after(id, after, most).await?)
     }
 
-    /// The ids of the newest messages of a session, or of the newest before that one, newest first. `None` if there is
+    /// The ids of the newest messages of a session, or of the newest before `before`, newest first. `None` if there is
     /// no such message.
     pub async fn newest_messages(
         &self,
@@ -351,7 +352,7 @@ impl Sessions {
         Ok(self.store().newest_messages(id, before, most).await?)
     }
 
-    /// Whether something new may be begun in a session, as far as quotas go.
+    /// Checks that the quotas allow something new in a session.
     pub async fn must_have_storage_for(&self, session: &Session) -> Result<(), SessionError> {
         Ok(self.must_have_storage(session.client.as_ref(), Beginning::InSession).await?)
     }
@@ -360,13 +361,12 @@ impl Sessions {
         self.hub().limits().quotas().must_allow(self.store(), client, what).await
     }
 
-    /// Whether a turn is under way.
+    /// Whether a turn is running.
     pub fn is_busy(&self, id: &SessionId) -> bool {
         self.live(id).contains_key(id)
     }
 
-    /// What a model is offered in a turn of a session with a client: the server's tools, those of the frontend, the
-    /// client and the page.
+    /// The tools that a model is offered in a turn: those of the server, the frontend, the client and the page.
     pub fn offered(
         &self,
         session: &Session,
@@ -384,14 +384,14 @@ impl Sessions {
         let page = page.iter().cloned().map(Place::Page);
         let mut offered = offer(server.chain(frontend).chain(client.into_iter().map(Place::Client)).chain(page));
         offered.retain(|tool| {
-            // Where no frontend is known of, its tools have to be asked for: nobody else can run them.
+            // Without a known frontend, its tools must be switched on explicitly: nobody else can run them.
             let is_on = session.has_frontend || !matches!(tool.place, Place::Frontend(_));
             switched(switches, tool.named()).unwrap_or(is_on)
         });
         offered
     }
 
-    /// The agent of that name, or the default one.
+    /// Returns the agent with this name, or the default agent.
     pub fn agent(&self, name: Option<&str>) -> Result<&Arc<Agent>, SessionError> {
         let name = name.unwrap_or(DEFAULT_AGENT);
         self.setup().agents.find(name).ok_or_else(|| SessionError::UnknownAgent {
@@ -400,13 +400,13 @@ impl Sessions {
         })
     }
 
-    /// The model that answers in a session where a prompt names no other, and no other agent.
+    /// The model that answers in a session when the prompt names neither a model nor another agent.
     pub fn model_of<'a>(&'a self, session: &'a Session) -> &'a ModelRef {
         let of_agent = || self.agent(session.agent.as_deref()).ok()?.model.as_ref();
         session.model.as_ref().or_else(of_agent).unwrap_or(&self.setup().default_model)
     }
 
-    /// Whether there is such an agent, and such a model.
+    /// Checks that the agent and the model exist.
     pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<(), SessionError> {
         self.agent(agent)?;
         let (models, Some(model)) = (&self.setup().models, model) else { return Ok(()) };
@@ -416,7 +416,7 @@ impl Sessions {
         })
     }
 
-    /// Stops the turn that is under way, if there is one: its open calls are cancelled. Returns when it is over.
+    /// Stops the running turn, if there is one, and cancels its open calls. Returns when the turn is over.
     pub async fn abort(&self, id: &SessionId) {
         let over = self.live(id).get(id).map(Live::stop);
         if let Some(over) = over {
@@ -424,26 +424,25 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session with all that is in it; what is under way is stopped. Happens as a whole, whether or not whoever
-    /// asks for it goes meanwhile.
+    /// Deletes a session with everything in it and stops its turns. Completes even if the caller goes away meanwhile.
     pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
         self.hub().run_to_end(self.clone().delete_all(session.clone())).await
     }
 
     async fn delete_all(self, session: Arc<Session>) -> Result<bool, SessionError> {
-        // Nobody makes another one of that id before this one is gone.
+        // Nobody else can create a session with this id before this one is gone.
         let _naming = self.0.id_locks.lock_session(&session.id).await;
         let (deleting, over) = {
             let mut live = self.live(&session.id);
             let over = live.remove(&session.id).map(|live| live.stop());
             (self.0.held.delete_session(&session.id), over)
         };
-        // Whoever waits until all is idle need not wait for this one.
+        // Callers that wait for all sessions to be idle need not wait for this one.
         self.0.idle.notify_waiters();
         let deleted = deleting.await?;
         if let Some(over) = over {
             over.cancelled().await;
-            // What its turn still wrote when it was stopped: the ends of its calls.
+            // Delete what the turn wrote while it was being stopped: the ends of its calls.
             self.0.held.delete_session(&session.id).await?;
         }
         self.hub().forget_session(&session.id);
@@ -453,7 +452,7 @@ impl Sessions {
         Ok(deleted)
     }
 
-    /// Answers an ask; `Always` holds for the tool as long as the session lives, and for its other open asks.
+    /// Answers an ask. `Always` allows the tool as long as the session exists, and answers its other open asks too.
     pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         match answer.reply {
             Reply::Once | Reply::Reject => self.hub().answer(id, actor, answer).await,
@@ -468,7 +467,7 @@ impl Sessions {
             if other.call.tool.id == ask.call.tool.id {
                 let answer = Answer { reply: Reply::Once, input: None, message: None };
                 match self.hub().answer(&other.id, &actor, answer).await {
-                    // Somebody else was quicker.
+                    // Somebody else has answered it first.
                     Ok(_) | Err(NotAnswered::Unknown(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -477,20 +476,20 @@ impl Sessions {
         Ok(ask)
     }
 
-    /// Allows a tool for as long as a session lives.
+    /// Allows a tool as long as the session exists.
     pub(crate) async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
         loop {
             if let Some((_, saving)) = self.change(id, |session| session.approved.insert(tool.to_owned())) {
                 return saving.await;
             }
-            // Its turn is over; nobody else allows something in it, or forgets it, at the same time.
+            // No turn is running. The lock excludes other approvals and deletion.
             let _naming = self.0.id_locks.lock_session(id).await;
             let Some(stored) = self.find(id).await? else { return Ok(()) };
             let mut changed = Session::clone(&stored);
             changed.approved.insert(tool.to_owned());
             let saving = {
                 let live = self.live(id);
-                // Unless the next turn has begun, or is over already.
+                // Try again if the next turn has begun, or is over already.
                 let known = self.0.held.get(id).and_then(|held| held.session());
                 let is_stale = live.contains_key(id) || known.is_some_and(|known| known.updated != stored.updated);
                 (!is_stale).then(|| self.0.held.save_session(&Arc::new(changed)))
@@ -502,7 +501,7 @@ impl Sessions {
         }
     }
 
-    /// Says of what an earlier process left behind that it was interrupted.
+    /// Marks the turns that an earlier process left unfinished as interrupted, and counts them.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let left = self.store().unanswered().await?;
         for message in &left {
@@ -512,10 +511,10 @@ impl Sessions {
         Ok(left.len())
     }
 
-    /// Lets turns under way finish for a while, then stops them. The hub takes no new calls from then on.
+    /// Lets running turns finish for a while, then stops them. From the start, the hub takes no new calls.
     pub async fn close(&self, patience: Duration) {
         self.hub().start_draining();
-        // Out of patience is no error: what is left is stopped next.
+        // A timeout is no error: the remaining turns are stopped next.
         _ = tokio::time::timeout(patience, self.all_idle()).await;
         self.0.stop.cancel();
         self.all_idle().await;
@@ -525,7 +524,7 @@ impl Sessions {
         loop {
             let idle = self.0.idle.notified();
             tokio::pin!(idle);
-            // Listens before it looks, so that no change is missed in between.
+            // Listen before looking, so that no change in between is missed.
             idle.as_mut().enable();
             if self.0.live.is_empty() {
                 return;

@@ -1,4 +1,4 @@
-//! A map in parts, each with a lock of its own, so that no lock is shared by everybody.
+//! A map in parts, each with its own lock, so that no lock is shared by everybody.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -6,18 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::{HashMap, RandomState};
 
-/// How many parts there are: more than threads that serve, so that two of them seldom meet.
+/// The number of parts: more than serving threads, so that two of them seldom collide.
 const PARTS: usize = 256;
 
-/// A part, on cache lines of its own: threads that use two parts do not wait for each other.
+/// A part on its own cache lines, so that threads that use different parts do not slow each other down.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Part<K, V>(Mutex<HashMap<K, V>>);
 
-/// A map of which each part has its own lock.
 #[derive(Debug)]
 pub(crate) struct Sharded<K, V> {
-    // std's mutexes: nothing is awaited inside.
+    // std mutexes are enough: nothing is awaited while they are locked.
     parts: Vec<Part<K, V>>,
     hasher: RandomState,
 }
@@ -30,17 +29,16 @@ impl<K, V> Default for Sharded<K, V> {
 }
 
 impl<K: Hash + Eq, V> Sharded<K, V> {
-    /// How many parts there are.
     pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// One part after the other: that of this number, and on from the start.
+    /// The part with this number, modulo the number of parts.
     pub(crate) fn part(&self, number: usize) -> MutexGuard<'_, HashMap<K, V>> {
         self.parts[number % PARTS].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The part in which a key is, or would be.
+    /// The part that has a key, or would have it.
     pub(crate) fn of<Q: Hash + ?Sized>(&self, key: &Q) -> MutexGuard<'_, HashMap<K, V>>
     where
         K: Borrow<Q>,
@@ -49,12 +47,11 @@ impl<K: Hash + Eq, V> Sharded<K, V> {
         self.parts[part].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is nothing in it. Each part is looked at for itself: what moves meanwhile may be missed.
+    /// Whether the map is empty. Each part is checked on its own, so entries that change meanwhile may be missed.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty())
     }
 
-    /// How many entries there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.parts.iter().map(|part| part.0.lock().unwrap().len()).sum()

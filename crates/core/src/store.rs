@@ -1,5 +1,4 @@
-//! What is kept: the values (calls, tools, asks, sessions, messages, runs), the traits of what keeps them, and the
-//! implementation in memory.
+//! Stored values (calls, tools, asks, sessions, messages, runs), the traits of stores, and the store in memory.
 
 mod ask;
 mod call;
@@ -36,37 +35,37 @@ pub use self::run::{RunUsage, ThreadRun};
 pub use self::tool::{Effect, Executor, Tool, ToolSpec};
 pub use self::user_message::{PageTool, TurnNeeds, UserMessage};
 
-/// The store could not do it, or must not. But for quotas, the cause is for the log.
+/// The store could not do something, or refused it. The cause is for the log, except for quotas.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Something is wrong with what was asked or with what is kept.
+    /// The request or the stored data is wrong.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// It cannot be done now: the store is overloaded, closed, or held or taken away by somebody else.
+    /// The store cannot do it now: it is overloaded or closed, or another process holds or has taken it.
     #[error("the store failed: {0}")]
     Unavailable(String),
-    /// There is no room where things are kept.
+    /// The disk or the database is full.
     #[error("the store failed: {0}")]
     Full(String),
-    /// A quota is used up, and nothing new is begun.
+    /// A quota is used up: nothing new may begin.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
 }
 
-/// What a store operation gives.
+/// The future of a store operation.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// Which finished calls to list.
 #[derive(Debug, Clone, Default)]
 pub struct CallFilter {
-    /// Only this client's.
+    /// Only this client's calls.
     pub client: Option<ClientId>,
-    /// Only this session's.
+    /// Only this session's calls.
     pub session: Option<SessionId>,
 }
 
 impl CallFilter {
-    /// Whether a call is among those.
+    /// Whether the filter includes a call.
     pub fn takes(&self, head: &CallHead) -> bool {
         self.client.as_ref().is_none_or(|client| client == head.client())
             && self.session.as_ref().is_none_or(|session| *session == head.session)
@@ -76,16 +75,16 @@ impl CallFilter {
 /// Which sessions to list.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
-    /// Only this client's.
+    /// Only this client's sessions.
     pub client: Option<ClientId>,
-    /// Only those that this agent answers in.
+    /// Only sessions in which this agent answers.
     pub agent: Option<SmolStr>,
-    /// Only those that came from this one.
+    /// Only sessions made from this one.
     pub parent: Option<SessionId>,
 }
 
 impl SessionFilter {
-    /// Whether a session is among those.
+    /// Whether the filter includes a session.
     pub fn takes(&self, session: &Session) -> bool {
         self.client.as_ref().is_none_or(|client| session.client.as_ref() == Some(client))
             && self.agent.as_ref().is_none_or(|agent| session.agent_name() == agent)
@@ -93,29 +92,28 @@ impl SessionFilter {
     }
 }
 
-/// Keeps the journal of calls, sessions with their messages, and runs. Whoever needs only one of them asks for that.
+/// Stores the journal of calls, sessions with their messages, and runs. Code that needs only one takes that trait.
 ///
-/// Guarantees, of all three: writes take effect in the order in which the methods are called (not in which their futures are
-/// polled), and a read sees every write before it, ended or not; a dropped future does not undo its write; and a write whose
-/// future has ended is as durable as this store makes anything.
+/// Guarantees of all three: writes take effect in the order of the method calls, not in the order in which their
+/// futures are polled. A read sees every write before it, whether that write has ended or not. Dropping a future does
+/// not undo its write. A write whose future has ended is as durable as this store makes anything.
 pub trait Store: CallStore + SessionStore + RunStore {}
 
 impl<S: CallStore + SessionStore + RunStore> Store for S {}
 
 /// The journal of calls.
 ///
-/// The call table, not the store, decides how a call ends: for each call there is a `begin`, another one if it is
-/// changed before it is given to its client, and at most one `finish`. A `begin` that comes after the `finish` of the same
-/// call changes nothing.
+/// The call table, not the store, decides how a call ends. Each call has one `begin`, a second one if it is changed
+/// before its client gets it, and at most one `finish`. A `begin` after the `finish` of the same call changes nothing.
 pub trait CallStore: Send + Sync + 'static {
-    /// A call is made.
+    /// Records that a call is made.
     fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()>;
-    /// A call is over.
+    /// Records that a call is over.
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()>;
-    /// A finished call, if it is still kept.
+    /// Returns a finished call, if it is still stored.
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>>;
-    /// The finished calls, newest first, each with a number that grows from one end to the next; those with a lower
-    /// number than `before`.
+    /// A page of finished calls with numbers lower than `before`, newest first. The numbers grow in the order in which
+    /// calls end.
     fn list_finished(
         &self,
         filter: &CallFilter,
@@ -126,64 +124,64 @@ pub trait CallStore: Send + Sync + 'static {
 
 /// Sessions and their messages.
 pub trait SessionStore: Send + Sync + 'static {
-    /// Keeps a session, in place of what was known of it.
+    /// Stores a session and replaces its earlier version.
     fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()>;
-    /// A session.
+    /// Returns a session.
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>>;
-    /// The sessions, those updated last first; those that come after that place, whether or not one is there.
+    /// A page of sessions after that place, most recently updated first. No session needs to be at that place.
     fn list_sessions(
         &self,
         filter: &SessionFilter,
         after: Option<&SessionPlace>,
         most: Most,
     ) -> StoreFuture<Page<Arc<Session>>>;
-    /// Forgets a session with its messages, runs and finished calls; says whether there was one. Calls of that session
-    /// are forgotten even if there was none.
+    /// Deletes a session with its messages, runs and finished calls. Returns whether the session existed. Calls of the
+    /// session are deleted even if it did not.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
-    /// Keeps a message with its parts, in place of what was known of it. Does nothing if its session is not kept.
-    /// Messages are known by their session and id; who speaks, and what is answered, does not change.
+    /// Stores a message with its parts and replaces its earlier version. Does nothing if its session is not stored. The
+    /// key is the session and the id; the role and the answered message do not change.
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
-    /// The same, a page at a time: those after that message. `None` if there is no such session, or no such message in it.
+    /// A page of the messages after that message. `None` if there is no such session, or no such message in it.
     fn messages_after(
         &self,
         session: &SessionId,
         after: Option<&MessageId>,
         most: Most,
     ) -> StoreFuture<Option<Page<Arc<Message>>>>;
-    /// The ids of the newest messages of a session, or of the newest before that one, newest first. `None` if there is no
-    /// such message.
+    /// The ids of the newest messages of a session, or of the newest before `before`, newest first. `None` if there is
+    /// no such message.
     fn newest_messages(
         &self,
         session: &SessionId,
         before: Option<&MessageId>,
         most: usize,
     ) -> StoreFuture<Option<Vec<MessageId>>>;
-    /// Forgets a message of a session, and all that were first saved after it. Does nothing if there is no such one.
+    /// Deletes a message and all messages that were first saved after it. Does nothing if there is no such message.
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
     /// Whether sessions stay until they are deleted. Otherwise the oldest are dropped when there are too many.
     fn keeps_all(&self) -> bool;
-    /// How much is kept, for a client and in all, as far as writes have ended. Cheap: nothing is counted for it.
+    /// How much is stored for a client and in total, counting writes that have ended. Cheap: nothing is scanned for it.
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed>;
-    /// What an earlier process left behind, in any order: assistants' messages that are not complete, and users'
+    /// What an earlier process left unfinished, in any order: assistants' messages that are not complete, and users'
     /// messages that want a reply and have none.
     fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;
 }
 
-/// Runs of sessions, and what they told.
+/// Runs of sessions, and their events.
 pub trait RunStore: Send + Sync + 'static {
-    /// Keeps a run, in place of what was known of it; its events stay. Does nothing if its session is not kept. Runs
-    /// are known by their session and id.
+    /// Stores a run and replaces its earlier version; its events stay. Does nothing if its session is not stored. The
+    /// key is the session and the id.
     fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()>;
-    /// A run of a session.
+    /// Returns a run of a session.
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>>;
-    /// The runs of a session, in the order in which they were first saved, without what they were started with: that is
-    /// the whole conversation each time.
+    /// The runs of a session, in the order in which they were first saved, without their inputs: each input has the
+    /// whole conversation.
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>>;
-    /// Keeps events that a run has told, one JSON text each, after those that are kept. `first` is the number of the
-    /// first of them, counted from 0: what is kept already is not kept twice. Does nothing if the run is not kept; fails
-    /// if events before `first` are missing, since each is known by its number.
+    /// Appends events of a run, one JSON text each. `first` is the number of the first of them, counted from 0: events
+    /// that are already stored are not stored twice. Does nothing if the run is not stored. Fails if events before
+    /// `first` are missing, since each is known by its number.
     fn append_run_events(
         &self,
         session: &SessionId,
@@ -191,7 +189,7 @@ pub trait RunStore: Send + Sync + 'static {
         first: usize,
         events: Vec<Arc<str>>,
     ) -> StoreFuture<()>;
-    /// What a run has told, from that number on.
+    /// The events of a run, from that number on.
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>>;
     /// Runs of an earlier process that were started and are not over, in any order.
     fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>>;

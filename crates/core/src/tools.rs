@@ -1,11 +1,11 @@
-//! Tools: who offers which, what may be called and how often, and what a model is offered.
+//! Tools: who offers which tool, which may be called and how often, and what a model is offered.
 //!
 //! | file | what it has |
 //! | --- | --- |
 //! | `registry` | who offers which tool, in which sessions |
 //! | `policy` | which tools may be called: patterns over their ids; pure |
-//! | `rate` | how many calls a client may be asked for |
-//! | `toolbox` | what a model is offered, the server's own tools, hooks |
+//! | `rate` | how many calls a client gets in a minute |
+//! | `toolbox` | what a model is offered, server tools, hooks |
 
 mod policy;
 mod rate;

@@ -1,4 +1,4 @@
-//! Asks: a call that waits until somebody allows it.
+//! Asks: calls that wait for somebody to allow them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,16 +14,16 @@ use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{Answer, Ask, CallHead, Executor, Outcome, Reply, StoreError};
 
-/// Why an answer does not count. The ask is as it was, unless the journal failed: then the call is denied.
+/// Why an answer does not count. The ask stays open, unless the journal failed: then the call is denied.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnswered {
     /// There is no such ask, or it was answered, or its time is over.
     #[error("there is no open permission request {0}; it may have been answered or expired")]
     Unknown(PermissionId),
-    /// Another client's call.
+    /// The call belongs to another client.
     #[error("this is not your call")]
     Forbidden,
-    /// The tool does not take that input.
+    /// The tool does not accept that input.
     #[error("`input` does not fit the tool's schema: {0}")]
     InvalidInput(#[from] InputError),
     /// The journal failed.
@@ -31,10 +31,10 @@ pub enum NotAnswered {
     Store(#[from] StoreError),
 }
 
-/// What an approved call is told: what it is now to do, and until when.
+/// Receives the head of an approved call, with the approved input and the new deadline.
 pub(crate) type Approved = oneshot::Receiver<Arc<CallHead>>;
 
-/// An ask that is open, as the table has it.
+/// An open ask in the table.
 #[derive(Debug)]
 pub(crate) struct OpenAsk {
     pub(crate) ask: Arc<Ask>,
@@ -42,7 +42,7 @@ pub(crate) struct OpenAsk {
 }
 
 impl Hub {
-    /// The asks that are open, the oldest first.
+    /// The open asks, oldest first.
     pub fn asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
         if !self.has_asks() {
             return Vec::new();
@@ -52,7 +52,7 @@ impl Hub {
         asks
     }
 
-    /// An ask that is open.
+    /// An open ask.
     pub fn ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
         if !self.has_asks() {
             return None;
@@ -60,12 +60,12 @@ impl Hub {
         self.everywhere(|table| table.find_ask(id)).find_map(|ask| ask)
     }
 
-    /// Most often there are none, and nobody looks for one everywhere.
+    /// Whether there is any open ask. Usually there is none, and the shards need not be searched.
     fn has_asks(&self) -> bool {
         self.0.shards.common().asks.load(Ordering::Acquire) > 0
     }
 
-    /// Answers an ask: the call goes on its way, or ends as denied. The first answer counts.
+    /// Answers an ask: the call goes on, or ends as denied. The first answer counts.
     pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         let unknown = || NotAnswered::Unknown(id.clone());
         let ask = self.ask(id).ok_or_else(unknown)?;
@@ -84,7 +84,7 @@ impl Hub {
         }
         let (now, wall) = (Instant::now(), self.0.clock.now());
         let timeout = match (&answer.input, ask.call.tool.executor) {
-            // What a frontend is to do may say how long it takes.
+            // The input of a frontend's call may set its timeout.
             (Some(input), Executor::Frontend) => {
                 timeout_for(&ask.call.tool.spec, input).min(self.limits().largest_timeout)
             }
@@ -97,7 +97,7 @@ impl Hub {
             expires: now + timeout,
             ..CallHead::clone(&ask.call)
         });
-        // Journaled as it is now, and only then on its way. Whoever answers may go meanwhile; the answer holds.
+        // Journaled with the approved input before it goes on. The answer holds even if the caller goes away meanwhile.
         let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
         let hub = self.clone();
         let approving = async move {
@@ -119,7 +119,7 @@ impl Hub {
         Ok(ask)
     }
 
-    /// Ends a call that is still waiting to be allowed.
+    /// Ends a call that still waits for its ask.
     fn deny(&self, ask: &Ask, reason: String) -> Option<Ending> {
         self.of_client(ask.call.client(), |table| {
             table.find_ask(&ask.id)?;

@@ -1,4 +1,4 @@
-//! A client's connection: a handle that gives what to write next, and lets go of its calls when it is dropped.
+//! A client's connection: a handle that gives what to write next, and releases its calls when it is dropped.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,18 +13,18 @@ use crate::calls::table::{Attach, Next};
 use crate::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use crate::store::CallHead;
 
-/// What a connection asks for when it opens.
+/// The settings of a connection that opens.
 #[derive(Debug, Clone)]
 pub struct Opening {
-    /// Whose connection it is.
+    /// The client that opens the connection.
     pub client: ClientId,
-    /// Its name; an older connection of that name, limited to the same session or to none, is superseded.
+    /// The connection's name. It supersedes an older connection with the same name and the same session limit.
     pub name: Option<ConnectionName>,
-    /// How long the client's tools and calls stay when it closes; clamped to the limit.
+    /// How long the client's tools and calls stay after the connection closes; clamped to the limit.
     pub grace: Duration,
-    /// The only session whose calls it may be given; all of the client's when `None`.
+    /// The only session whose calls it may get; `None` means all calls of the client.
     pub session: Option<SessionId>,
-    /// The last frame that the reader saw, if it comes back.
+    /// The last frame that the reader saw, if it resumes.
     pub last_seen: Option<EventId>,
 }
 
@@ -40,23 +40,23 @@ pub enum Delivery {
     Request {
         /// The call.
         head: Arc<CallHead>,
-        /// Which offer this is, from 1.
+        /// The number of the offer, from 1.
         attempt: u32,
         /// The frame's id.
         id: EventId,
     },
-    /// This call is over, whatever the client still does.
+    /// The call is over, whatever the client still does.
     Cancel {
         /// The call.
         request: RequestId,
-        /// Why.
+        /// Why the call ended.
         reason: Arc<str>,
         /// The frame's id.
         id: EventId,
     },
-    /// A newer connection took over, or the client said goodbye: close, and do not come back.
+    /// A newer connection took over, or the client said goodbye: close, and do not reconnect.
     Superseded,
-    /// The server stops: close, and come back.
+    /// The server stops: close, and reconnect.
     GoingAway,
 }
 
@@ -67,12 +67,12 @@ pub struct Connection {
     client: ClientId,
     link: LinkId,
     signal: Arc<Signal>,
-    /// A copy of its own, which other connections do not count uses of.
+    /// The connection's own copy, so that connections do not share one reference count.
     epoch: Arc<str>,
 }
 
 impl Hub {
-    /// Opens a connection; from here on the client is given its calls.
+    /// Opens a connection. From now on the client gets its calls.
     pub fn connect(&self, opening: Opening) -> Result<Connection, TooManyConnections> {
         let Opening { client, name, grace, session, last_seen } = opening;
         let attach = Attach {
@@ -88,9 +88,9 @@ impl Hub {
         Ok(Connection { hub: self.clone(), client, link, signal, epoch: (*self.0.epoch).into() })
     }
 
-    /// Closes the connection of this name and limit, which will not return: no grace is kept for it. If it was the last
-    /// of that limit, the tools that were registered under it go, and calls that nobody else is there for end as
-    /// disconnected.
+    /// Closes the connection with this name and limit, without grace, because it will not return. If it was the last
+    /// one with that limit, the tools registered under the limit are removed, and calls that no other connection can
+    /// take end as disconnected.
     pub fn say_goodbye(&self, client: &ClientId, name: &ConnectionName, limit: Option<&SessionId>) {
         let endings = self.of_client(client, |table| table.say_goodbye(client, name, limit, Instant::now()));
         endings.into_iter().for_each(|ending| self.journal_in_background(ending));
@@ -98,12 +98,12 @@ impl Hub {
 }
 
 impl Connection {
-    /// Whose connection it is.
+    /// The client that holds the connection.
     pub fn client(&self) -> &ClientId {
         &self.client
     }
 
-    /// What to write next. What this gives counts as given to the client.
+    /// What to write next. A call that this returns counts as offered to the client.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Delivery> {
         let id = |number| EventId { epoch: self.epoch.clone(), number };
         while self.signal.lower(context.waker()) {
@@ -113,14 +113,14 @@ impl Connection {
                 Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
                 Next::Superseded => Delivery::Superseded,
                 Next::Closed => Delivery::GoingAway,
-                // It was raised for something that is no longer there.
+                // The signal was raised for something that is no longer there.
                 Next::Wait => continue,
             });
         }
         Poll::Pending
     }
 
-    /// What to write next. Safe to drop while it waits.
+    /// What to write next. Cancel safe.
     pub async fn next(&mut self) -> Delivery {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }

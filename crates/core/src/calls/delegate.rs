@@ -1,4 +1,4 @@
-//! The line: a call is made, offered to one connection of its client, and ends in exactly one way.
+//! The path of a call: it is made, offered to one connection of its client, and ends in exactly one way.
 //!
 //! ```text
 //! delegate  1 check the input against the tool's schema; rate limit
@@ -7,10 +7,10 @@
 //!           4 admit it: its id goes to one connection's outbox     (connection.rs takes it from there)
 //! complete  1 may this caller answer this call?
 //!           2 the table: first writer wins   3 journal   4 wake the waiter
-//! resume    the waiter gives the outcome; housekeeping ends what is out of time
+//! resume    the waiter gives the outcome; housekeeping ends calls that are out of time
 //! ```
 //!
-//! Result, timeout, cancel and disconnect all end the same entry of the table; exactly one finds it there.
+//! Result, timeout, cancel and disconnect all end the same entry of the table. Only the first of them finds it.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -31,47 +31,47 @@ use crate::schema::{InputError, one_line};
 use crate::store::{Ask, CallHead, Cancellation, Executor, FinishedCall, Outcome, StoreError, StoreFuture, Tool};
 use crate::tools::Permission;
 
-/// A call to be made.
+/// A call to make.
 #[derive(Debug)]
 pub struct NewCall {
-    /// What is called.
+    /// The tool to call.
     pub callee: Callee,
-    /// The call's id; made when `None`.
+    /// The call's id; generated when `None`.
     pub request: Option<RequestId>,
-    /// The session that it belongs to.
+    /// The session that the call belongs to.
     pub session: SessionId,
-    /// The message that it belongs to.
+    /// The message that the call belongs to.
     pub message: MessageId,
-    /// The caller's own id of it.
+    /// The caller's own id of the call.
     pub call: CallId,
     /// The input.
     pub input: Box<RawValue>,
-    /// How long it may take; the tool's own or the default when `None`.
+    /// How long the call may take; `None` means the tool's own timeout or the default.
     pub timeout: Option<Duration>,
-    /// Who asks for it.
+    /// Who asks for the call.
     pub origin: Origin,
-    /// Whether it is allowed.
+    /// Whether the call is allowed.
     pub permission: Permission,
-    /// The connection of the client that it is offered to as long as that is there.
+    /// The preferred connection: only it is offered the call, as long as it is connected.
     pub connection: Option<ConnectionName>,
 }
 
-/// What is called.
+/// The tool to call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Callee {
     /// A tool that a client has registered.
     Registered {
-        /// Its full id.
+        /// The tool's full id.
         tool: String,
-        /// Whose it is. Two clients may have a tool of that id one after the other; `None`: whoever has it.
+        /// The client that has the tool, or `None` for any. Two clients may have the same tool id one after the other.
         client: Option<ClientId>,
     },
-    /// A frontend's tool, which needs no registering.
+    /// A frontend tool, which needs no registration.
     Frontend(Arc<Tool>),
 }
 
-/// Who asks for a call; each has a limit of its own.
+/// Who asks for a call. Each has its own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -81,28 +81,28 @@ pub enum Origin {
     Application,
 }
 
-/// Why a call was not made. Nothing was changed and no client knows of it.
+/// Why a call was refused. Nothing was changed and no client knows of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// Nobody offers such a tool.
     #[error("there is no tool {0}")]
     UnknownTool(String),
-    /// The tool does not take that input.
+    /// The tool does not accept that input.
     #[error("{0}")]
     InvalidInput(#[from] InputError),
-    /// There is, or was a short while ago, a call of that id.
+    /// A call with this id exists, or existed a short while ago.
     #[error("the requestID {0} is in use; choose another or leave it out")]
     DuplicateRequest(RequestId),
-    /// Too many calls of this client in a minute.
+    /// The client got too many calls in a minute.
     #[error("too many calls for this client; try again in {} s", .retry_after.as_secs_f64().ceil())]
     RateLimited {
-        /// When to try again.
+        /// How long to wait before a retry.
         retry_after: Duration,
     },
-    /// Too many calls of this client are under way.
+    /// The client has too many open calls.
     #[error("too many calls are under way; try again later")]
     Overloaded,
-    /// The server stops.
+    /// The server is stopping.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The journal failed.
@@ -110,23 +110,23 @@ pub enum Refusal {
     Store(#[from] StoreError),
 }
 
-/// On whose behalf a call is answered or cancelled.
+/// On whose behalf a call is answered, cancelled or allowed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Actor {
-    /// The application, or anybody where no keys are used.
+    /// The application, or anybody if no keys are used.
     Trusted,
-    /// A client, perhaps in one session only.
+    /// A client, perhaps limited to one session.
     Client {
         /// The client.
         client: ClientId,
-        /// The session.
+        /// The only session, if there is a limit.
         session: Option<SessionId>,
     },
 }
 
 impl Actor {
-    /// Whether a call of that client and session is the caller's to touch.
+    /// Whether the actor may touch a call of that client and session.
     pub fn may_touch(&self, client: &ClientId, session: &SessionId) -> bool {
         match self {
             Self::Trusted => true,
@@ -137,31 +137,31 @@ impl Actor {
     }
 }
 
-/// A result that counts.
+/// A result that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It ended the call.
+    /// The result ended the call.
     First,
-    /// The same result had ended the call before.
+    /// The same result had already ended the call.
     Again,
 }
 
-/// Why a result or a cancel does not count.
+/// Why a result or a cancel was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
-    /// No such call is known.
+    /// There is no such call.
     #[error("Unknown request ID")]
     Unknown,
-    /// Another client's call.
+    /// The call belongs to another client.
     #[error("this is not your call")]
     Forbidden,
-    /// Another result was taken.
+    /// Another result was accepted.
     #[error("another result was taken for this call")]
     Conflict,
     /// The call is over.
     #[error("the call is over")]
     Over,
-    /// The call has to be allowed first.
+    /// The call still waits for its ask.
     #[error("the call waits to be allowed; it cannot be answered yet")]
     NotAllowedYet,
     /// Another frontend has claimed the call.
@@ -178,7 +178,7 @@ impl Hub {
         Ok(self.open_for(self, new).await?.outcome().await)
     }
 
-    /// Makes a call: when this returns, it is in the table and on its way.
+    /// Makes a call. When this returns, the call is in the table and on its way.
     pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
         self.open_for(self.clone(), new).await
     }
@@ -225,7 +225,7 @@ impl Hub {
             head,
         };
         self.0.store.begin(&open.head).await?;
-        // Nobody was asked while it was journaled: that time counts as waiting for its client.
+        // Without an ask, the time that the journal took counts as time in the queue.
         let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
         self.of_client(open.head.client(), permit);
         if new.permission == Permission::Deny
@@ -236,8 +236,7 @@ impl Hub {
         Ok(open)
     }
 
-    /// Enters a call in the table, with the waiter that is given back; nobody can answer it before it is journaled and
-    /// permitted.
+    /// Enters a call in the table and returns its waiter. Nobody can answer it before it is journaled and permitted.
     fn enter(
         &self,
         head: &Arc<CallHead>,
@@ -255,7 +254,7 @@ impl Hub {
             if table.common.lifecycle() != Lifecycle::Serving {
                 return Err(Refusal::ShuttingDown);
             }
-            // It was there a moment ago, and may have gone with its client.
+            // The tool was found before, but may have gone with its client.
             let is_there = |tool: &Arc<Tool>| tool.client == *client;
             if head.tool.executor == Executor::Client
                 && !table.registry.find(head.tool.id.as_str()).is_some_and(is_there)
@@ -272,7 +271,7 @@ impl Hub {
                 Origin::Model => &table.model_rate,
                 Origin::Application => &table.execute_rate,
             };
-            // Last of the checks: a refused call does not count.
+            // The last check: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
             Ok(table.enter(head.clone(), connection, waiter, now))
         });
@@ -288,7 +287,7 @@ impl Hub {
         }
     }
 
-    /// What has to be answered before the call may go on, and where the answer comes out.
+    /// The ask that a call needs, if any: the part for the table, and the part for the caller.
     fn question(&self, permission: Permission, head: &Arc<CallHead>) -> (Option<OpenAsk>, Option<Asked>) {
         if permission != Permission::Ask {
             return (None, None);
@@ -299,22 +298,22 @@ impl Hub {
         (Some(OpenAsk { ask, tell }), Some(asked))
     }
 
-    /// A client answers a call.
+    /// Takes a client's answer to a call.
     pub async fn complete(&self, request: &RequestId, actor: &Actor, outcome: Outcome) -> Result<Taken, NotTaken> {
         let decided = self.decide(request, actor, Answerer::Client, outcome)?;
         self.keep_answer(request, decided).await
     }
 
-    /// Journals what was decided of an answer; then it counts.
+    /// Journals an answer. It counts after that.
     pub(crate) async fn keep_answer(&self, request: &RequestId, decided: Decided) -> Result<Taken, NotTaken> {
         match decided {
-            // Journaled first: a result that was answered with yes is never lost.
+            // Journaled first: a result that was acknowledged is never lost.
             Decided::Ended(ending) => {
                 self.journal(ending).await?;
                 Ok(Taken::First)
             }
             Decided::Before(None) => Ok(Taken::Again),
-            // The first one failed to be journaled, or is on its way: the journal takes it once.
+            // Journaling the first answer failed, or is in progress: the journal stores it once.
             Decided::Before(Some(unjournaled)) => {
                 self.0.store.finish(&unjournaled).await?;
                 self.of_call(request, |table| table.finished.journaled(request));
@@ -323,13 +322,13 @@ impl Hub {
         }
     }
 
-    /// Somebody cancels a call.
+    /// Cancels a call.
     pub async fn cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
         match self.decide(request, actor, Answerer::Anybody, outcome) {
             Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
-            // It is listed for longer than its answer is remembered.
+            // A call is listed for longer than its answer is remembered.
             Err(NotTaken::Unknown) => match self.finished(request).await? {
                 None => Err(NotTaken::Unknown),
                 Some(call) if actor.may_touch(call.head.client(), &call.head.session) => Err(NotTaken::Over),
@@ -339,7 +338,7 @@ impl Hub {
         }
     }
 
-    /// Ends a call on somebody's behalf, or says why not.
+    /// Ends a call on an actor's behalf, or says why not.
     pub(crate) fn decide(
         &self,
         request: &RequestId,
@@ -384,14 +383,14 @@ impl Hub {
     }
 }
 
-/// As what somebody answers a call: clients and frontends have doors of their own.
+/// The role in which a call is answered: clients and frontends have separate endpoints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answerer<'a> {
-    /// Whoever may touch it.
+    /// Any actor that may touch the call.
     Anybody,
-    /// The client that it was offered to.
+    /// The client that was offered the call.
     Client,
-    /// A frontend that it was shown to, perhaps with a name to claim calls by.
+    /// A frontend that shows the call, with the name that it claims calls by, if it has one.
     Frontend(Option<&'a str>),
 }
 
@@ -404,7 +403,7 @@ impl Answerer<'_> {
         }
     }
 
-    /// Whether it may answer what this one has claimed.
+    /// Whether this answerer may answer a call that `claimant` has claimed.
     fn may_answer(self, claimant: Option<&str>) -> bool {
         match self {
             Self::Frontend(own) => claimant.is_none() || claimant == own,
@@ -413,18 +412,18 @@ impl Answerer<'_> {
     }
 }
 
-/// What came of somebody's wish to end a call.
+/// The result of an attempt to end a call.
 pub(crate) enum Decided {
-    /// It ended the call.
+    /// The attempt ended the call.
     Ended(Ending),
-    /// The same result had ended it before; here it is if it is not in the journal yet.
+    /// The same result had already ended it. The call is here if the journal does not have it yet.
     Before(Option<Arc<FinishedCall>>),
 }
 
-/// What the model is told of a call that the policy denies.
+/// The reason of a call that the policy denies, for the model.
 pub(crate) const NOT_ALLOWED: &str = "This tool is not allowed here";
 
-/// A call is journaled: it goes on its way, or waits to be allowed. One that is denied goes nowhere.
+/// Lets a journaled call go on, or wait for its ask. A denied call stays where it is.
 fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Option<OpenAsk>, now: Instant) {
     match (permission, ask) {
         (Permission::Allow, _) => table.admit(&head.request, now),
@@ -433,13 +432,13 @@ fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Optio
     }
 }
 
-/// An ask from the side of the call, and where the answer comes out.
+/// The caller's side of an ask.
 struct Asked {
     ask: Arc<Ask>,
     approved: Approved,
 }
 
-/// A call under way, and the right to its outcome. Dropping it cancels the call and tells the client.
+/// An open call, and the right to its outcome. Dropping it cancels the call and tells the client.
 pub struct OpenCall<H: Borrow<Hub> = Hub> {
     hub: H,
     head: Arc<CallHead>,
@@ -447,26 +446,26 @@ pub struct OpenCall<H: Borrow<Hub> = Hub> {
     is_allowed: bool,
     ended: oneshot::Receiver<Arc<FinishedCall>>,
     over: bool,
-    /// What it means when this is dropped.
+    /// How the call is cancelled when this is dropped.
     stopped: Cancellation,
 }
 
 impl<H: Borrow<Hub>> OpenCall<H> {
-    /// What was asked.
+    /// The call as it was made, or as it was approved.
     pub fn head(&self) -> &Arc<CallHead> {
         &self.head
     }
 
-    /// The question that has to be answered before the call goes on, if there is one.
+    /// The open ask of the call, if there is one.
     pub fn ask(&self) -> Option<&Arc<Ask>> {
         self.asked.as_ref().map(|asked| &asked.ask)
     }
 
-    /// Waits until the call may go on, on the approval clock if it has to be allowed. Says whether it may; then its head has
-    /// the input that was approved.
+    /// Waits until the call may go on, within the time for approvals if it has an ask. Returns whether it may; then its
+    /// head has the approved input.
     pub async fn allowed(&mut self) -> bool {
         if let Some(asked) = &mut self.asked {
-            // When the call ends unanswered, the other side of this goes with it.
+            // If the call ends without an answer, the sender is dropped with it.
             let answer = (&mut asked.approved).await;
             self.asked = None;
             if let Ok(head) = answer {
@@ -477,14 +476,14 @@ impl<H: Borrow<Hub>> OpenCall<H> {
         self.is_allowed
     }
 
-    /// Waits until the call is over, at its deadline if nobody ends it before.
+    /// Waits until the call ends, at its deadline at the latest.
     pub async fn outcome(mut self) -> Arc<FinishedCall> {
         match (&mut self.ended).await {
             Ok(finished) => {
                 self.over = true;
                 finished
             }
-            // Whoever ends a call answers its waiters, dropped or not: this is out of reach.
+            // Unreachable: whoever ends a call answers its waiters, even when dropped.
             Err(_) => std::future::pending().await,
         }
     }
@@ -501,20 +500,20 @@ impl<H: Borrow<Hub>> Drop for OpenCall<H> {
 }
 
 impl Hub {
-    /// Journals the end of a call, then answers its waiters. Ends are written in the order in which this is called,
-    /// whenever the future is polled.
+    /// Journals the end of a call, then answers its waiters. Ends are written in the order of the calls of this
+    /// function, whenever the futures are polled.
     pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
         let writing = self.0.store.finish(&ending.call);
         journaled(Ended { hub: self, ending, writing: Some(writing), is_journaled: false })
     }
 
-    /// Journals the end of a call where nobody can be told that the journal failed.
+    /// Journals the end of a call, and logs a failure of the journal.
     pub(crate) async fn journal_or_log(&self, ending: Ending) {
         let request = ending.call.head.request.clone();
         log_failure(&request, self.journal(ending).await);
     }
 
-    /// The same, from where nothing can be awaited.
+    /// The same, for callers that cannot await.
     pub(crate) fn journal_in_background(&self, ending: Ending) {
         let (request, writing) = (ending.call.head.request.clone(), self.0.store.finish(&ending.call));
         let ended = Ended { hub: self.clone(), ending, writing: Some(writing), is_journaled: false };
@@ -522,12 +521,12 @@ impl Hub {
     }
 }
 
-/// A call that has just ended and is being journaled. Its waiters are answered when that is done, or when this is
-/// dropped: nobody waits for ever because somebody else's connection broke.
+/// A call that has just ended and is being journaled. Its waiters are answered when it is journaled or when this is
+/// dropped, so that nobody waits for ever because another connection broke.
 struct Ended<H: Borrow<Hub>> {
     hub: H,
     ending: Ending,
-    /// What comes of it in the journal, until that is known.
+    /// The write to the journal, until it has ended.
     writing: Option<StoreFuture<()>>,
     is_journaled: bool,
 }
@@ -559,7 +558,7 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
         self.ending.waiters.tell(call);
         hub.changed_if_draining();
         if let Some(writing) = self.writing.take() {
-            // Whoever waited for it has gone; what comes of it counts all the same.
+            // Nobody awaits the write any more, but its result still counts.
             let (own, head) = (hub.clone(), call.head.clone());
             let journaling = async move {
                 let written = writing.await;

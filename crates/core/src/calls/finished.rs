@@ -1,4 +1,4 @@
-//! Calls that are over, remembered for late and repeated answers: who they belonged to and a hash of the answer.
+//! Calls that have ended, remembered for late and repeated answers: their client and a hash of the answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::store::{Executor, FinishedCall};
 use ahash::RandomState;
 use hashbrown::HashTable;
 
-/// How many calls one insert forgets at most: so it stays quick where a shard has many more than its share.
+/// How many calls one insert forgets at most, so that it stays quick in a shard with many more than its share.
 const AT_ONCE: usize = 8;
 
 /// How a remembered call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With an answer of this hash.
+    /// With an answer that has this hash.
     Answered(u64),
     /// In any other way.
     Otherwise,
@@ -32,24 +32,24 @@ pub(crate) struct Remembered {
     pub(crate) session: SessionId,
     pub(crate) executor: Executor,
     pub(crate) end: End,
-    /// The call itself, until the journal has it.
+    /// The call itself, until it is journaled.
     pub(crate) unjournaled: Option<Arc<FinishedCall>>,
     number: u64,
     at: Instant,
 }
 
-/// The last finished calls of a shard, for at most so long, and about so many in all shards: then the oldest are
-/// forgotten where another one comes. A shard always has its share: its clients are not forgotten for those of others.
+/// The last finished calls of a shard. They are remembered for a limited time, and about a limited number over all
+/// shards: above it, an insert forgets the oldest calls of its shard. A shard always keeps its share, so that clients
+/// of other shards cannot displace its calls.
 ///
-/// There are very many of them, and most are never looked up. So they lie in a ring, and its index is small enough to stay
-/// in the cache.
+/// There are very many calls, and most are never looked up. So they are in a ring, with an index that fits the cache.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The oldest first.
     calls: VecDeque<Remembered>,
-    /// How many there were before the oldest.
+    /// How many calls were forgotten before the oldest one.
     gone: usize,
-    /// Where each is, counted from the first that ever was.
+    /// The position of each call, counted from the first call ever.
     places: HashTable<usize>,
     hasher: RandomState,
     common: Arc<Common>,
@@ -66,7 +66,7 @@ impl Finished {
         Some(self.places.find(self.hasher.hash_one(request), is_it)? - self.gone)
     }
 
-    /// Remembers a call of that number, which the journal does not have yet. Gives those that are forgotten for it.
+    /// Remembers a call that is not journaled yet. Returns the calls that are forgotten for it.
     #[must_use]
     pub(crate) fn insert(
         &mut self,
@@ -97,7 +97,7 @@ impl Finished {
                 forgotten.extend(self.take_oldest());
             }
         }
-        // Most often one goes for the one that comes, and all shards need not hear of it.
+        // Usually one call is forgotten for each new one, and the shared counter need not change.
         match forgotten.len() {
             0 => _ = self.common.remembered.fetch_add(1, Ordering::Relaxed),
             gone => self.count_gone(gone - 1),
@@ -110,14 +110,14 @@ impl Finished {
         (now < call.at + self.common.limits.remembered_for).then_some(call)
     }
 
-    /// The journal has the end of a call.
+    /// Notes that the end of a call is journaled.
     pub(crate) fn journaled(&mut self, request: &RequestId) {
         if let Some(known) = self.place(request).and_then(|place| self.calls.get_mut(place)) {
             known.unjournaled = None;
         }
     }
 
-    /// Forgets what is too old, and gives it. An id is not remembered twice: a call cannot be made under an id that is.
+    /// Forgets calls that are too old, and returns them. No id is remembered twice, since it cannot be used anew.
     #[must_use]
     pub(crate) fn forget_old(&mut self, now: Instant) -> Vec<(RequestId, u64)> {
         let forgotten = self.take_old(now);

@@ -1,8 +1,8 @@
-//! Tools that a frontend runs: a call is shown where its session is shown, one of those that see it claims it, and says
+//! Tools that frontends run. Every frontend that shows the session shows the call; one of them claims it and reports
 //! how it went.
 //!
-//! Such a call is in the table like any other, under the id that its session knows it by, before anybody can see it:
-//! an ack cannot be early. It waits for nobody's connection, only for its ack or its deadline.
+//! Such a call is in the table like any other, under the id that its session has for it, before anybody can see it: an
+//! ack cannot come too early. It waits for no connection, only for its ack or its deadline.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::calls::pending::Stage;
 use crate::id::RequestId;
 use crate::store::{Ack, Executor, Outcome, ToolSpec};
 
-/// How long a frontend has, where neither the tool nor the call says.
+/// How long a frontend has if neither the tool nor the call says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest that a frontend may take; more is cut to it.
+/// The longest time that a frontend may take. Longer timeouts are cut to it.
 pub const LARGEST_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// So many seconds, as far as they make sense: less than one is the default, more than a day is a day.
+/// Converts seconds to a timeout: less than one second is the default, more than a day is a day.
 pub fn timeout_of(seconds: f64) -> Duration {
     if seconds >= LARGEST_TIMEOUT.as_secs_f64() {
         LARGEST_TIMEOUT
@@ -32,14 +32,14 @@ pub fn timeout_of(seconds: f64) -> Duration {
     }
 }
 
-/// How long a call with this input may take: its own `timeoutSec` counts before the tool's.
+/// How long a call with this input may take. Its own `timeoutSec` overrides the tool's.
 pub(crate) fn timeout_for(spec: &ToolSpec, input: &RawValue) -> Duration {
     #[derive(Deserialize)]
     struct Input {
         #[serde(rename = "timeoutSec")]
         seconds: Option<f64>,
     }
-    // What is no number of seconds says nothing; whether it may be there is the schema's to say.
+    // Anything but a number of seconds is ignored here; the schema says whether it is valid.
     let asked = serde_json::from_str(input.get()).ok().and_then(|Input { seconds }| seconds);
     asked.map(timeout_of).or(spec.timeout).unwrap_or(DEFAULT_TIMEOUT)
 }
@@ -50,13 +50,13 @@ pub(crate) fn timeout_for(spec: &ToolSpec, input: &RawValue) -> Duration {
 pub enum Claim {
     /// Nobody else may run the call.
     Take,
-    /// Others may again.
+    /// Others may run the call again.
     Release,
 }
 
 impl Hub {
-    /// A frontend says how a call went. With a claimant's name if it has one: what another has claimed is not its to
-    /// answer.
+    /// Takes a frontend's report of how a call went. `claimant` is the frontend's name, if it has one: it cannot answer
+    /// a call that another one has claimed.
     pub async fn acknowledge(
         &self,
         request: &RequestId,
@@ -68,7 +68,7 @@ impl Hub {
         self.keep_answer(request, decided).await
     }
 
-    /// A frontend claims a call, so that it alone runs it, or lets go of it. Claiming twice is the same as once.
+    /// Claims a call, so that only this frontend runs it, or releases it. Claiming twice is the same as once.
     pub fn claim(&self, request: &RequestId, actor: &Actor, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
         self.of_call(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {

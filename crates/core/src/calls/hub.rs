@@ -1,4 +1,4 @@
-//! The handle that everything is reached by: a cheap clone of one shared state.
+//! The handle to clients, tools and calls: a cheap clone of one shared state.
 
 mod listing;
 
@@ -30,14 +30,14 @@ pub use self::listing::{CallCursor, CallPlace};
 use crate::calls::table::ClientInfo;
 use crate::tools::{Placement, RegisterError};
 
-/// How many calls of an earlier process are remembered, at most: they are read as a whole.
+/// How many calls of an earlier process are remembered at most. They are read all at once.
 const RECALLED: usize = 1_000;
 /// How many calls are ended and journaled at a time when the server stops.
 const ENDED_AT_ONCE: usize = 256;
-/// How often what has grown old is forgotten, at the latest.
+/// How long housekeeping sleeps at most, and how often it forgets idle rate counters.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 
-/// Clients, tools and calls of one server.
+/// The clients, tools and calls of one server.
 #[derive(Clone)]
 pub struct Hub(pub(crate) Arc<Shared>);
 
@@ -51,12 +51,12 @@ pub(crate) struct Shared {
     pub(crate) epoch: Arc<str>,
     /// Journal writes that nobody awaits.
     pub(crate) tasks: TaskTracker,
-    /// Where those run: what is dropped may be dropped anywhere.
+    /// The runtime of those writes, because values may be dropped outside of any runtime.
     pub(crate) runtime: Handle,
     topics: Arc<Topics>,
 }
 
-/// What there is, in numbers.
+/// Counts of everything in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Known clients.
@@ -65,23 +65,23 @@ pub struct Counts {
     pub connections: usize,
     /// Registered tools.
     pub tools: usize,
-    /// Calls under way.
+    /// Open calls.
     pub calls: usize,
 }
 
-/// A call, under way or over.
+/// A call, open or over.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CallInfo {
-    /// What was asked.
+    /// The call as it was made.
     pub head: Arc<CallHead>,
-    /// Where it stands.
+    /// The state of the call.
     pub state: CallState,
-    /// Which offer it is at, from 1.
+    /// The number of the current offer, from 1.
     pub attempt: u32,
-    /// How long it took so far.
+    /// How long the call took in each phase so far.
     pub phases: Phases,
-    /// The whole of it, once it is over.
+    /// The finished call, once it is over.
     pub finished: Option<Arc<FinishedCall>>,
 }
 
@@ -98,7 +98,7 @@ impl From<Arc<FinishedCall>> for CallInfo {
 }
 
 impl Hub {
-    /// A hub with nothing in it. Its housekeeping runs on `tasks` until the hub is closed; there must be a runtime.
+    /// Creates an empty hub. Its housekeeping runs on `tasks` until the hub is closed. Needs a runtime.
     pub fn new(limits: Limits, clock: Clock, store: Arc<dyn CallStore>, tasks: TaskTracker) -> Self {
         let limits = Arc::new(limits);
         let (topics, aside) = (Arc::new(Topics::new(&limits)), Aside::default());
@@ -123,12 +123,12 @@ impl Hub {
         self.0.shards.of_client(client, act)
     }
 
-    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
+    /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         self.0.shards.of_call(request, act)
     }
 
-    /// Does something everywhere, one shard after the other.
+    /// Acts on every shard, one after the other.
     pub(crate) fn everywhere<R>(&self, act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
         self.0.shards.each(act)
     }
@@ -138,7 +138,7 @@ impl Hub {
         self.0.clock.request_id(shard_of(client))
     }
 
-    /// Does something to its end, whether or not whoever asks for it goes meanwhile.
+    /// Runs work to its end, even if the caller goes away meanwhile.
     pub(crate) async fn run_to_end<T, E>(
         &self,
         work: impl Future<Output = Result<T, E>> + Send + 'static,
@@ -151,7 +151,7 @@ impl Hub {
         task.await.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string()).into()))
     }
 
-    /// A call is over; whoever shuts the server down waits for the last one.
+    /// Notifies the shutdown, which waits for the last call, that a call has ended.
     pub(crate) fn changed_if_draining(&self) {
         if !self.is_serving() {
             self.0.shards.common().changed.notify_waiters();
@@ -168,14 +168,14 @@ impl Hub {
         &self.0.clock
     }
 
-    /// What happened so far, counted.
+    /// Counters since the start.
     pub fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::default();
         self.everywhere(|table| metrics.add(&table.metrics)).for_each(drop);
         metrics
     }
 
-    /// Where work is done that takes long.
+    /// The thread pool for work that takes long.
     pub fn aside(&self) -> &Aside {
         &self.0.aside
     }
@@ -185,15 +185,15 @@ impl Hub {
         &self.0.schemas
     }
 
-    /// Tells whoever listens what happened in a session.
+    /// Sends an event of a session to its listeners.
     pub(crate) fn tell(&self, session: &Arc<Session>, event: impl FnOnce() -> SessionEvent) {
         if self.is_watched(session) {
             self.0.topics.emit(Event::Session(session.clone(), event()));
         }
     }
 
-    /// Waits until those who listen to a session have done with all that was told of it. One that does not read keeps
-    /// others waiting: for a bounded time only, please.
+    /// Waits until the listeners of a session have handled all its events so far. A listener that does not read blocks
+    /// this, so callers must bound the wait.
     pub async fn heard(&self, session: &Arc<Session>) {
         let heard = CancellationToken::new();
         let mark = Arc::new(heard.clone().drop_guard());
@@ -206,7 +206,7 @@ impl Hub {
         self.0.topics.are_watched(Some(&session.id), session.client.as_ref())
     }
 
-    /// Remembers calls that ended in an earlier process a short while ago, for late and repeated answers.
+    /// Remembers calls that ended shortly before this process started, for late and repeated answers.
     pub async fn remember_recent(&self) -> Result<(), StoreError> {
         let most = self.0.limits.remembered_calls.min(RECALLED);
         let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
@@ -225,7 +225,7 @@ impl Hub {
         Ok(())
     }
 
-    /// What happens from now on, as far as somebody wants to hear of it.
+    /// Subscribes to the events of a topic, from now on.
     pub fn subscribe(&self, topic: Topic) -> Subscription {
         self.0.topics.subscribe(topic)
     }
@@ -241,24 +241,24 @@ impl Hub {
         self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall))
     }
 
-    /// Unregisters tools by name or full id, all of the client's when `which` is `None`; calls under way go on.
+    /// Unregisters tools by name or full id, or all of the client's when `which` is `None`. Open calls go on.
     pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Vec<ToolId> {
         self.of_client(client, |table| table.unregister(client, session, which))
     }
 
-    /// A session is gone, and with it the tools that were only there.
+    /// Removes the tools that were registered only for a deleted session.
     pub(crate) fn forget_session(&self, session: &SessionId) {
         if self.0.shards.common().owners.have_sessions() {
             self.everywhere(|table| table.forget_session(session)).for_each(drop);
         }
     }
 
-    /// A client's tools in order of registration; with a session, those offered there.
+    /// A client's tools in order of registration; with a session, only those offered there.
     pub fn tools_of(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
         self.of_client(client, |table| table.registry.of_client(client, session))
     }
 
-    /// The tools, of any client, that were registered for a session by name; by id.
+    /// The tools of any client that were registered specifically for this session, sorted by id.
     pub fn tools_for_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
         match self.0.shards.common().owners.have_sessions() {
             true => sorted(self.everywhere(|table| table.registry.of_session(session))),
@@ -266,30 +266,30 @@ impl Hub {
         }
     }
 
-    /// All tools, by id.
+    /// All tools, sorted by id.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         sorted(self.everywhere(|table| table.registry.all()))
     }
 
-    /// A tool, whichever client has it.
+    /// Returns a tool, whichever client has it.
     pub(crate) fn tool(&self, id: &str) -> Option<Arc<Tool>> {
         let owner = self.0.shards.common().owners.owner(id)?;
         self.of_client(&owner, |table| table.registry.find(id).cloned())
     }
 
-    /// All clients, by id.
+    /// All clients, sorted by id.
     pub fn clients(&self) -> Vec<ClientInfo> {
         let mut clients: Vec<ClientInfo> = self.everywhere(|table| table.clients()).flatten().collect();
         clients.sort_by(|one, other| one.id.cmp(&other.id));
         clients
     }
 
-    /// A client, as somebody sees it who is limited to that session, or not at all.
+    /// A client, as seen by somebody limited to that session, or without a limit.
     pub fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
         self.of_client(id, |table| table.client(id, limit))
     }
 
-    /// What there is, in numbers.
+    /// Counts of everything in the table.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let count = |table: &mut Table| {
@@ -303,7 +303,7 @@ impl Hub {
         counts
     }
 
-    /// One call. Waits until it is over, or for so long.
+    /// Returns a call. Waits until it is over, for at most `wait`.
     pub async fn call(&self, request: &RequestId, wait: Duration) -> Result<Option<CallInfo>, StoreError> {
         let over = self.of_call(request, |table| {
             let call = table.calls.get_mut(request).filter(|_| !wait.is_zero())?;
@@ -316,7 +316,7 @@ impl Hub {
         {
             return Ok(Some(finished.into()));
         }
-        // One that has just ended may be on its way into the journal.
+        // A call that has just ended may not be journaled yet.
         let known = self.of_call(request, |table| {
             let ended = || table.finished.get(request, Instant::now())?.unjournaled.clone().map(CallInfo::from);
             table.calls.get(request).map(call_info).or_else(ended)
@@ -327,29 +327,29 @@ impl Hub {
         }
     }
 
-    /// A call that is over, if it is still kept.
+    /// A finished call, if the journal still has it.
     pub(crate) async fn finished(&self, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, StoreError> {
         self.0.store.finished(request).await
     }
 
-    /// From now on no new calls are taken.
+    /// Refuses new calls from now on.
     pub fn start_draining(&self) {
         self.0.shards.enter(Lifecycle::Draining);
     }
 
-    /// Whether new calls are taken.
+    /// Whether new calls are accepted.
     pub fn is_serving(&self) -> bool {
         self.0.shards.common().lifecycle() == Lifecycle::Serving
     }
 
-    /// Takes no new calls, lets those under way finish for a while, ends the others, and tells all connections to go.
+    /// Refuses new calls, lets open ones finish for a while, ends the others, and tells all connections to close.
     pub async fn close(&self, patience: Duration) {
         self.start_draining();
         let idle = async {
             loop {
                 let changed = self.0.shards.common().changed.notified();
                 tokio::pin!(changed);
-                // Listens before it looks, so that no change is missed in between.
+                // Listen before looking, so that no change in between is missed.
                 changed.as_mut().enable();
                 if self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle) {
                     return;
@@ -357,7 +357,7 @@ impl Hub {
                 changed.await;
             }
         };
-        // Out of patience is no error: what is left is ended next.
+        // A timeout is no error: the remaining calls are ended next.
         _ = tokio::time::timeout(patience, idle).await;
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
@@ -372,7 +372,7 @@ impl Hub {
         self.0.shards.common().changed.notify_waiters();
     }
 
-    /// Ends a call if it is still under way; whoever gets the result settles it.
+    /// Ends a call if it is still open. The caller must journal the ending.
     pub(crate) fn end(&self, head: &CallHead, outcome: Outcome) -> Option<Ending> {
         self.of_client(head.client(), |table| table.finish(&head.request, outcome, None, Instant::now()))
     }
@@ -394,14 +394,14 @@ fn call_info(call: &crate::calls::pending::PendingCall) -> CallInfo {
     }
 }
 
-/// The one task for deadlines: ends calls that are out of time and clients whose grace is over, forgets what is old.
+/// The one task for deadlines: ends overdue calls and clients whose grace is over, and forgets old entries.
 async fn housekeeping(hub: Hub) {
     let common = hub.0.shards.common();
     let mut tidied = Instant::now();
     loop {
         let changed = common.changed.notified();
         tokio::pin!(changed);
-        // Listens before it reads when to look, so that no change is missed in between.
+        // Listen before reading the next time to look, so that no change in between is missed.
         changed.as_mut().enable();
         if common.lifecycle() == Lifecycle::Closed {
             return;
@@ -411,7 +411,7 @@ async fn housekeeping(hub: Hub) {
         }
         common.look();
         for (endings, next) in hub.everywhere(|table| table.expire_due(Instant::now())) {
-            // Nobody's end waits for the journal of another's.
+            // No ending waits for the journaling of another.
             endings.into_iter().for_each(|ending| hub.journal_in_background(ending));
             next.map(|next| common.look_by(next));
         }

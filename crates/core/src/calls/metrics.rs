@@ -1,4 +1,4 @@
-//! What happened, counted, in the form that Prometheus reads. Each shard counts for itself; whoever asks adds them up.
+//! Counters in the form of Prometheus. Each shard has its own; a reader adds them up.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,13 +21,13 @@ const OUTCOMES: [(OutcomeKind, &str); 6] = [
 
 const PHASES: [&str; 3] = ["approval", "queue", "execute"];
 
-/// The first bucket of times, and how much wider each is than the one before; the last takes the rest. From 0.1 ms to
-/// about 7 minutes.
+/// The first histogram bucket, the factor between buckets, and their number. The last bucket takes the rest. The bounds
+/// go from 0.1 ms to about 7 minutes.
 const NARROWEST: Duration = Duration::from_micros(100);
 const WIDER: u32 = 4;
 const BUCKETS: usize = 13;
 
-/// Calls that were made and ended, and how long they took.
+/// Counts of calls that were made and ended, and how long they took.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     started: u64,
@@ -35,7 +35,7 @@ pub struct Metrics {
     phases: [Times; PHASES.len()],
 }
 
-/// Times, by how long they were.
+/// A histogram of durations.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     total: Duration,
@@ -64,23 +64,23 @@ fn add<const N: usize>(sums: &mut [u64; N], more: &[u64; N]) {
 }
 
 impl Metrics {
-    /// Adds these metrics to what is exported.
+    /// Adds these metrics to the exported ones.
     pub fn register(self, registry: &mut Registry) {
         registry.register_collector(Box::new(self));
     }
 
-    /// Calls that were made and are not over, with those whose beginning or end waits for the journal.
+    /// Calls that are not over, including those whose beginning or end is being journaled.
     pub fn under_way(&self) -> usize {
         let over: u64 = self.over.iter().sum();
         usize::try_from(self.started.saturating_sub(over)).unwrap_or(usize::MAX)
     }
 
-    /// A call is made.
+    /// Counts a call that is made.
     pub(crate) fn started(&mut self) {
         self.started += 1;
     }
 
-    /// A call is over, and its end is journaled if it could be.
+    /// Counts a call that is over. Its end is journaled, unless the journal failed.
     pub(crate) fn finished(&mut self, call: &FinishedCall) {
         let kind = call.outcome.kind();
         for ((known, _), count) in OUTCOMES.iter().zip(&mut self.over) {
@@ -90,7 +90,7 @@ impl Metrics {
         self.phases.iter_mut().zip(spent).for_each(|(times, time)| times.count(time));
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another shard.
     pub(crate) fn add(&mut self, other: &Self) {
         self.started += other.started;
         add(&mut self.over, &other.over);

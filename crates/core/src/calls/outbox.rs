@@ -1,7 +1,7 @@
-//! What a connection still has to be told, and what it was told already.
+//! What a connection still has to write, and what it has written.
 //!
-//! An outbox holds ids, not bytes: a frame is rendered when the connection can take it. It is bounded by the calls
-//! under way of its client (offers) and by what was written to it (cancels follow offers).
+//! An outbox holds ids, not bytes: a frame is rendered when the connection can take it. It is bounded by the open calls
+//! of its client (offers) and by what was written to it (cancels follow offers).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::id::{RequestId, SessionId};
 pub(crate) enum Item {
     /// Run this call.
     Offer(RequestId),
-    /// This call is over.
+    /// This call is over, for this reason.
     Cancel(RequestId, Arc<str>),
 }
 
-/// Tells a connection that there is something for it, so that it need not take the table's lock to find nothing.
+/// Tells a connection that its outbox may have items, so that it need not take the table's lock in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     raised: AtomicBool,
@@ -30,25 +30,25 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// There is something: whoever waits is to be woken.
+    /// Sets the signal, and returns the waiting task to wake.
     #[must_use]
     pub(crate) fn raise(&self) -> Option<Waker> {
         self.raised.store(true, Ordering::Release);
         self.waiting.take()
     }
 
-    /// The connection is looking, and has to look again: this was not all.
+    /// Sets the signal again from the connection itself: the outbox has more items.
     pub(crate) fn look_again(&self) {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Whether there is, or may be, something; otherwise the waker is kept.
+    /// Clears the signal and returns whether it was set; otherwise keeps the waker.
     pub(crate) fn lower(&self, waker: &Waker) -> bool {
         if self.raised.swap(false, Ordering::AcqRel) {
             return true;
         }
         self.waiting.register(waker);
-        // Raised in between: whoever raised it may have found nobody waiting.
+        // It may have been raised in between, before the waker was registered.
         self.raised.swap(false, Ordering::AcqRel)
     }
 }
@@ -56,18 +56,18 @@ impl Signal {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) stream: StreamId,
-    /// The only session whose calls its reader may be given.
+    /// The only session whose calls the reader may get.
     pub(crate) limit: Option<SessionId>,
-    /// To be written, with the number it had when it was written before.
+    /// Items to write. An item that is replayed has its earlier number.
     pending: VecDeque<(Option<u64>, Item)>,
-    /// Written, in order of their numbers: the last ones, for a reader that comes back.
+    /// The last written items by number, for a reader that resumes.
     written: VecDeque<(u64, Item)>,
     replay: usize,
     signal: Arc<Signal>,
 }
 
 impl Outbox {
-    /// An empty outbox that can repeat its last `replay` items.
+    /// Creates an empty outbox that can replay its last `replay` items.
     pub(crate) fn new(stream: StreamId, limit: Option<SessionId>, replay: usize) -> Self {
         Self {
             stream,
@@ -79,29 +79,28 @@ impl Outbox {
         }
     }
 
-    /// What its connection waits on. It is another one for each connection that the outbox is taken up by.
+    /// The signal that the connection waits on. Each connection that takes over the outbox gets a new one.
     pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
     }
 
-    /// Adds an item; whoever waits for it is to be woken.
+    /// Adds an item, and returns the waiting task to wake.
     #[must_use]
     pub(crate) fn push(&mut self, item: Item) -> Option<Waker> {
         self.pending.push_back((None, item));
         self.signal.raise()
     }
 
-    /// The next item, with its old number if it is a repetition.
+    /// The next item, with its earlier number if it is a replay.
     pub(crate) fn pop(&mut self) -> Option<(Option<u64>, Item)> {
         self.pending.pop_front()
     }
 
-    /// Whether there is nothing to be written.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// The item is written under this number. Numbers only grow, but for repetitions, which are in place already.
+    /// Records an item as written. Numbers only grow, except for replays, which come in their old order.
     pub(crate) fn record(&mut self, number: u64, item: Item) {
         if self.written.len() == self.replay {
             self.written.pop_front();
@@ -109,16 +108,16 @@ impl Outbox {
         self.written.push_back((number, item));
     }
 
-    /// Whether a reader that saw `number` last can be told what it missed.
+    /// Whether a reader that saw `number` last can resume.
     pub(crate) fn knows(&self, number: u64) -> bool {
         self.written.binary_search_by_key(&number, |(written, _)| *written).is_ok()
     }
 
-    /// The reader has come back; it saw `number` last. What was written after that goes out again, before anything else.
+    /// Resumes for a reader that saw `number` last: later items are written again, before anything else.
     pub(crate) fn resume_after(&mut self, number: u64) {
         self.signal = Arc::default();
-        // An offer that was never written is assigned anew with the other calls that wait. One that was, and was to be
-        // written again when the reader was lost once more, is still to be.
+        // An offer that was never written is assigned anew with the other waiting calls. An offer that was to be
+        // replayed when the reader was lost again is still replayed.
         self.pending.retain(|(written, item)| written.is_some() || matches!(item, Item::Cancel(..)));
         while self.written.back().is_some_and(|(written, _)| *written > number) {
             if let Some((number, item)) = self.written.pop_back() {
@@ -127,7 +126,6 @@ impl Outbox {
         }
     }
 
-    /// Whether an offer of this call is to be written.
     #[cfg(test)]
     pub(crate) fn will_offer(&self, request: &RequestId) -> bool {
         self.pending.iter().any(|(_, item)| matches!(item, Item::Offer(offered) if offered == request))

@@ -1,7 +1,7 @@
-//! A call under way: where it stands, who waits for it. Pure: time comes in as an argument.
+//! An open call: its stage and its waiters. Pure: time is an argument.
 //!
-//! A call moves forward only: `awaiting_approval → queued → offered → done`; a lost connection takes it from
-//! `offered` back to `queued`, with `attempt` + 1.
+//! A call only moves forward: `awaiting_approval → queued → offered → done`. A lost connection takes it from `offered`
+//! back to `queued`, with `attempt` + 1.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::calls::approval::OpenAsk;
 use crate::id::ConnectionName;
 use crate::store::{CallHead, CallState, FinishedCall, Phases};
 
-/// One open connection, for as long as it is open.
+/// Identifies an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct LinkId(pub(crate) u64);
 
-/// One reader's stream of frames, which may outlive a connection and go on over the next.
+/// Identifies a reader's stream of frames, which may outlive a connection and go on over the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct StreamId(pub(crate) u64);
 
-/// Where a call stands, with what only the table needs to know.
+/// The state of a call, with details that only the table needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     AwaitingApproval,
@@ -42,7 +42,7 @@ pub(crate) struct LastOffer {
     pub(crate) attempt: u32,
 }
 
-/// Who waits for a call to end: whoever made it, and whoever asked since.
+/// Who waits for a call to end: its caller, and everybody who asked since.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     first: Option<oneshot::Sender<Arc<FinishedCall>>>,
@@ -50,38 +50,37 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// One more; those that gave up make room.
+    /// Adds a waiter, and drops those that gave up.
     pub(crate) fn add(&mut self, waiter: oneshot::Sender<Arc<FinishedCall>>) {
         self.others.retain(|waiter| !waiter.is_closed());
         self.others.push(waiter);
     }
 
-    /// Tells all of them.
     pub(crate) fn tell(&mut self, call: &Arc<FinishedCall>) {
         for waiter in self.first.take().into_iter().chain(self.others.drain(..)) {
-            // A waiter that has gone needs no answer.
+            // A waiter may be gone.
             _ = waiter.send(call.clone());
         }
     }
 }
 
-/// A call under way.
+/// An open call.
 #[derive(Debug)]
 pub(crate) struct PendingCall {
     pub(crate) head: Arc<CallHead>,
     /// The order of calls: earlier ones are offered first.
     pub(crate) number: u64,
-    /// The connection that the call is offered to as long as it is there.
+    /// The connection that is offered the call as long as it is connected.
     pub(crate) preferred: Option<ConnectionName>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
     pub(crate) last_offer: Option<LastOffer>,
     pub(crate) waiters: Waiters,
-    /// Who has to allow it first. Boxed because few calls have one.
+    /// The ask that must be answered first. Boxed because few calls have one.
     pub(crate) ask: Option<Box<OpenAsk>>,
-    /// The one of several frontends that has claimed it.
+    /// The frontend that has claimed the call.
     pub(crate) claimant: Option<Box<str>>,
-    /// When it ends unless somebody ends it before; the entry in the table's `deadlines`.
+    /// When the call expires. The table's `deadlines` has the same time.
     pub(crate) due: Option<Instant>,
     phases: Phases,
     since: Instant,
@@ -119,7 +118,7 @@ impl PendingCall {
         }
     }
 
-    /// The connection that has the call, written or not.
+    /// The connection that has the call, whether it was written or not.
     pub(crate) fn link(&self) -> Option<LinkId> {
         match self.stage {
             Stage::Assigned(link) | Stage::Offered(link) => Some(link),
@@ -137,7 +136,7 @@ impl PendingCall {
         self.enter(Stage::Shown, now);
     }
 
-    /// The call is in a connection's outbox.
+    /// The call is put into a connection's outbox.
     pub(crate) fn assign(&mut self, link: LinkId, now: Instant) {
         self.enter(Stage::Assigned(link), now);
     }
@@ -156,19 +155,19 @@ impl PendingCall {
         self.enter(Stage::Waiting, now);
     }
 
-    /// The reader that was given the call has come back and had seen it: it is being run.
+    /// The reader has resumed and had seen the call: the call is being run.
     pub(crate) fn adopt(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
         self.attempt = offer.attempt;
         self.enter(Stage::Offered(link), now);
     }
 
-    /// The reader that was given the call has come back and had not seen it: the same frame is written again.
+    /// The reader has resumed and had not seen the call: the same frame is written again.
     pub(crate) fn replay(&mut self, link: LinkId, offer: LastOffer, now: Instant) {
         self.attempt = offer.attempt;
         self.enter(Stage::Assigned(link), now);
     }
 
-    /// How long it has spent in each phase until now.
+    /// How long the call has spent in each phase until now.
     pub(crate) fn phases(&self, now: Instant) -> Phases {
         let mut phases = self.phases;
         let phase = match self.state() {

@@ -1,7 +1,7 @@
-//! The call table in shards, one for each part of the clients: no lock is shared by all of them.
+//! The call table in shards by client, so that no lock is shared by all clients.
 //!
-//! The ids that we make for calls say in which shard they are. What other ids name is in a small index. What a shard has
-//! to tell is told after its lock is free, in the order in which it happened there.
+//! Call ids that the server makes name their shard. Other ids are in a small index. Events of a shard are sent after
+//! its lock is released, in the order in which they happened.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -23,36 +23,35 @@ use crate::tools::Owners;
 /// A century, in nanoseconds.
 const FOR_EVER: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
-/// How far the server is on its way out.
+/// The stages of shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lifecycle {
     Serving,
-    /// No new calls; those under way may finish.
+    /// New calls are refused; open ones may finish.
     Draining,
-    /// No calls; connections are told to go.
+    /// There are no calls; connections are told to close.
     Closed,
 }
 
-/// What all shards share; none of it is behind a lock of all.
+/// What all shards share, without a common lock.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) limits: Arc<Limits>,
     pub(crate) topics: Arc<Topics>,
     /// Which client has which tool.
     pub(crate) owners: Arc<Owners>,
-    /// Counts connections, streams and frames. Over all clients, so that a number never means two things.
+    /// Numbers connections, streams and frames. It is shared by all clients, so that no number is used twice.
     counter: AtomicU64,
-    /// How many clients are known.
     pub(crate) clients: AtomicUsize,
-    /// How many finished calls are remembered.
+    /// The number of finished calls that are remembered.
     pub(crate) remembered: AtomicUsize,
-    /// How many asks are open.
+    /// The number of open asks.
     pub(crate) asks: AtomicUsize,
     lifecycle: AtomicU8,
     began: Instant,
-    /// When housekeeping looks next at what is due, in nanoseconds since it all began; nothing is due before.
+    /// When housekeeping looks next, in nanoseconds since `began`. Nothing is due before.
     next_look: AtomicU64,
-    /// Notified when housekeeping has to look sooner, or when a call ends while the server drains.
+    /// Notified when housekeeping must look sooner, or when a call ends while the server drains.
     pub(crate) changed: Notify,
 }
 
@@ -77,20 +76,19 @@ impl Common {
         self.counter.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// When housekeeping looks next.
     pub(crate) fn next_look(&self) -> Instant {
         self.began + Duration::from_nanos(self.next_look.load(Ordering::Relaxed))
     }
 
-    /// Housekeeping starts. Anyone who locks a shard from now on sets the next time again.
+    /// Housekeeping starts to look. Everybody who locks a shard from now on sets the next time again.
     pub(crate) fn look(&self) {
         self.next_look.store(FOR_EVER, Ordering::Relaxed);
     }
 
-    /// Something is due then: housekeeping looks at that time, if not before. Says whether it has to be told.
+    /// Lets housekeeping look at `due` at the latest. Returns whether it must be notified.
     pub(crate) fn look_by(&self, due: Instant) -> bool {
         let due = u64::try_from(due.saturating_duration_since(self.began).as_nanos()).unwrap_or(FOR_EVER);
-        // Most often it looks before, and nobody writes what all of them read.
+        // Usually it looks earlier anyway, and the shared value is not written.
         due < self.next_look.load(Ordering::Relaxed) && due < self.next_look.fetch_min(due, Ordering::Relaxed)
     }
 
@@ -103,35 +101,34 @@ impl Common {
     }
 }
 
-/// The shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
     shards: Vec<Shard>,
     common: Arc<Common>,
-    /// Where the calls are whose ids do not say so.
+    /// The shards of calls whose ids do not name the right shard.
     elsewhere: Sharded<RequestId, Elsewhere>,
-    /// How many those are; most often none.
+    /// The number of those calls; usually 0.
     count_elsewhere: AtomicUsize,
 }
 
-/// Where a call is whose id does not say so.
+/// The shard of a call whose id does not name it.
 #[derive(Debug, Clone, Copy)]
 struct Elsewhere {
     shard: u16,
-    /// The call's number once it is in the table: an id may be used anew. When the call is no longer known there, its id
-    /// is free.
+    /// The call's number once it is in the table, because an id may be reused. The id is free when the table no longer
+    /// knows the call.
     number: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Shard {
-    // std's mutexes: sections are short and nothing is awaited inside.
+    // std mutexes are enough: sections are short and nothing is awaited inside.
     table: Mutex<Table>,
     outgoing: Mutex<Outgoing>,
 }
 
-/// What a shard has to tell. Whoever has changed something tells it, in the order of the changes: what comes too early
-/// waits for what happened before it.
+/// The events that a shard has to send. Whoever changed the table sends its events, in the order of the changes: events
+/// that come too early wait for the earlier ones.
 #[derive(Debug, Default)]
 struct Outgoing {
     next: u64,
@@ -162,7 +159,7 @@ impl Shards {
         &self.common
     }
 
-    /// Does something to the table of a shard; then tells what happened, and wakes whom it concerns.
+    /// Acts on the table of a shard, then sends the events and wakes the tasks.
     fn locked<R>(&self, shard: u16, act: impl FnOnce(&mut Table) -> R) -> R {
         let shard = &self.shards[usize::from(shard)];
         let mut table = shard.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +182,7 @@ impl Shards {
         self.locked(shard_of(client), act)
     }
 
-    /// Acts on the shard of a call. For an unknown id, some shard in which it is not found.
+    /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
         let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
             0 => None,
@@ -195,13 +192,13 @@ impl Shards {
         self.locked(elsewhere.or_else(|| named_by(request)).unwrap_or_default(), act)
     }
 
-    /// Does something in each shard, one after the other.
+    /// Acts on each shard, one after the other.
     pub(crate) fn each<R>(&self, mut act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
         (0..SHARDS).map(move |shard| self.locked(shard, &mut act))
     }
 
-    /// Takes an id for a call of a client; says whether nobody else has it. Where the id says in which shard the call is,
-    /// that is left to the shard, which looks whether it [is elsewhere](Self::is_elsewhere).
+    /// Reserves an id for a call of a client, and returns whether it was free. If the id names the client's shard, the
+    /// check is left to the shard, with [`is_elsewhere`](Self::is_elsewhere).
     pub(crate) fn take(&self, request: &RequestId, client: &ClientId) -> bool {
         let shard = shard_of(client);
         if named_by(request) == Some(shard) {
@@ -214,7 +211,7 @@ impl Shards {
                 return false;
             }
             let mut elsewhere = self.elsewhere.of(request);
-            // Unless somebody else was quicker.
+            // Another caller may have changed the entry meanwhile.
             if elsewhere.get(request).map(|known| known.number) != before.map(|before| before.number) {
                 continue;
             }
@@ -222,7 +219,7 @@ impl Shards {
                 self.count_elsewhere.fetch_add(1, Ordering::Release);
             }
             drop(elsewhere);
-            // Only now: whoever is entered in the shard that it names after this finds that it is taken.
+            // Check the named shard only now: a call that enters there after this check finds the id reserved.
             let is_free = !named_by(request).is_some_and(is_known);
             if !is_free {
                 self.give_back(request, None);
@@ -231,15 +228,15 @@ impl Shards {
         }
     }
 
-    /// Whether an id that names the shard of this client is that of a call in another one. Asked under the lock of the
-    /// client's shard.
+    /// Whether an id that names the shard of this client belongs to a call in another shard. The caller holds the lock
+    /// of the client's shard.
     pub(crate) fn is_elsewhere(&self, request: &RequestId, client: &ClientId) -> bool {
         self.count_elsewhere.load(Ordering::Acquire) > 0
             && named_by(request) == Some(shard_of(client))
             && self.elsewhere.of(request).contains_key(request)
     }
 
-    /// A call whose id was taken is in its shard, under this number.
+    /// Notes that the call with a reserved id has entered its shard, under this number.
     pub(crate) fn entered(&self, request: &RequestId, client: &ClientId, number: u64) {
         if named_by(request) != Some(shard_of(client))
             && let Some(known) = self.elsewhere.of(request).get_mut(request)
@@ -248,7 +245,7 @@ impl Shards {
         }
     }
 
-    /// Gives back the id of a call that was taken, and was not made.
+    /// Releases the reserved id of a call that was not made.
     pub(crate) fn not_entered(&self, request: &RequestId, client: &ClientId) {
         if named_by(request) != Some(shard_of(client)) {
             self.give_back(request, None);
@@ -263,17 +260,17 @@ impl Shards {
         }
     }
 
-    /// Moves to a later stage of shutting down. When this returns, every shard has seen it.
+    /// Moves to a later stage of shutdown. When this returns, every shard has seen it.
     pub(crate) fn enter(&self, lifecycle: Lifecycle) {
         self.common.lifecycle.fetch_max(lifecycle as u8, Ordering::AcqRel);
-        // Whoever has its lock now may have looked before.
+        // Lock each shard once: a current holder of its lock may have read the old stage.
         self.each(|_| {}).for_each(drop);
     }
 }
 
-/// The shard in which the calls of a client are.
+/// The shard of a client's calls.
 pub(crate) fn shard_of(client: &ClientId) -> u16 {
-    // The same in every process, so that the ids that an earlier one made name the same shards.
+    // The same hash in every process, so that ids of earlier processes name the same shards.
     let hash = RandomState::with_seeds(1, 2, 3, 4).hash_one(client);
     (hash % u64::from(SHARDS)) as u16
 }

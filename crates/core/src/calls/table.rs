@@ -1,13 +1,13 @@
 //! What the lock of a shard guards: every transition of its clients' calls, tools and connections. Nothing here waits.
-//! How connections come and go is in `connections`.
+//! `connections` has the opening and closing of connections.
 //!
-//! A connection, or a registration of tools, may be limited to one session. Connections and tools with the same limit
+//! A connection or a registration of tools may be limited to one session. Connections and tools with the same limit
 //! expire together, and with them the calls that no other connection can take.
 //!
-//! Invariants, checked by the property tests: a client's call is in `calls` and in its `open`, or in neither; it is in
-//! `deadlines` while it is on its way or waits to be allowed; a call that is assigned or offered is so to an open
-//! connection of its client; a connection's `load` is the number of those; a client is known while it has tools,
-//! connections, calls, or somebody may still come back for it.
+//! Invariants, checked by the property tests: a client's call is in `calls` and in its client's `open`, or in neither.
+//! It is in `deadlines` while it is on its way or waits for its ask. A call that is assigned or offered has an open
+//! connection of its client, and that connection's `load` counts it. A client is known while it has tools, connections
+//! or calls, or while somebody may still come back for it.
 
 mod asks;
 mod connections;
@@ -33,18 +33,18 @@ use crate::store::{CallHead, Executor, FinishedCall, Outcome, Reply, ToolSpec};
 use crate::tools::{Placement, Rate, RegisterError, Registry};
 use ahash::HashMap;
 
-/// Outboxes of connections that left, kept per client for their return; the oldest are dropped.
+/// How many outboxes of closed connections are kept for each limit of a client, for a resume. The oldest are dropped.
 const PARKED: usize = 4;
 
-/// A client's connection, while it is open.
+/// An open connection of a client.
 #[derive(Debug)]
 struct Link {
     id: LinkId,
     name: Option<ConnectionName>,
-    /// How long its client's tools and calls stay when it is gone.
+    /// How long its client's tools and calls stay after it closes.
     grace: Duration,
     outbox: Outbox,
-    /// How many calls it holds.
+    /// How many calls the connection holds.
     load: usize,
 }
 
@@ -58,7 +58,7 @@ impl Link {
     }
 }
 
-/// Whether those who are limited to a session, or not at all, may be given a call.
+/// Whether a connection with this limit may get a call.
 fn covers(limit: Option<&SessionId>, head: &CallHead) -> bool {
     limit.is_none_or(|session| *session == head.session)
 }
@@ -68,7 +68,7 @@ struct Client {
     since: SystemTime,
     links: Vec<Link>,
     parked: VecDeque<Outbox>,
-    /// Calls under way, in their order.
+    /// Open calls, in their order.
     open: Vec<(u64, RequestId)>,
     /// For each limit, how long the client is kept without a connection.
     absences: BTreeMap<Option<SessionId>, Absence>,
@@ -76,14 +76,13 @@ struct Client {
     lost: Vec<Lost>,
 }
 
-/// A connection that was lost and may return.
 #[derive(Debug)]
 struct Lost {
     limit: Option<SessionId>,
     name: Option<ConnectionName>,
-    /// Until when the calls that prefer it wait for it.
+    /// Until when calls that prefer this connection wait for it.
     preferred_until: Instant,
-    /// Until when it asked for its client to be kept.
+    /// Until when the client is kept for this connection.
     kept_until: Instant,
 }
 
@@ -93,16 +92,16 @@ impl Lost {
     }
 }
 
-/// How long it is waited for those of one limit to connect.
+/// How long the tools and calls of one limit stay without a connection.
 #[derive(Debug, Default)]
 struct Absence {
-    /// Until when a connection that left had asked for its client to be kept.
+    /// Until when the client is kept for a connection that left.
     kept_until: Option<Instant>,
-    /// When they go unless they connect; the entry in `expiries`.
+    /// When the limit expires unless somebody connects. `expiries` has the same time.
     expires: Option<Instant>,
 }
 
-/// What a connection asks for when it opens.
+/// The settings of a connection that opens.
 #[derive(Debug, Clone)]
 pub(crate) struct Attach {
     pub(crate) client: ClientId,
@@ -112,7 +111,7 @@ pub(crate) struct Attach {
     pub(crate) last_seen: Option<u64>,
 }
 
-/// A call that has just ended: the one terminal transition, to be journaled and told.
+/// A call that has just ended, by the one terminal transition. It must be journaled, and its waiters answered.
 #[derive(Debug)]
 #[must_use = "its waiters wait"]
 pub(crate) struct Ending {
@@ -133,7 +132,7 @@ pub(crate) enum Next {
         reason: Arc<str>,
         number: u64,
     },
-    /// Nothing now; the connection's signal says when.
+    /// Nothing now. The connection's signal tells when there is something.
     Wait,
     /// A newer connection took over, or the client said goodbye.
     Superseded,
@@ -151,13 +150,13 @@ pub struct ClientInfo {
     pub connections: usize,
     /// How many tools it has.
     pub tools: usize,
-    /// How many calls are under way.
+    /// How many open calls it has.
     pub calls: usize,
-    /// Since when it is known.
+    /// When the server first saw it.
     pub since: SystemTime,
 }
 
-/// Some tasks to wake; most often none or one.
+/// Tasks to wake; usually none or one.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     first: Option<Waker>,
@@ -181,16 +180,16 @@ impl Extend<Waker> for Wakers {
     }
 }
 
-/// What is left to do after a change, once the lock is free.
+/// What is left to do after the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Aftermath {
-    /// What happened, for whoever listens, with its place among what else happens in the shard.
+    /// Events for listeners, with their place in the order of the shard's events.
     pub(crate) told: Option<(u64, Vec<Event>)>,
-    /// Whom to wake.
+    /// Tasks to wake.
     pub(crate) wakers: Wakers,
-    /// Calls that are no longer remembered, and whose ids do not say in which shard they were.
+    /// Calls that are no longer remembered, and whose ids do not name this shard.
     pub(crate) forgotten: Vec<(RequestId, u64)>,
-    /// Whether housekeeping has to look sooner than it knows.
+    /// Whether housekeeping must be notified to look sooner.
     pub(crate) is_due_sooner: bool,
 }
 
@@ -199,20 +198,19 @@ pub(crate) struct Table {
     shard: u16,
     /// The number of the newest call.
     last_number: u64,
-    /// What happened here, counted.
     pub(crate) metrics: Metrics,
     pub(crate) common: Arc<Common>,
     pub(crate) registry: Registry,
     pub(crate) calls: HashMap<RequestId, PendingCall>,
     pub(crate) finished: Finished,
-    /// How many calls the clients may be asked for by models, and by the application.
+    /// The rate limits of clients for calls from models, and for calls from the application.
     pub(crate) model_rate: Rate,
     pub(crate) execute_rate: Rate,
     clients: HashMap<ClientId, Client>,
     asks: HashMap<PermissionId, RequestId>,
-    /// When calls end unless somebody ends them before: they are out of time, or nobody has allowed them.
+    /// When calls expire, because they take too long or nobody has answered their asks.
     deadlines: BTreeMap<(Instant, u64), RequestId>,
-    /// When those of a limit go.
+    /// When the limits of clients expire.
     expiries: BTreeSet<(Instant, ClientId, Option<SessionId>)>,
     /// When calls no longer wait for a lost connection. An entry may be outdated: then nothing waits.
     returns: BTreeSet<(Instant, ClientId)>,
@@ -220,7 +218,7 @@ pub(crate) struct Table {
     forgotten: Vec<(RequestId, u64)>,
     is_due_sooner: bool,
     told: Vec<Event>,
-    /// How often something was told.
+    /// How many batches of events were taken.
     tickets: u64,
 }
 
@@ -249,7 +247,6 @@ impl Table {
         }
     }
 
-    /// Takes what is left to do.
     pub(crate) fn take_aftermath(&mut self) -> Aftermath {
         let (told, wakers) = (std::mem::take(&mut self.told), std::mem::take(&mut self.wakers));
         let told = (!told.is_empty()).then(|| {
@@ -260,14 +257,14 @@ impl Table {
         Aftermath { told, wakers, forgotten, is_due_sooner }
     }
 
-    /// Something happened, for whoever listens.
+    /// Queues an event, if there are listeners.
     fn tell(&mut self, event: impl FnOnce() -> Event) {
         if self.common.topics.have_listeners() {
             self.told.push(event());
         }
     }
 
-    /// Something is due at that time.
+    /// Lets housekeeping look at that time.
     fn look_by(&mut self, due: Instant) {
         self.is_due_sooner |= self.common.look_by(due);
     }
@@ -335,14 +332,14 @@ impl Table {
     }
 
     fn unregistered(&mut self, client: &ClientId, session: Option<&SessionId>, ids: &[ToolId]) {
-        // When the server stops, all of them go: that is nothing to tell.
+        // When the server stops, all tools go, and no event is sent for that.
         if !ids.is_empty() && self.common.lifecycle() != Lifecycle::Closed {
             self.tell(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
         }
         self.forget_if_idle(client);
     }
 
-    /// A session is gone, and with it the tools that were only there.
+    /// Removes the tools that were registered only for a deleted session.
     pub(crate) fn forget_session(&mut self, session: &SessionId) {
         for tool in self.registry.forget_session(session) {
             self.unregistered(&tool.client, Some(session), std::slice::from_ref(&tool.id));
@@ -351,23 +348,23 @@ impl Table {
 
     // Calls
 
-    /// A number for a call. Each shard has its own, so that a number never means two calls.
+    /// The next number for a call. Each shard has numbers of its own, so that no number means two calls.
     fn next_number(&mut self) -> u64 {
         self.last_number += u64::from(SHARDS);
         self.last_number
     }
 
-    /// How many calls of a client are under way.
+    /// The number of open calls of a client.
     pub(crate) fn open_calls(&self, client: &ClientId) -> usize {
         self.clients.get(client).map_or(0, |client| client.open.len())
     }
 
-    /// Whether a call of that id is under way, or remembered.
+    /// Whether a call with this id is open or remembered.
     pub(crate) fn knows(&self, request: &RequestId) -> bool {
         self.calls.contains_key(request) || self.finished.get(request, Instant::now()).is_some()
     }
 
-    /// Enters a call of a registered tool, with its waiter, and gives its number. It is not offered before `admit`.
+    /// Enters a call with its waiter and returns its number. The call is not offered before `admit`.
     pub(crate) fn enter(
         &mut self,
         head: Arc<CallHead>,
@@ -375,11 +372,11 @@ impl Table {
         waiter: oneshot::Sender<Arc<FinishedCall>>,
         now: Instant,
     ) -> u64 {
-        // Given under the lock: a client's calls are in the order of their numbers.
+        // Numbered under the lock, so that a client's calls are in the order of their numbers.
         let (number, request) = (self.next_number(), head.request.clone());
-        // A frontend's call belongs to no connection: it is there until it is acknowledged, or its time is over.
+        // A frontend's call belongs to no connection: it stays until its ack or its deadline.
         if head.tool.executor == Executor::Client {
-            // A client is known while it has tools; without it the call could not be given to anybody.
+            // A client is known while it has tools. Without the client, nobody could get the call.
             let Some(client) = self.clients.get_mut(head.client()) else { return number };
             client.open.push((number, request.clone()));
         }
@@ -388,7 +385,7 @@ impl Table {
         number
     }
 
-    /// The call may go to its client.
+    /// Lets the call go to its client.
     pub(crate) fn admit(&mut self, request: &RequestId, now: Instant) {
         let Some(call) = self.calls.get_mut(request) else { return };
         call.approve(now);
@@ -401,7 +398,7 @@ impl Table {
         self.tell_of(&head);
     }
 
-    /// Sets when a call ends unless somebody ends it before.
+    /// Sets when a call expires.
     fn set_deadline(&mut self, request: &RequestId, due: Option<Instant>) {
         let Some(call) = self.calls.get_mut(request) else { return };
         let number = call.number;
@@ -414,14 +411,14 @@ impl Table {
         }
     }
 
-    /// A call is on its way.
+    /// Sends the events of a call that is on its way.
     fn tell_of(&mut self, head: &Arc<CallHead>) {
         self.tell(|| Event::Requested(head.clone()));
         self.tell(|| Event::Executing(head.clone()));
     }
 
-    /// Gives a waiting call to the connection that it prefers, or else to the one with the least to do, the newest of
-    /// several. While the preferred one is lost and may return, the call waits.
+    /// Assigns a waiting call to its preferred connection, or else to the one with the least load, the newest of
+    /// several. While the preferred connection is lost and may return, the call waits.
     fn assign(&mut self, request: &RequestId, now: Instant) {
         let Some(call) = self.calls.get_mut(request) else { return };
         let Some(client) = self.clients.get_mut(call.head.client()) else { return };
@@ -438,7 +435,7 @@ impl Table {
         self.wakers.extend(link.outbox.push(Item::Offer(request.clone())));
     }
 
-    /// Gives the calls of a client that wait to its connections.
+    /// Assigns the waiting calls of a client to its connections.
     fn assign_waiting(&mut self, client_id: &ClientId, now: Instant) {
         let Some(client) = self.clients.get(client_id).filter(|client| !client.links.is_empty()) else { return };
         for request in client.open_calls() {
@@ -448,8 +445,8 @@ impl Table {
         }
     }
 
-    /// Ends a call: the one terminal transition. `None` if it has ended already.
-    /// `answer` is the hash of a client's answer, if it is one.
+    /// Ends a call: the one terminal transition. `None` if it has already ended. `answer` is the hash of the client's
+    /// answer, if the client answered.
     pub(crate) fn finish(
         &mut self,
         request: &RequestId,
@@ -466,7 +463,7 @@ impl Table {
             self.tell(|| Event::Answered(open.ask.clone(), Reply::Reject));
         }
         if call.stage == Stage::AwaitingApproval && call.head.tool.executor == Executor::Client {
-            // It never came to that; but a listener is told the same of every call. A frontend would act on it.
+            // It was never sent, but listeners get these events for every call. A frontend would act on them.
             self.tell_of(&call.head);
         }
         let client_id = call.head.client();
@@ -478,10 +475,10 @@ impl Table {
             let told = match (link, call.stage, call.last_offer) {
                 (Some(link), stage, _) => {
                     link.load -= 1;
-                    // What was not written yet is passed over when its turn comes.
+                    // An offer that was not written yet is skipped later.
                     matches!(stage, Stage::Offered(_)).then_some(&mut link.outbox)
                 }
-                // The reader that was given it is away, and hears of it on its return.
+                // The reader that was offered the call is away, and gets the cancel when it resumes.
                 (None, _, Some(offer)) => client.parked.iter_mut().find(|outbox| outbox.stream == offer.stream),
                 (None, _, None) => None,
             };
@@ -500,7 +497,7 @@ impl Table {
         Some(Ending { call: finished, waiters: call.waiters })
     }
 
-    /// Remembers a call of an earlier process, and gives the number that it has here.
+    /// Remembers a call of an earlier process, and returns its new number.
     pub(crate) fn recall(&mut self, call: &Arc<FinishedCall>, at: Instant) -> u64 {
         let number = self.next_number();
         let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
@@ -509,19 +506,19 @@ impl Table {
         number
     }
 
-    /// Remembers a call that is over, for late and repeated answers.
+    /// Remembers a finished call, for late and repeated answers.
     fn remember(&mut self, call: &Arc<FinishedCall>, number: u64, end: End, at: Instant) {
         let forgotten = self.finished.insert(call, number, end, at);
         self.give_back(forgotten);
     }
 
-    /// Calls are no longer remembered. Ids that name this shard were never taken anywhere else.
+    /// Releases the ids of forgotten calls. Ids that name this shard are in no index.
     fn give_back(&mut self, forgotten: Vec<(RequestId, u64)>) {
         let shard = self.shard;
         self.forgotten.extend(forgotten.into_iter().filter(|(request, _)| named_by(request) != Some(shard)));
     }
 
-    /// Forgets clients that have made no use of their rates lately.
+    /// Forgets the rate counters of clients that have been idle.
     pub(crate) fn forget_idle_rates(&mut self) {
         self.model_rate.forget_idle();
         self.execute_rate.forget_idle();
@@ -533,7 +530,7 @@ impl Table {
         self.clients.keys().filter_map(|id| self.client(id, None)).collect()
     }
 
-    /// A client, as those of that limit see it.
+    /// A client, as seen by somebody with that limit.
     pub(crate) fn client(&self, id: &ClientId, limit: Option<&SessionId>) -> Option<ClientInfo> {
         let client = self.clients.get(id)?;
         let is_seen = |request: &RequestId| self.calls.get(request).is_some_and(|call| covers(limit, &call.head));
@@ -546,12 +543,12 @@ impl Table {
         })
     }
 
-    /// How many clients and connections there are.
+    /// The numbers of clients and connections.
     pub(crate) fn count(&self) -> (usize, usize) {
         (self.clients.len(), self.clients.values().map(|client| client.links.len()).sum())
     }
 
-    /// Wakes all connections: they are told to go once what they still have to be told is written.
+    /// Wakes all connections. Each is told to close after it has written the rest of its outbox.
     pub(crate) fn wake_connections(&mut self) {
         for client in self.clients.values() {
             for link in &client.links {
@@ -562,7 +559,7 @@ impl Table {
 }
 
 impl Client {
-    /// Its calls under way, the oldest first.
+    /// The client's open calls, oldest first.
     fn open_calls(&self) -> Vec<RequestId> {
         self.open.iter().map(|(_, request)| request.clone()).collect()
     }
@@ -571,12 +568,12 @@ impl Client {
         self.links.iter().any(|link| link.is_of(limit))
     }
 
-    /// When those of a limit go.
+    /// When a limit expires.
     fn expires(&self, limit: Option<&SessionId>) -> Option<Instant> {
         self.absences.get(&limit.cloned())?.expires
     }
 
-    /// Whether somebody who may be given a call is connected, or has asked to be waited for.
+    /// Whether a connection that may take the call is open, or is waited for.
     fn has_taker(&self, head: &CallHead, now: Instant) -> bool {
         let may_return = |(limit, absence): (&Option<SessionId>, &Absence)| {
             covers(limit.as_ref(), head) && absence.kept_until.is_some_and(|until| until > now)
@@ -584,13 +581,13 @@ impl Client {
         self.links.iter().any(|link| link.takes(head)) || self.absences.iter().any(may_return)
     }
 
-    /// Whether a connection of that name that may be given a call was lost and may return.
+    /// Whether a lost connection with that name may return and take the call.
     fn waits_for(&self, name: &ConnectionName, head: &CallHead, now: Instant) -> bool {
         let is_it = |lost: &Lost| lost.name.as_ref() == Some(name) && covers(lost.limit.as_ref(), head);
         self.lost.iter().any(|lost| is_it(lost) && lost.preferred_until > now)
     }
 
-    /// Until when those of a limit have asked to be waited for.
+    /// Until when the client is kept for the lost connections of a limit.
     fn kept_until(&self, limit: Option<&SessionId>, now: Instant) -> Option<Instant> {
         let lost = self.lost.iter().filter(|lost| lost.limit.as_ref() == limit);
         lost.map(|lost| lost.kept_until).max().filter(|until| *until > now)

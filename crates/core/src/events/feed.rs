@@ -1,7 +1,7 @@
-//! The feed of a turn: what the turn tells, numbered from 0, for whoever shows that turn.
+//! The feed of a turn: the turn's events, numbered from 0, for readers that show the turn.
 //!
-//! A feed can be followed from any number, however late, and a number always means the same event. It costs about as much
-//! memory as the turn says: pieces of a growing text are kept as one text and the places where it was cut.
+//! A feed can be followed from any number, however late, and a number always means the same event. A feed takes about
+//! as much memory as the turn's output: a growing text is stored once, with the places where it was cut into pieces.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,42 +13,42 @@ use super::Field;
 use crate::id::{CallId, MessageId, PartId, PermissionId};
 use crate::store::{AskSummary, Message, Part, Reply, TurnError};
 
-/// Something that a turn tells. For each step: `StepBegan`, what happens in it, `StepDone`; in the end `Ended` or
-/// `Waiting`. Its serde form is what stores keep of a run.
+/// An event of a turn. Each step has `StepBegan`, its events, and `StepDone`; the last event is `Ended` or `Waiting`.
+/// Stores keep the events of runs in this type's serde form.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum TurnEvent {
-    /// A step begins: the model is asked. Its message comes without its parts, and is complete already if the step is one
-    /// of an earlier turn that is told again.
+    /// A step begins: the model is asked. The message comes without its parts. It is already complete if a step of an
+    /// earlier turn is sent again.
     StepBegan(Arc<Message>),
-    /// A text, a thought or the arguments of a call have grown.
+    /// A text, a piece of reasoning or the arguments of a call have grown.
     Grew {
-        /// The message that it belongs to.
+        /// The message that the part belongs to.
         message: MessageId,
         /// The part.
         part: PartId,
-        /// What grew.
+        /// The field that grew.
         field: Field,
         /// What was added.
         delta: Arc<str>,
     },
-    /// A part is complete, or is now so: a call that begins, is made, or is over. The message may be that of an earlier
-    /// turn, whose calls were left to the page.
+    /// A part is complete, or a call has changed: it begins, is made, or is over. The message may be of an earlier
+    /// turn, which yielded its calls to the page.
     Part {
-        /// The message that it belongs to.
+        /// The message that the part belongs to.
         message: MessageId,
         /// The part.
         part: Arc<Part>,
     },
-    /// A part is gone: its provider has begun the answer anew.
+    /// A part is removed, because the provider has begun its answer anew.
     PartRemoved {
-        /// The message that it belonged to.
+        /// The message that the part belonged to.
         message: MessageId,
         /// The part.
         part: PartId,
     },
-    /// A call waits until somebody allows it.
+    /// A call waits for somebody to allow it.
     Asked(Arc<AskSummary>),
-    /// It was allowed or not.
+    /// An ask was answered.
     Answered {
         /// The ask.
         ask: PermissionId,
@@ -59,22 +59,22 @@ pub enum TurnEvent {
     },
     /// A step is complete. Its message comes without its parts.
     StepDone(Arc<Message>),
-    /// The turn is over; the error says why if it ended early.
+    /// The turn is over. The error says why it ended early, if it did.
     Ended(Option<Arc<TurnError>>),
-    /// Nothing but these asks is open: whoever shows the turn leaves, and comes back with the user's answers.
+    /// Only these asks are open: the reader leaves, and comes back with the user's answers.
     Waiting(Vec<Arc<AskSummary>>),
-    /// Something that a run told under an earlier version, in the words of its protocol.
+    /// An event of a run of an earlier version, in the form of its protocol.
     #[serde(skip)]
     Recorded(Arc<str>),
 }
 
 impl TurnEvent {
-    /// Whether nothing comes after it.
+    /// Whether this is the last event.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Ended(_) | Self::Waiting(_))
     }
 
-    /// What a message that is complete would have told, as one step.
+    /// The events of a complete message, as one step.
     pub fn of_stored(message: &Message) -> impl Iterator<Item = Self> {
         let head = Arc::new(message.without_parts());
         let part = |part: &Arc<Part>| Self::Part { message: message.id.clone(), part: part.clone() };
@@ -89,9 +89,9 @@ pub struct Feed(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    // std's mutex: nothing is awaited inside.
+    // A std mutex is enough: nothing is awaited while it is locked.
     log: Mutex<Log>,
-    /// Something was told, or the feed is closed.
+    /// Notified when an event is added, or the feed is closed.
     more: Notify,
     followers: AtomicUsize,
 }
@@ -99,7 +99,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Log {
     events: Vec<FeedEntry>,
-    /// The growing texts, each whole.
+    /// The growing texts, each as a whole.
     texts: Vec<Text>,
     is_closed: bool,
 }
@@ -108,7 +108,7 @@ struct Log {
 enum FeedEntry {
     // Boxed: most entries are pieces.
     Event(Box<TurnEvent>),
-    /// A piece of a text: which, and from where to where.
+    /// A piece of a text: the index of the text, and the range.
     Piece {
         text: u32,
         start: u32,
@@ -134,7 +134,7 @@ impl Log {
     }
 
     fn grow(&mut self, message: MessageId, part: PartId, field: Field, delta: &str) -> FeedEntry {
-        // Most often it is the last.
+        // Most often it is the last text.
         let known = self.texts.iter().rposition(|text| text.part == part && text.field == field);
         let place = known.unwrap_or_else(|| {
             self.texts.push(Text { message, part, field, text: String::new() });
@@ -143,7 +143,7 @@ impl Log {
         let text = &mut self.texts[place].text;
         let start = text.len();
         text.push_str(delta);
-        // Nothing that a model says is anywhere near 4 GiB long.
+        // No text of a model comes near 4 GiB.
         FeedEntry::Piece { text: place as u32, start: start as u32, end: text.len() as u32 }
     }
 
@@ -160,23 +160,23 @@ impl Log {
 }
 
 impl Feed {
-    /// How many events it has.
+    /// The number of events so far.
     pub fn len(&self) -> usize {
         self.lock().events.len()
     }
 
-    /// Whether nothing was told yet.
+    /// Whether there are no events yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Follows it from that number on.
+    /// Follows the feed from that number on.
     pub fn follow(&self, from: usize) -> Follower {
         self.0.followers.fetch_add(1, Ordering::AcqRel);
         Follower { feed: self.clone(), next: from, has_left: false }
     }
 
-    /// What was told so far, but for the pieces of texts, each event with its number.
+    /// The events so far with their numbers, without pieces of texts.
     pub fn milestones(&self) -> Vec<(usize, TurnEvent)> {
         let whole = |(number, entry): (usize, &FeedEntry)| match entry {
             FeedEntry::Event(event) => Some((number, TurnEvent::clone(event))),
@@ -185,7 +185,7 @@ impl Feed {
         self.lock().events.iter().enumerate().filter_map(whole).collect()
     }
 
-    /// Whether the other handle is of the same feed.
+    /// Whether both handles are of the same feed.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -199,7 +199,7 @@ impl Feed {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The right to close it.
+    /// A guard that closes the feed.
     pub(crate) fn closer(&self) -> CloseFeed {
         CloseFeed(self.clone())
     }
@@ -216,7 +216,7 @@ impl Drop for CloseFeed {
     }
 }
 
-/// Somebody who follows a feed.
+/// A reader of a feed.
 #[derive(Debug)]
 pub struct Follower {
     feed: Feed,
@@ -225,12 +225,12 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// What it follows.
+    /// The feed that is followed.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// The number of the event that comes next.
+    /// The number of the next event.
     pub fn number(&self) -> usize {
         self.next
     }
@@ -244,12 +244,12 @@ impl Follower {
         }
     }
 
-    /// The next event; `None` when the feed is closed. Safe to drop while it waits.
+    /// The next event; `None` when the feed is closed. Cancel safe.
     pub async fn next(&mut self) -> Option<TurnEvent> {
         loop {
             let more = self.feed.0.more.notified();
             tokio::pin!(more);
-            // Listens before it looks, so that nothing is missed in between.
+            // Listen before looking, so that nothing in between is missed.
             more.as_mut().enable();
             {
                 let told = self.feed.lock();

@@ -1,4 +1,4 @@
-//! How an event gets to those who listen to its session, its client, or everything. Nobody else is woken, and nothing is
+//! Sends events to the listeners of a session, of a client, or of everything. Nobody else is woken, and no event is
 //! made while nobody listens.
 
 use std::hash::Hash;
@@ -14,43 +14,43 @@ use crate::id::{ClientId, SessionId};
 use crate::limits::Limits;
 use crate::sharded::Sharded;
 
-/// What somebody listens to.
+/// What a listener hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Topic {
-    /// All that happens.
+    /// All events.
     Everything,
-    /// What happens in a session.
+    /// The events of a session.
     Session(SessionId),
-    /// What happens to a client: its tools, its calls, its sessions.
+    /// The events of a client: its tools, its calls, its sessions.
     Client(ClientId),
 }
 
-/// An event on its way to its listeners. They share it, and what it is on the wire.
+/// An event on its way to its listeners. They share the event and its encoded form.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Emitted {
-    /// What happened.
+    /// The event itself.
     pub event: Event,
     encoded: OnceLock<Bytes>,
 }
 
 impl Emitted {
-    /// The event on the wire; the first listener that needs it encodes it for all.
+    /// The encoded event. The first listener that needs it encodes it for all.
     pub fn encoded(&self, encode: impl FnOnce(&Event) -> Bytes) -> &Bytes {
         self.encoded.get_or_init(|| encode(&self.event))
     }
 }
 
-/// The topics that have listeners. A listener that is too far behind is told so and gets no more.
+/// The topics that have listeners. A listener that is too far behind is told so and gets no more events.
 #[derive(Debug)]
 pub(crate) struct Topics {
     everything: Arc<Channel>,
     sessions: Sharded<SessionId, Arc<Channel>>,
     clients: Sharded<ClientId, Arc<Channel>>,
-    /// How many listen to a session or a client: asked with every event, and not to be paid for with a lock.
+    /// The number of listeners of sessions and clients. It is read for every event, so it needs no lock.
     narrow: AtomicUsize,
-    /// About how many bytes wait in all the topics.
+    /// The approximate number of bytes that wait in all topics.
     held: Arc<AtomicUsize>,
     most: usize,
     most_bytes: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Topics {
 /// The events of one topic.
 #[derive(Debug)]
 struct Channel {
-    // std's mutex: nothing is awaited inside.
+    // A std mutex is enough: nothing is awaited while it is locked.
     waiting: Mutex<Waiting>,
     more: Notify,
     listeners: AtomicUsize,
@@ -75,7 +75,7 @@ impl Channel {
     }
 
     fn push(&self, event: &Arc<Emitted>) {
-        // Dropped after the lock: it may be large.
+        // Dropped after the lock is released: it may be large.
         let _dropped = self.lock().push(event.clone());
         self.more.notify_waiters();
     }
@@ -96,17 +96,17 @@ impl Topics {
         }
     }
 
-    /// Whether anybody listens to what happens in a session or to a client.
+    /// Whether anybody listens to this session or this client.
     pub(crate) fn are_watched(&self, session: Option<&SessionId>, client: Option<&ClientId>) -> bool {
         self.everything.has_listeners() || self.narrow(session, client).next().is_some()
     }
 
-    /// Whether anybody listens to anything.
+    /// Whether there are any listeners.
     pub(crate) fn have_listeners(&self) -> bool {
         self.everything.has_listeners() || self.narrow.load(Ordering::Acquire) > 0
     }
 
-    /// Sends an event to those who listen to it.
+    /// Sends an event to its listeners.
     pub(crate) fn emit(&self, event: Event) {
         let everything = self.everything.has_listeners().then(|| self.everything.clone());
         let mut channels = everything.into_iter().chain(self.narrow(event.session(), event.client())).peekable();
@@ -116,7 +116,7 @@ impl Topics {
         }
     }
 
-    /// The topics of a session and of a client, if anybody listens to them.
+    /// The topics of a session and of a client that have listeners.
     fn narrow(
         &self,
         session: Option<&SessionId>,
@@ -128,7 +128,6 @@ impl Topics {
         session.into_iter().chain(client)
     }
 
-    /// About how many bytes wait.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -153,7 +152,7 @@ impl Topics {
     }
 
     fn leave<K: Hash + Eq>(&self, topics: &Sharded<K, Arc<Channel>>, id: &K, channel: &Channel, next: u64) {
-        // Under the lock: nobody joins a topic that is about to go.
+        // Under the lock, so that nobody joins a topic that is about to be removed.
         let mut topics = topics.of(id);
         channel.leave(next);
         self.narrow.fetch_sub(1, Ordering::AcqRel);
@@ -169,34 +168,34 @@ impl Channel {
         Self { waiting, more: Notify::new(), listeners: AtomicUsize::new(0) }
     }
 
-    /// A listener comes; gives the number of the first event that it will get.
+    /// Adds a listener. Returns the number of the first event that it will get.
     fn join(&self) -> u64 {
         let next = self.lock().join();
         self.listeners.fetch_add(1, Ordering::AcqRel);
         next
     }
 
-    /// A listener goes that has had everything before this number.
+    /// Removes a listener that has read everything before this number.
     fn leave(&self, next: u64) {
         self.listeners.fetch_sub(1, Ordering::AcqRel);
         let _dropped = self.lock().leave(next);
     }
 }
 
-/// A listener.
+/// A listener of a topic.
 #[derive(Debug)]
 pub struct Subscription {
     topics: Arc<Topics>,
     topic: Topic,
     channel: Arc<Channel>,
-    /// The number of the event that it takes next.
+    /// The number of the next event to take.
     next: u64,
-    /// Events that it has taken and not given yet, the last one first.
+    /// Events that were taken and not returned yet, the last one first.
     taken: Vec<Arc<Emitted>>,
 }
 
 impl Subscription {
-    /// The next event; `None` when this listener is too far behind. Safe to drop while it waits.
+    /// The next event; `None` when this listener is too far behind. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<Emitted>> {
         loop {
             if let Some(event) = self.taken.pop() {
@@ -204,7 +203,7 @@ impl Subscription {
             }
             let more = self.channel.more.notified();
             tokio::pin!(more);
-            // Listens before it looks, so that nothing is missed in between.
+            // Listen before looking, so that nothing in between is missed.
             more.as_mut().enable();
             let taken = self.channel.lock().take(self.next, &mut self.taken);
             match taken {

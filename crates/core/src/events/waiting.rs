@@ -1,5 +1,5 @@
-//! Events that not every listener has had. They hold on to a bounded number of bytes, however slow listeners are: what
-//! exceeds it goes from the front, and whoever has not had it has missed something.
+//! Events that some listeners have not read yet. Their size is bounded, however slow listeners are: the oldest are
+//! dropped, and listeners that have not read them have missed something.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{Emitted, Event, SessionEvent, TurnEvent};
 use crate::store::{Session, weight};
 
-/// About what an event takes itself.
+/// The approximate size of an event without its content.
 const EVENT: usize = 256;
 
 /// About how many bytes a listener takes at once.
 const TAKEN_BYTES: usize = 64 << 10;
-/// About how many bytes of a topic may wait whatever the others hold on to.
+/// About how many bytes of a topic may wait, whatever the other topics hold.
 const SHARE: usize = 256 << 10;
 
-/// The events of a topic that wait. All topics together hold on to so many bytes; one that holds on to little is not cut
+/// The waiting events of a topic. All topics together are bounded in bytes, but a topic that holds little is not cut
 /// for the sake of others.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// The oldest first.
     events: VecDeque<WaitingEvent>,
-    /// The number of the first of them. Numbers go on for ever.
+    /// The number of the first event. Numbers are never reused.
     first: u64,
     listeners: usize,
-    /// About how many bytes they hold on to.
+    /// The approximate number of bytes that these events hold.
     bytes: usize,
     most: usize,
     most_bytes: usize,
-    /// About how many bytes all topics hold on to.
+    /// The approximate number of bytes that all topics hold.
     held: Arc<AtomicUsize>,
 }
 
@@ -37,18 +37,18 @@ pub(super) struct Waiting {
 struct WaitingEvent {
     event: Arc<Emitted>,
     bytes: usize,
-    /// Listeners that have not had it yet.
+    /// How many listeners have not read the event yet.
     unread: usize,
 }
 
-/// What there is for a listener.
+/// What a listener gets.
 #[derive(Debug)]
 pub(super) enum Batch {
-    /// So many events.
+    /// This many events.
     Events(u64),
-    /// The next one is gone: the listener is too far behind.
+    /// The next event was dropped: the listener is too far behind.
     Missed,
-    /// The next one has not happened yet.
+    /// There is no next event yet.
     Nothing,
 }
 
@@ -57,13 +57,13 @@ impl Waiting {
         Self { events: VecDeque::new(), first: 0, listeners: 0, bytes: 0, most, most_bytes, held }
     }
 
-    /// A listener comes; gives the number of the first event that it will get.
+    /// Adds a listener. Returns the number of the first event that it will get.
     pub(super) fn join(&mut self) -> u64 {
         self.listeners += 1;
         self.first + self.events.len() as u64
     }
 
-    /// A listener goes that has had everything before this number. Gives what nobody waits for any more.
+    /// Removes a listener that has read everything before this number. Returns events that nobody else waits for.
     #[must_use]
     pub(super) fn leave(&mut self, next: u64) -> Vec<Arc<Emitted>> {
         self.listeners -= 1;
@@ -73,7 +73,7 @@ impl Waiting {
         self.drop_read()
     }
 
-    /// Adds an event for those who listen now. Gives what had to go for it.
+    /// Adds an event for the current listeners. Returns the events that were dropped for it.
     #[must_use]
     pub(super) fn push(&mut self, event: Arc<Emitted>) -> Vec<Arc<Emitted>> {
         let mut dropped = Vec::new();
@@ -84,7 +84,7 @@ impl Waiting {
         self.bytes += bytes;
         self.held.fetch_add(bytes, Ordering::Relaxed);
         self.events.push_back(WaitingEvent { event, bytes, unread: self.listeners });
-        // A single event is taken whatever it weighs: whoever keeps up gets everything.
+        // A single event is accepted whatever its size, so that listeners that keep up get everything.
         while self.events.len() > self.most.max(1) || (self.is_too_heavy() && self.events.len() > 1) {
             dropped.extend(self.pop());
         }
@@ -95,7 +95,7 @@ impl Waiting {
         self.bytes > self.most_bytes || (self.bytes > SHARE && self.held.load(Ordering::Relaxed) > self.most_bytes)
     }
 
-    /// Takes some of the events from that number on, for a listener that has had those before it.
+    /// Takes some of the events from that number on, for a listener that has read those before it.
     pub(super) fn take(&mut self, number: u64, taken: &mut Vec<Arc<Emitted>>) -> Batch {
         let Some(place) = number.checked_sub(self.first) else { return Batch::Missed };
         let (mut bytes, mut count) = (0, 0);
@@ -108,19 +108,19 @@ impl Waiting {
             taken.push(entry.event.clone());
             count += 1;
         }
-        // Nothing is freed here: whoever takes an event has it.
+        // Nothing is freed here: the listener holds the events that it takes.
         drop(self.drop_read());
         if count == 0 { Batch::Nothing } else { Batch::Events(count) }
     }
 
-    /// Forgets what everybody has had.
+    /// Removes the events that every listener has read.
     fn drop_read(&mut self) -> Vec<Arc<Emitted>> {
         let mut dropped = Vec::new();
         while self.events.front().is_some_and(|entry| entry.unread == 0) {
             dropped.extend(self.pop());
         }
         if self.events.is_empty() {
-            // One that was long once need not take room for ever.
+            // A queue that was long once does not keep its memory for ever.
             self.events.shrink_to(1_024);
         }
         dropped
@@ -135,11 +135,11 @@ impl Waiting {
     }
 }
 
-/// About how many bytes an event holds on to. What several events share counts for each of them.
+/// The approximate number of bytes that an event holds. Shared values count for each event.
 fn weight_of(event: &Event) -> usize {
     let held = match event {
         Event::Requested(head) => weight::of_head(head),
-        // It follows `Requested` at once, and holds on to the same.
+        // `Executing` directly follows `Requested`, and shares its head.
         Event::Executing(_) => 0,
         Event::Finished(call) => weight::of_call(call),
         Event::Registered(_, _, tools) | Event::Unregistered(_, _, tools) => {
@@ -153,7 +153,7 @@ fn weight_of(event: &Event) -> usize {
 
 fn weight_of_session_event(session: &Session, event: &SessionEvent) -> usize {
     match event {
-        // The others hold on to one that is there anyway.
+        // The other events share a session that is in memory anyway.
         SessionEvent::Created | SessionEvent::Updated | SessionEvent::Deleted => weight::of_session(session),
         SessionEvent::Busy | SessionEvent::Idle | SessionEvent::Mark(_) => 0,
         SessionEvent::Failed(error) => error.message().len(),

@@ -1,6 +1,6 @@
 //! What a client's schemas and inputs may cost.
 //!
-//! These are no settings: that no client can stop the server depends on them. A step is some ten
+//! These are constants and no settings, because they keep any client from stopping the server. A step is some ten
 //! nanoseconds of work in a release build.
 
 /// The bounds of schemas and of checking inputs against them.
@@ -12,8 +12,8 @@ pub(super) struct Bounds {
     pub(super) steps_at_once: u64,
     /// Bytes of an input that is checked on a serving thread. A larger one is checked on another thread.
     pub(super) bytes_at_once: usize,
-    /// Subschemas under evaluation inside each other. An input that takes more is refused, and so is a schema that
-    /// takes more for any input.
+    /// Subschemas evaluated inside each other. An input that takes more is refused, and so is a schema that takes more
+    /// for any input.
     pub(super) nested: usize,
     /// Different patterns of a schema. A schema with more is refused.
     pub(super) patterns: usize,
@@ -23,7 +23,7 @@ pub(super) struct Bounds {
     pub(super) all_patterns: usize,
     /// Groups of a pattern inside each other. A schema with a deeper pattern is refused.
     pub(super) groups: usize,
-    /// Bits that a match remembers. With a longer text it remembers nothing, and takes more steps.
+    /// Bits of memory of a match. With a longer text, a match remembers nothing and takes more steps.
     pub(super) remembered: usize,
 }
 
@@ -39,12 +39,12 @@ pub(super) const BOUNDS: Bounds = Bounds {
     remembered: 8 << 20,
 };
 
-/// Why a check came to no verdict.
+/// Why a check stopped without a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// No steps are left.
     Steps,
-    /// Too many subschemas are under evaluation inside each other.
+    /// Too many subschemas are evaluated inside each other.
     Nested,
     /// Enough violations are known.
     Enough,
@@ -59,13 +59,12 @@ impl Steps {
         Self(steps)
     }
 
-    /// Takes some steps.
     pub(super) fn take(&mut self, steps: usize) -> Result<(), Stop> {
         self.0 = self.0.checked_sub(steps as u64).ok_or(Stop::Steps)?;
         Ok(())
     }
 
-    /// The steps that it takes to read so many bytes.
+    /// Takes the steps for reading this many bytes.
     pub(super) fn read(&mut self, bytes: usize) -> Result<(), Stop> {
         self.take(1 + bytes / 64)
     }

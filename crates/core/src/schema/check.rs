@@ -11,17 +11,16 @@ use super::equal::are_unique;
 use super::node::{Keyword, NamedNodes, Node, NodeId, Nodes};
 use super::pattern::Machine;
 
-/// How many violations are told.
+/// How many violations are reported.
 const SHOWN_VIOLATIONS: usize = 3;
 
-/// Why a value does not fit, or why nobody knows.
+/// Why a value does not fit, or why the check stopped.
 #[derive(Debug)]
 pub(super) enum Unfit {
     Violations(Vec<String>),
     Stopped(Stop),
 }
 
-/// Checks a value.
 pub(super) fn check(nodes: &Nodes, value: &Value, steps: &mut Steps) -> Result<(), Unfit> {
     let machine = Machine::default();
     let mut checker = Checker { nodes, steps, machine, nested: 0, mode: Mode::Telling, violations: Vec::new() };
@@ -32,7 +31,7 @@ pub(super) fn check(nodes: &Nodes, value: &Value, steps: &mut Steps) -> Result<(
     }
 }
 
-/// The parts of one value that were evaluated: by their address, which nobody changes meanwhile.
+/// The evaluated parts of one value, by address. The value does not move meanwhile.
 #[derive(Debug, Default)]
 struct Seen {
     parts: HashSet<usize>,
@@ -49,12 +48,12 @@ impl Seen {
     }
 }
 
-/// Whether it is told what does not fit.
+/// Whether violations are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// What does not fit here makes the whole not fit: it is told, and looked for more.
+    /// A violation here is one of the whole value: report it, and look for more.
     Telling,
-    /// What does not fit here may be no matter: the first that is found is enough.
+    /// A violation here may not matter: stop at the first one.
     Quiet,
 }
 
@@ -62,19 +61,19 @@ struct Checker<'s> {
     nodes: &'s Nodes,
     steps: &'s mut Steps,
     machine: Machine,
-    /// Nodes under evaluation inside each other.
+    /// The number of nodes evaluated inside each other.
     nested: usize,
     mode: Mode,
     violations: Vec<String>,
 }
 
-/// The steps that it takes to add a part to those seen.
+/// The cost in steps of adding a part to `Seen`.
 const SEEN_STEPS: usize = 4;
-/// The steps that it takes to put a violation into words.
+/// The cost in steps of wording a violation.
 const TOLD_STEPS: usize = 1_000;
 
 impl<'s> Checker<'s> {
-    /// Whether a value fits a node. What is evaluated of it is added to what the caller has seen.
+    /// Whether a value fits a node. The evaluated parts are added to the caller's `seen`.
     fn node(&mut self, id: NodeId, value: &Value, place: &Pointer<'_>, seen: Option<&mut Seen>) -> Result<bool, Stop> {
         let mut node = &self.nodes.nodes[id];
         while let Some(other) = node.alias() {
@@ -95,7 +94,7 @@ impl<'s> Checker<'s> {
         Ok(fits)
     }
 
-    /// A node that has to know what has been evaluated by itself, and not by those around it.
+    /// Checks a node that must know which parts it has evaluated itself, without those of the nodes around it.
     fn with_unevaluated(
         &mut self,
         node: &'s Node,
@@ -129,7 +128,7 @@ impl<'s> Checker<'s> {
         let mut fits = true;
         for keyword in &node.keywords {
             let depends = matches!(keyword, Keyword::UnevaluatedItems(_) | Keyword::UnevaluatedProperties(_));
-            // What is left over by others that do not fit is not worth telling.
+            // If other keywords failed, unevaluated parts are not worth reporting.
             if (depends && !fits) || self.keyword(keyword, value, place, seen.as_deref_mut())? {
                 continue;
             }
@@ -201,7 +200,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Whether a value fits a node, without a word if it does not.
+    /// Whether a value fits a node, without reporting violations.
     fn quietly(&mut self, id: NodeId, value: &Value, seen: Option<&mut Seen>) -> Result<bool, Stop> {
         let mode = std::mem::replace(&mut self.mode, Mode::Quiet);
         let fits = self.node(id, value, &Pointer::Root, seen)?;
@@ -209,7 +208,7 @@ impl<'s> Checker<'s> {
         Ok(fits)
     }
 
-    /// The same, and what it has evaluated is added if the value fits.
+    /// The same, and adds what the node has evaluated if the value fits.
     fn tried(&mut self, id: NodeId, value: &Value, seen: Option<&mut Seen>) -> Result<bool, Stop> {
         let Some(seen) = seen else { return self.quietly(id, value, None) };
         let mut own = Seen::default();
@@ -223,7 +222,7 @@ impl<'s> Checker<'s> {
         if self.mode == Mode::Telling {
             self.steps.take(TOLD_STEPS)?;
             let violation = format!("{place}: {}", message());
-            // Several branches of a schema may say the same.
+            // Several branches of a schema may report the same violation.
             if !self.violations.contains(&violation) {
                 self.violations.push(violation);
             }
@@ -265,7 +264,7 @@ impl<'s> Checker<'s> {
         let mut fits = false;
         for node in nodes {
             fits |= self.tried(*node, value, seen.as_deref_mut())?;
-            // All that fit count for what has been evaluated.
+            // Every branch that fits counts for what has been evaluated.
             if fits && seen.is_none() {
                 break;
             }
@@ -506,7 +505,7 @@ impl<'s> Checker<'s> {
         matches!(&*self.nodes.nodes[id].keywords, [Keyword::Never])
     }
 
-    /// Takes note that a part was evaluated, if somebody wants to know.
+    /// Notes that a part was evaluated, if the caller needs to know.
     fn see(&mut self, part: &Value, seen: &mut Option<&mut Seen>) -> Result<(), Stop> {
         if let Some(seen) = seen {
             self.steps.take(SEEN_STEPS)?;
@@ -516,7 +515,7 @@ impl<'s> Checker<'s> {
     }
 }
 
-/// The steps that it takes to look so many names up, besides reading them.
+/// The cost in steps of looking up this many names, besides reading them.
 fn lookups(names: usize, fields: &Map<String, Value>) -> usize {
     names * fields.len().checked_ilog2().unwrap_or(0) as usize / 2
 }

@@ -1,4 +1,4 @@
-//! From the JSON of a schema to its nodes.
+//! Turns the JSON of a schema into nodes.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::node::{Keyword, NamedNodes, Node, NodeId, Nodes, Types};
 use super::number::Divisor;
 use super::pattern::Pattern;
 
-/// Compiles a schema: each subschema once. An error says what is wrong with it, and where.
+/// Compiles a schema, each subschema once. The error says what is wrong, and where.
 pub(super) fn compile(schema: &Value, bounds: &Bounds) -> Result<Nodes, String> {
     let mut compiler = Compiler { locations: Locations::of(schema)?, patterns: Vec::new(), known: HashMap::new() };
     let mut nodes = Vec::new();
@@ -42,11 +42,11 @@ fn patterns(sources: &[&str], bounds: &Bounds) -> Result<Box<[Pattern]>, String>
     sources.iter().map(compile).collect()
 }
 
-/// Refuses references that come back to where they began with the same value, and chains that are too long for any.
+/// Refuses references that lead back to themselves with the same value, and chains that are too long for any value.
 fn must_end(nodes: &[Node], bounds: &Bounds) -> Result<(), (NodeId, String)> {
     const UNKNOWN: usize = usize::MAX;
     const UNDER_WAY: usize = usize::MAX - 1;
-    // How many nodes are evaluated inside each other at most, from each node on.
+    // The largest number of nodes that are evaluated inside each other, from each node on.
     let mut nested = vec![UNKNOWN; nodes.len()];
     for root in 0..nodes.len() {
         let mut stack = vec![(root, Vec::new())];
@@ -111,7 +111,7 @@ impl<'a> Compiler<'a> {
         Ok(Node { keywords: keywords.into(), cost, has_unevaluated })
     }
 
-    /// What is said of values of any type, of numbers and of strings.
+    /// Compiles the keywords for values of any type, for numbers and for strings.
     fn values(&mut self, fields: Fields<'a>, keywords: &mut Vec<Keyword>) -> Result<(), String> {
         if let Some(types) = fields.get("type") {
             keywords.push(Keyword::Type(read_types(types)?));
@@ -148,7 +148,7 @@ impl<'a> Compiler<'a> {
         for (inclusive, make, exclusive, make_exclusive) in pairs {
             let bound = number(fields, inclusive)?;
             match fields.get(exclusive) {
-                // Draft 4 says with a boolean what the other bound is.
+                // In draft 4 a boolean says whether the other bound is exclusive.
                 Some(Value::Bool(is_exclusive)) if self.locations.draft == SchemaDraft::Old => {
                     keywords.extend(bound.map(if *is_exclusive { make_exclusive } else { make }));
                 }
@@ -259,7 +259,7 @@ impl<'a> Compiler<'a> {
             let (then, otherwise) = (self.one(fields, "then"), self.one(fields, "else"));
             keywords.push(Keyword::If { condition, then, otherwise });
         }
-        // Last, since they depend on all others.
+        // These come last, since they depend on all others.
         keywords.extend(self.one(fields, "unevaluatedItems").map(Keyword::UnevaluatedItems));
         keywords.extend(self.one(fields, "unevaluatedProperties").map(Keyword::UnevaluatedProperties));
         Ok(())
@@ -269,7 +269,7 @@ impl<'a> Compiler<'a> {
         self.locations.id(value)
     }
 
-    /// The subschema of a keyword; of one that this draft does not know, none.
+    /// The subschema of a keyword; `None` for a keyword that this draft does not know.
     fn one(&self, fields: Fields<'a>, keyword: &str) -> Option<NodeId> {
         self.id(fields.get(keyword)?)
     }
@@ -289,7 +289,7 @@ impl<'a> Compiler<'a> {
         named.into()
     }
 
-    /// The number of a pattern; each is compiled once.
+    /// The number of a pattern. Each pattern is compiled once.
     fn pattern(&mut self, source: &'a str) -> usize {
         *self.known.entry(source).or_insert_with(|| {
             self.patterns.push(source);
@@ -298,7 +298,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The steps that it takes to look at a keyword.
+/// The cost in steps of checking a keyword.
 fn cost(keyword: &Keyword) -> usize {
     let text = |text: &str| 1 + text.len() / 32;
     1 + match keyword {
@@ -339,7 +339,7 @@ fn number(fields: Fields<'_>, keyword: &str) -> Result<Option<Number>, String> {
 fn count(fields: Fields<'_>, keyword: &str) -> Result<Option<u64>, String> {
     let Some(value) = fields.get(keyword) else { return Ok(None) };
     let whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
-    // The cast saturates: no value is that large.
+    // The cast saturates: no real count is that large.
     let count = value.as_u64().or_else(|| value.as_f64().filter(whole).map(|float| float as u64));
     count.map(Some).ok_or_else(|| format!("`{keyword}` must be an integer from 0 on"))
 }

@@ -1,4 +1,4 @@
-//! When two JSON values are the same, and how large they are.
+//! Compares JSON values, and measures them.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::bounds::{Steps, Stop};
 use super::number;
 
-/// Whether two values are the same; numbers are, if they are as numbers.
+/// Whether two values are the same. Numbers are compared by value.
 pub(super) fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => number::compare(one, other) == Ordering::Equal,
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
-        // Both in the order of their keys.
+        // The keys of both are sorted.
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
                 && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
@@ -25,7 +25,7 @@ pub(super) fn is_equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The steps that it takes to compare a value with others.
+/// The cost in steps of comparing a value with others.
 pub(super) fn size(value: &Value) -> usize {
     1 + match value {
         Value::String(text) => text.len() / 32,
@@ -35,7 +35,7 @@ pub(super) fn size(value: &Value) -> usize {
     }
 }
 
-/// Whether no two items are the same: each is compared only with those of the same hash.
+/// Whether no two items are the same. Each is compared only with those of the same hash.
 pub(super) fn are_unique(items: &[Value], steps: &mut Steps) -> Result<bool, Stop> {
     let random = RandomState::new();
     let mut known: HashMap<u64, Vec<&Value>> = HashMap::new();

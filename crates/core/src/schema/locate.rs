@@ -1,4 +1,4 @@
-//! Finds the subschemas of a schema, and what its references lead to.
+//! Finds the subschemas of a schema, and the targets of its references.
 
 use std::collections::HashMap;
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 use super::node::NodeId;
 use super::uri::{decode, resolve, split_fragment};
 
-/// Bytes of a subschema's address. Each has its own, whole: a long one that all begin with would be kept for each.
+/// The most bytes of a subschema's address. Each subschema stores its whole address, so a long common prefix is costly.
 const LONGEST_URI: usize = 1 << 10;
 
 /// The drafts of JSON Schema, as far as they differ here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaDraft {
-    /// Up to draft 7: what stands beside a `$ref` does not count.
+    /// Up to draft 7: keywords beside a `$ref` are ignored.
     Old,
     /// 2019-09 and 2020-12.
     New,
 }
 
 impl SchemaDraft {
-    /// The draft that a schema says it is of; without a word it is the newest.
+    /// The draft that a schema declares; without a declaration, the newest.
     fn of(schema: &Value) -> Result<Self, String> {
         let Some(said) = schema.get("$schema") else { return Ok(Self::New) };
         let name = said.as_str().map(|said| said.trim_end_matches('#').replacen("https://", "http://", 1));
@@ -32,14 +32,14 @@ impl SchemaDraft {
     }
 }
 
-/// What a keyword has below it.
+/// The kind of value that a keyword has.
 enum Below {
     Schema,
     Schemas,
     NamedSchemas,
 }
 
-/// What a keyword has below it, if that is a schema. Two keywords have either of two.
+/// The kind of subschemas that a keyword has, if any. Two keywords allow either of two kinds.
 fn below(draft: SchemaDraft, keyword: &str, value: &Value) -> Option<Below> {
     Some(match keyword {
         "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else" | "additionalItems" => {
@@ -61,35 +61,33 @@ fn below(draft: SchemaDraft, keyword: &str, value: &Value) -> Option<Below> {
 pub(super) struct Location<'a> {
     pub(super) value: &'a Value,
     resource: usize,
-    /// What it is a part of; the root is a part of itself.
+    /// The subschema that contains this one; the root contains itself.
     parent: usize,
-    /// How to get here from there.
+    /// The path from the parent to this subschema.
     step: String,
 }
 
-/// A schema with a name of its own, by `$id`.
+/// A schema that is named by `$id`.
 #[derive(Debug)]
 struct Resource<'a> {
     uri: String,
     root: &'a Value,
 }
 
-/// All subschemas of a schema.
 #[derive(Debug)]
 pub(super) struct Locations<'a> {
     pub(super) draft: SchemaDraft,
     all: Vec<Location<'a>>,
-    /// By the address of their JSON, which nobody moves meanwhile.
+    /// Subschemas by the address of their JSON, which does not move meanwhile.
     known: HashMap<usize, NodeId>,
     resources: Vec<Resource<'a>>,
     by_uri: HashMap<String, usize>,
     anchors: HashMap<(usize, &'a str), &'a Value>,
-    /// How many dynamic anchors have a name; `$recursiveAnchor` has the name "".
+    /// How many dynamic anchors have each name; `$recursiveAnchor` has the name "".
     dynamic: HashMap<&'a str, usize>,
 }
 
 impl<'a> Locations<'a> {
-    /// Finds all subschemas.
     pub(super) fn of(schema: &'a Value) -> Result<Self, String> {
         let mut locations = Self {
             draft: SchemaDraft::of(schema)?,
@@ -108,12 +106,12 @@ impl<'a> Locations<'a> {
         self.all.get(id)
     }
 
-    /// The subschema of a part of the JSON that is known to be one.
+    /// The number of the subschema at this JSON value, if there is one.
     pub(super) fn id(&self, value: &Value) -> Option<NodeId> {
         self.known.get(&std::ptr::from_ref(value).addr()).copied()
     }
 
-    /// Where a subschema is.
+    /// The path of a subschema.
     pub(super) fn path(&self, id: NodeId) -> String {
         let mut steps = Vec::new();
         let mut at = id;
@@ -125,7 +123,7 @@ impl<'a> Locations<'a> {
         if steps.is_empty() { "the schema".to_owned() } else { format!("at /{}", steps.join("/")) }
     }
 
-    /// Adds a subschema and all below it. The depth of a schema is bounded.
+    /// Adds a subschema and all below it. The recursion is bounded, because the depth of a schema is.
     fn enter(&mut self, value: &'a Value, resource: usize, parent: usize, step: String) -> Result<NodeId, String> {
         let id = self.all.len();
         let wrong = |problem: &str| Err(format!("{}: {problem}", self.path(parent)));
@@ -149,7 +147,7 @@ impl<'a> Locations<'a> {
                     }
                 }
                 (Some(Below::NamedSchemas), Value::Object(parts)) => {
-                    // Names instead of a schema: what else has to be there.
+                    // In `dependencies`, an array has names of required properties and is no schema.
                     let is_schema = |part: &Value| keyword != "dependencies" || !part.is_array();
                     for (name, part) in parts.iter().filter(|(_, part)| is_schema(part)) {
                         self.enter(part, resource, id, format!("{keyword}/{name}"))?;
@@ -166,7 +164,7 @@ impl<'a> Locations<'a> {
         Ok(id)
     }
 
-    /// Takes note of the names of a subschema. Returns the resource that it belongs to.
+    /// Registers the names of a subschema. Returns the resource that it belongs to.
     fn name(&mut self, id: NodeId, fields: &'a Map<String, Value>, resource: usize) -> Result<usize, String> {
         let text = |keyword: &str| match fields.get(keyword) {
             None => Ok(None),
@@ -190,7 +188,7 @@ impl<'a> Locations<'a> {
                         ));
                     }
                     own = self.resources.len();
-                    // Of two with one name the first counts.
+                    // If two have the same name, the first counts.
                     self.by_uri.entry(uri.clone()).or_insert(own);
                     self.resources.push(Resource { uri, root: value });
                 }
@@ -215,13 +213,13 @@ impl<'a> Locations<'a> {
         Ok(own)
     }
 
-    /// The subschema that a reference of another one leads to.
+    /// The subschema that a reference leads to.
     pub(super) fn follow(&mut self, from: NodeId, keyword: &str, reference: &str) -> Result<NodeId, String> {
         let base = self.all[from].resource;
         let (address, fragment) = split_fragment(reference);
         let uri = resolve(&self.resources[base].uri, address);
         let elsewhere = || format!("references to {uri} are not followed; put the definition under $defs");
-        // What a root without an `$id` refers to by nothing but a fragment is in the root.
+        // A reference that is only a fragment stays in its own resource, even if the root has no `$id`.
         let resource = if address.is_empty() { Some(&base) } else { self.by_uri.get(&uri) };
         let resource = *resource.ok_or_else(elsewhere)?;
         let missing = || format!("there is nothing at {reference}; put the definition under $defs");
@@ -244,12 +242,12 @@ impl<'a> Locations<'a> {
         };
         match self.id(target) {
             Some(id) => Ok(id),
-            // A place that no keyword makes a schema of; the reference does.
+            // No keyword makes a schema of this place, but the reference does.
             None => self.enter(target, resource, 0, fragment.trim_start_matches('/').to_owned()),
         }
     }
 
-    /// What a JSON pointer leads to, and the resource that it belongs to.
+    /// The target of a JSON pointer, and the resource that it belongs to.
     fn point(&self, root: &'a Value, resource: usize, pointer: &str) -> Option<(&'a Value, usize)> {
         let (mut at, mut resource) = (root, resource);
         for token in pointer.split('/').skip(1) {

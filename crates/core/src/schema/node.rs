@@ -1,4 +1,4 @@
-//! A schema as it is checked: all subschemas in one list, which refer to each other by number.
+//! A schema in the form in which it is checked: a list of subschemas that refer to each other by number.
 
 use serde_json::{Number, Value};
 
@@ -18,16 +18,16 @@ pub(super) struct Nodes {
 /// A compiled subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// In the order of checking: what depends on others comes last.
+    /// In the order of checking: keywords that depend on others come last.
     pub(super) keywords: Box<[Keyword]>,
-    /// The steps that it takes to look at its keywords.
+    /// The cost in steps of checking its keywords.
     pub(super) cost: usize,
-    /// Whether it has to know what its other keywords have evaluated.
+    /// Whether it must know what its other keywords have evaluated.
     pub(super) has_unevaluated: bool,
 }
 
 impl Node {
-    /// The other node that this one stands for, if it says nothing else.
+    /// The node that this one only refers to, if it has no other keywords.
     pub(super) fn alias(&self) -> Option<NodeId> {
         match &*self.keywords {
             [Keyword::Reference(node)] => Some(*node),
@@ -36,13 +36,12 @@ impl Node {
     }
 }
 
-/// Subschemas by name, in order.
+/// Subschemas by name, sorted.
 pub(super) type NamedNodes = Box<[(Box<str>, NodeId)]>;
 
-/// Names of properties.
 pub(super) type Names = Box<[Box<str>]>;
 
-/// What a keyword says, or several that belong together.
+/// A keyword, or several that belong together.
 #[derive(Debug)]
 pub(super) enum Keyword {
     /// The schema `false`.
@@ -61,7 +60,7 @@ pub(super) enum Keyword {
     MinItems(u64),
     MaxItems(u64),
     UniqueItems,
-    /// `prefixItems` and `items`, or of old `items` and `additionalItems`.
+    /// `prefixItems` and `items`, or `items` and `additionalItems` in old drafts.
     Items {
         first: Box<[NodeId]>,
         rest: Option<NodeId>,
@@ -120,14 +119,14 @@ impl Types {
     pub(super) const NONE: Self = Self(0);
     const NAMES: [&'static str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-    /// With one more; `None` if there is no such type.
+    /// Adds a type; `None` if there is no such type.
     pub(super) fn with(self, name: &str) -> Option<Self> {
         let place = Self::NAMES.iter().position(|known| *known == name)?;
         Some(Self(self.0 | 1 << place))
     }
 
     pub(super) fn contains(self, value: &Value) -> bool {
-        // The places of their names.
+        // The indexes are those of `NAMES`.
         let has = |place: u8| self.0 >> place & 1 == 1;
         match value {
             Value::Array(_) => has(0),

@@ -1,10 +1,10 @@
-//! Numbers of JSON, compared as the numbers that they are.
+//! Compares numbers of JSON by value.
 
 use std::cmp::Ordering;
 
 use serde_json::Number;
 
-/// Compares two numbers exactly, whichever way they are written.
+/// Compares two numbers exactly, however they are written.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (one.as_i128(), other.as_i128()) {
         (Some(one), Some(other)) => one.cmp(&other),
@@ -16,7 +16,7 @@ pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
 }
 
 fn compare_mixed(integer: i128, float: f64) -> Ordering {
-    // The cast saturates, and what is beyond is beyond all integers of JSON.
+    // The cast saturates. Numbers beyond it are beyond all integers of JSON.
     let whole = float.trunc() as i128;
     integer.cmp(&whole).then_with(|| 0.0_f64.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
 }
@@ -30,7 +30,7 @@ pub(super) fn is_integer(number: &Number) -> bool {
     number.as_i128().is_some() || float(number).fract() == 0.0
 }
 
-/// What equal numbers have in common, and no others.
+/// A key that equal numbers share, and no others.
 pub(super) fn key(number: &Number) -> i128 {
     let float = float(number);
     match number.as_i128() {
@@ -40,7 +40,7 @@ pub(super) fn key(number: &Number) -> i128 {
     }
 }
 
-/// A number above 0 that others can be a multiple of, as digits and an exponent of ten.
+/// A number above 0 for `multipleOf`, as digits and an exponent of ten.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Divisor {
     digits: u64,
@@ -48,7 +48,7 @@ pub(super) struct Divisor {
 }
 
 impl Divisor {
-    /// `None`: the number is not above 0.
+    /// `None` if the number is not above 0.
     pub(super) fn of(number: &Number) -> Option<Self> {
         let divisor = Self::absolute(number);
         (divisor.digits > 0 && float(number) > 0.0).then_some(divisor)
@@ -66,14 +66,14 @@ impl Divisor {
         Self { digits: format!("{whole}{fraction}").parse().unwrap_or_default(), exponent }
     }
 
-    /// Whether a number is a multiple of it: exactly so, in decimal.
+    /// Whether a number is a multiple of this one, exactly in decimal.
     pub(super) fn divides(self, number: &Number) -> bool {
         let number = Self::absolute(number);
         let (digits, divisor) = (u128::from(number.digits), u128::from(self.digits));
         let shift = number.exponent - self.exponent;
         match u32::try_from(shift) {
             Ok(shift) => (digits % divisor * ten_to(shift, divisor)).is_multiple_of(divisor),
-            // More zeros than the number has digits.
+            // The divisor then has more zeros than the number has digits.
             Err(_) if shift < -19 => digits == 0,
             Err(_) => digits.is_multiple_of(divisor * 10u128.pow(shift.unsigned_abs())),
         }

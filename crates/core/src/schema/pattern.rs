@@ -1,9 +1,9 @@
-//! Patterns as ECMA-262 has them, with a bound on what they cost.
+//! Regular expressions of ECMA-262, with a bound on their cost.
 //!
-//! An engine of our own, since patterns of clients need what no other engine has at once: look-around and
-//! back-references (zod's e-mail address), the spelling of ECMA-262, and a count of steps that a check can run out of.
-//! Where a pattern has neither of these two, no part of it is tried twice at one place of the text: such a match takes
-//! a number of steps in proportion to the text.
+//! The engine is our own, since clients' patterns need what no other engine has at once: look-around and
+//! back-references (zod's e-mail address), the syntax of ECMA-262, and a count of steps that a check can run out of. A
+//! pattern with neither look-around nor back-references never tries a part of it twice at one place of the text, so a
+//! match takes a number of steps in proportion to the text.
 
 mod compile;
 mod parse;
@@ -21,14 +21,14 @@ pub(super) struct Pattern {
     source: Box<str>,
     ops: Box<[Op]>,
     sets: Box<[Set]>,
-    /// How many positions a match keeps: of groups that are referred to, and of the beginnings of loops.
+    /// How many positions a match stores: of groups that are referred to, and of the beginnings of loops.
     registers: usize,
-    /// Places where a match branches; each has a number. 0: what has been tried is not remembered.
+    /// The number of places where a match branches. With 0, a match does not remember what it has tried.
     branches: usize,
 }
 
 impl Pattern {
-    /// Compiles a pattern; an error says what is wrong with it.
+    /// Compiles a pattern. The error says what is wrong with it.
     pub(super) fn compile(source: &str, bounds: &Bounds) -> Result<Self, String> {
         let parsed = parse::parse(source, bounds)?;
         compile::compile(source, parsed, bounds)
@@ -38,12 +38,12 @@ impl Pattern {
         &self.source
     }
 
-    /// How much of the bounds it takes.
+    /// The size of the pattern, which counts against the bounds.
     pub(super) fn size(&self) -> usize {
         self.ops.len() + self.sets.iter().map(Set::size).sum::<usize>()
     }
 
-    /// Whether it matches somewhere in a text.
+    /// Whether the pattern matches somewhere in a text.
     pub(super) fn matches(&self, text: &str, machine: &mut Machine, steps: &mut Steps) -> Result<bool, Stop> {
         machine.search(self, text, steps)
     }

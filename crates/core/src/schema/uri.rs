@@ -1,13 +1,13 @@
-//! References between schemas: RFC 3986, as far as it takes to find a schema by its name.
+//! References between schemas: as much of RFC 3986 as is needed to find a schema by its name.
 
 use std::borrow::Cow;
 
-/// An address without its fragment, and the fragment.
+/// Splits an address into the part before its fragment, and the fragment.
 pub(super) fn split_fragment(uri: &str) -> (&str, &str) {
     uri.split_once('#').unwrap_or((uri, ""))
 }
 
-/// The address that a reference means, seen from a base. Both have no fragment.
+/// Resolves a reference against a base. Neither has a fragment.
 pub(super) fn resolve(base: &str, reference: &str) -> String {
     if reference.is_empty() {
         return base.to_owned();
@@ -56,7 +56,7 @@ fn without_dots(path: &str) -> String {
         let is_last = parts.peek().is_none();
         match part {
             "." | ".." => {
-                // The empty one before the first slash stays.
+                // The empty segment before the first slash stays.
                 if part == ".." && segments.len() > 1 {
                     segments.pop();
                 }
@@ -70,7 +70,7 @@ fn without_dots(path: &str) -> String {
     segments.join("/")
 }
 
-/// A text with its `%XX` decoded, if they are all such and the result is text.
+/// Decodes each `%XX`. `None` if one is malformed or the result is not UTF-8.
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! Agents: what a model is told to be, and what it may do.
+//! Agents: instructions, model and permissions under a name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use smol_str::SmolStr;
 use crate::store::{DEFAULT_AGENT, ModelRef};
 use crate::tools::Policy;
 
-/// How to answer.
+/// How a model is to answer, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Agent {
     /// Instructions for the model.
     pub system: Option<String>,
-    /// The model, where neither the message nor the session names one; `None`: the server's.
+    /// The model to use when neither the message nor the session names one; `None` means the server's default.
     pub model: Option<ModelRef>,
     /// Which tools the model may call.
     pub policy: Policy,
-    /// Whether any client may name it; others need a token that does.
+    /// Whether any client may name this agent. Otherwise a client needs a token that names it.
     pub is_open: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Agent {
 pub struct Agents(BTreeMap<SmolStr, Arc<Agent>>);
 
 impl Agents {
-    /// The agent of a name.
+    /// Returns the agent with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Agent>> {
         self.0.get(name)
     }

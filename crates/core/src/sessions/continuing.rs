@@ -1,4 +1,4 @@
-//! A turn goes on: with what came of the page's calls, once more after a failure, or after the turn that is under way.
+//! Turns that go on: with the results of the page's calls, as a retry after a failure, or after the running turn.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::sessions::turn;
 use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
 impl Sessions {
-    /// Goes on with a turn that ended with calls of its page. `user` is the message that it answers, with the needs that
-    /// the turn has now. `results` says what came of the calls: one that it leaves out was not run, and those that are over
-    /// stay as they are. `last` is the answer that the page goes on from: if there is a later one, somebody else has gone on
-    /// already.
+    /// Continues a turn that ended with yielded calls. `user` is the message that it answers, with the needs that the
+    /// turn has now. `results` has the results of the calls: a call without one was not run, and calls that are over
+    /// stay as they are. `last` is the answer that the page continues from: if there is a later one, the turn has
+    /// already been continued.
     pub(crate) async fn go_on(
         &self,
         session: &Arc<Session>,
@@ -34,8 +34,8 @@ impl Sessions {
         }
     }
 
-    /// The same with a turn that is under way, once it ends with calls of its page that `results` has. Gives the feed of
-    /// what comes then; `None` if the turn is not under way any more.
+    /// Continues a running turn, if it ends with yielded calls that `results` has. Returns the feed of the
+    /// continuation; `None` if the turn is no longer running.
     pub(super) fn go_on_after(
         &self,
         session: &Arc<Session>,
@@ -72,8 +72,8 @@ impl Sessions {
         Ok(feed)
     }
 
-    /// Stores the results of a turn's calls and lets the turn go on, unless somebody else has gone on already; says whether
-    /// it does.
+    /// Stores the results of a turn's calls and lets the turn go on, unless it has already been continued. Returns
+    /// whether it goes on.
     async fn begin_with(
         self,
         session: Arc<Session>,
@@ -88,12 +88,12 @@ impl Sessions {
         if let Some(feed) = feed {
             settled.into_iter().flatten().for_each(|event| feed.tell(event));
         }
-        // Nobody waits for it if the session was deleted meanwhile.
+        // Nobody receives this if the session was deleted meanwhile.
         _ = stored.send(goes_on);
         Ok(goes_on)
     }
 
-    /// Takes up a turn again that failed. What it did counts; the model is not shown what it was saying when it failed.
+    /// Retries a turn that failed. Its completed work counts; the unfinished message is not shown to the model.
     pub(crate) async fn try_again(
         &self,
         session: &Arc<Session>,
@@ -104,7 +104,7 @@ impl Sessions {
         let saving = self.save_message(user);
         let beginning = async {
             let saved = saving.await;
-            // Nobody waits for it if the session was deleted meanwhile.
+            // Nobody receives this if the session was deleted meanwhile.
             _ = stored.send(saved.is_ok());
             saved
         };
@@ -112,8 +112,7 @@ impl Sessions {
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 
-    /// Messages of a turn that broke off, with what came of their calls meanwhile: a client may have answered one before
-    /// that was known here.
+    /// Adds journaled results to the messages of a turn that broke off, which may not have seen a client's answer.
     pub(super) async fn recall(
         &self,
         session: &Arc<Session>,
@@ -147,19 +146,19 @@ impl Sessions {
         Ok(messages)
     }
 
-    /// Whether a message is being answered, or will be when its time comes.
+    /// Whether a message is being answered, or waits to be answered.
     pub(super) fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
         self.live(id).get(id).is_some_and(|live| live.is_answering(user))
     }
 
-    /// Stops the turn that tells this, whether it is under way or waits; others go on, also of the same message.
+    /// Stops the turn with this feed, running or waiting. Other turns go on, even those of the same message.
     pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
         if let Some(live) = self.live(id).get_mut(id) {
             live.stop_turn(feed);
         }
     }
 
-    /// Keeps what a page says of its calls in a turn that nobody goes on with.
+    /// Stores a page's results for calls of a turn that is not continued.
     pub(super) async fn keep_late(
         &self,
         session: &Arc<Session>,
@@ -171,7 +170,7 @@ impl Sessions {
         Ok(self.hub().run_to_end(keeping).await.map(|_| ())?)
     }
 
-    /// Ends the calls that earlier turns have left to the page; gives those that it says nothing of.
+    /// Ends the calls that earlier turns yielded to the page. Returns the ends of the calls without a result.
     pub(crate) async fn settle_yielded(
         &self,
         session: &Arc<Session>,
@@ -181,9 +180,9 @@ impl Sessions {
         Ok(settled.unwrap_or_default())
     }
 
-    /// Ends the calls of some messages that are the page's to run, with its results or as failed; stores that together with
-    /// the user's message, and tells of it. Gives the ends of the calls without results; `None` if there are no such
-    /// messages, and then nothing is stored.
+    /// Ends the yielded calls of some messages, with the page's results or as failed, stores them together with the
+    /// user's message, and sends events. Returns the ends of the calls without results. `None` if there are no such
+    /// messages; then nothing is stored.
     async fn settle(
         &self,
         session: &Arc<Session>,
@@ -216,17 +215,17 @@ impl Sessions {
         Ok(Some(told))
     }
 
-    /// The turn that is under way, if it can be followed.
+    /// The running turn, if it can be followed.
     pub(super) fn running(&self, id: &SessionId) -> Option<RunningTurn> {
         self.live(id).get(id)?.running()
     }
 
-    /// What the turn that answers a message tells, or will when its time comes.
+    /// The feed of the turn that answers a message, whether it is running or waits.
     pub fn feed_of(&self, id: &SessionId, user: &MessageId) -> Option<Feed> {
         self.live(id).get(id)?.feed_of(user)
     }
 
-    /// Whether another prompt may wait in a session, or is run at once.
+    /// Checks that another prompt may run or wait in a session.
     pub(super) fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
         let most = self.hub().limits().queued_prompts;
         match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
@@ -235,19 +234,19 @@ impl Sessions {
         }
     }
 
-    /// Whether there is a message of that id in a session.
+    /// Whether a session has a message with this id.
     pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
         Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
     }
 }
 
-/// Finds the answers to a message; `None` if there is one after the last that is known.
+/// Finds the answers to a message; `None` if there are answers after `last`.
 fn answers_up_to<'a>(
     user: &'a MessageId,
     last: Option<&'a MessageId>,
 ) -> impl FnOnce(&History) -> Option<Vec<Arc<Message>>> + 'a {
     move |history| {
-        // Answers come after what they answer.
+        // Answers are stored after the message that they answer.
         let since = history.all().rev().take_while(|message| message.id != *user);
         let mut answers: Vec<_> = since.filter(|message| message.answers() == Some(user)).cloned().collect();
         answers.reverse();

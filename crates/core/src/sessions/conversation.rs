@@ -1,8 +1,8 @@
-//! What a page sends becomes a plan, and the plan a turn: once, for every protocol by which pages talk to a session.
+//! Plans what a page's request asks for, and carries the plan out. All protocols for pages share this.
 //!
-//! A page sends what is new in a conversation: what the user says, what came of the calls that were the page's to run, what
-//! the user answered to asks. What is to be done follows from that and from what is stored. Requests may come twice, late,
-//! and several at once: each is planned anew until what it found still holds when it is done.
+//! A page sends what is new in a conversation: what the user says, results of yielded calls, the user's answers to
+//! asks. The plan follows from the request and the stored messages. Requests may come twice, late, and several at once:
+//! if the store has changed when the plan is carried out, it is made again.
 
 use std::sync::Arc;
 
@@ -17,92 +17,92 @@ use crate::id::{CallId, MessageId, PermissionId};
 use crate::schema::InputError;
 use crate::store::{Answer, Message, Part, PartBody, Reply, Session, ToolResult, TurnNeeds};
 
-/// What a page sends.
+/// A request of a page.
 #[derive(Debug, Default)]
 pub struct PageRequest {
-    /// What the user has said and the page has no answer to; the last of it is answered.
+    /// What the user has said that the page has no answer to. The last entry is answered.
     pub said: Vec<Said>,
-    /// Whether it is said in place of what was said under the same id: that and all after it is forgotten.
+    /// Whether `said` replaces the message with the same id. That message and all later ones are deleted.
     pub replaces: bool,
-    /// What came of calls that were the page's to run.
+    /// Results of calls that were yielded to the page.
     pub results: Vec<(CallId, ToolResult)>,
     /// Whether some results are new. If not, only results of open calls count.
     pub has_new_results: bool,
-    /// The calls that the page shows. They identify the turn to continue. `None`: the calls that it has results for.
+    /// The calls that the page shows. They identify the turn to continue. `None` means those that it has results for.
     pub shown: Option<HashSet<CallId>>,
-    /// Calls of which it knows the end.
+    /// Calls whose end the page knows.
     pub ended: HashSet<CallId>,
-    /// What the user answered to asks.
+    /// The user's answers to asks.
     pub answers: Vec<(PermissionId, Answer)>,
     /// The agent that is to answer.
     pub agent: Option<SmolStr>,
-    /// What its turns need.
+    /// What the request's turns need.
     pub needs: TurnNeeds,
-    /// How its protocol wants things.
+    /// The rules of the request's protocol.
     pub manners: Manners,
 }
 
 /// Something that the user says.
 #[derive(Debug, Clone)]
 pub struct Said {
-    /// The message's id; made when `None`.
+    /// The message's id; generated when `None`.
     pub message: Option<MessageId>,
-    /// What is said.
+    /// The content of the message.
     pub parts: Vec<PartBody>,
 }
 
-/// Where protocols differ in what they expect.
+/// The rules in which protocols differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manners {
-    /// A message whose turn ended by itself is answered anew when it comes again; otherwise its answer is told again.
+    /// A repeated message whose turn ended by itself is answered anew. Otherwise its stored answer is sent again.
     pub answers_anew: bool,
-    /// Every open ask has to be answered before anything else happens; otherwise those that are not open are passed over.
+    /// Every open ask must be answered before anything else. Otherwise answers to asks that are not open are ignored.
     pub answers_all_asks: bool,
-    /// A request with nothing new takes up a turn that failed.
+    /// A request with nothing new retries a failed turn.
     pub retries: bool,
-    /// What the user says ends the calls that earlier turns have left to the page.
+    /// A new message ends the calls that earlier turns yielded to the page.
     pub settles_calls: bool,
-    /// Turns that nobody else follows are stopped when the reader leaves.
+    /// When the reader leaves, turns that nobody else follows are stopped.
     pub stops_turns: bool,
 }
 
-/// Why nothing was done for a request.
+/// Why a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NotPlanned {
-    /// There is nothing to answer.
+    /// The request has nothing to answer.
     #[error("there is nothing new to answer")]
     NothingNew,
-    /// There is nothing new, and a turn is under way.
+    /// The request has nothing new, and a turn is running.
     #[error("there is nothing new in this request, and a turn of its conversation is under way")]
     Busy,
-    /// The calls that it speaks of are not of the last turn. What came of them is kept.
+    /// The request's calls are not of the last turn. Their results are stored.
     #[error("the conversation has gone on since; nothing is answered to this")]
     GoneOn,
-    /// The message is being answered where nobody can follow.
+    /// The message is being answered by a turn that cannot be followed.
     #[error("this message is being answered elsewhere; try again later")]
     AnsweredElsewhere,
-    /// An ask is open that it does not answer.
+    /// The request leaves an open ask unanswered.
     #[error("the ask {0} is open and has to be answered first")]
     AskOpen(PermissionId),
-    /// It answers an ask that is not open.
+    /// The request answers an ask that is not open.
     #[error("there is no open ask {0} in this session")]
     UnknownAsk(PermissionId),
-    /// It answers an ask that was answered otherwise, or whose time is over.
+    /// The request answers an ask that was answered differently, or whose time is over.
     #[error("the ask {0} was answered otherwise, or its time is over")]
     AnsweredOtherwise(PermissionId),
-    /// It answers an ask of somebody else's call.
+    /// The request answers an ask of another actor's call.
     #[error("the ask {0} is not yours to answer")]
     NotYourAsk(PermissionId),
-    /// It has two answers to one ask.
+    /// The request has two answers to one ask.
     #[error("there are two answers to the ask {0}")]
     TwoAnswers(PermissionId),
-    /// An answer has an input that the tool does not take.
+    /// An answer has an input that the tool does not accept.
     #[error("the input in the answer to the ask {0} does not fit the tool: {1}")]
     InvalidInput(PermissionId, InputError),
-    /// An ask was not answered.
+    /// Answering an ask failed.
     #[error(transparent)]
     NotAnswered(#[from] NotAnswered),
-    /// The session does not take it.
+    /// The session refused the request.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
@@ -111,31 +111,31 @@ pub enum NotPlanned {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Plan {
-    /// The user's answers go to the asks, and the turn that asked goes on.
+    /// Give the user's answers to the asks; the turn that asked goes on.
     Resume,
-    /// What the user says is answered.
+    /// Answer what the user says.
     Prompt,
-    /// The same, in place of what was said before.
+    /// Answer what the user says, in place of an earlier message.
     Replace,
-    /// A message comes again: its turn is followed, told again, taken up or run anew.
+    /// A message comes again: follow its turn, send the answer again, retry it or run it anew.
     Repeat(MessageId),
-    /// A turn goes on that ended with calls of the page.
+    /// Continue a turn that ended with yielded calls.
     Continue(KnownTurn),
-    /// A turn that failed is taken up.
+    /// Retry a turn that failed.
     Retry(Arc<Message>),
 }
 
-/// The turn that a page speaks of.
+/// The turn that a page's request refers to.
 #[derive(Debug)]
 pub struct KnownTurn {
-    /// The user's message that it answers.
+    /// The user's message that the turn answers.
     user: Arc<Message>,
-    /// The last answer of which the page shows a call.
+    /// The last answer with a call that the page shows.
     last: MessageId,
 }
 
 impl PageRequest {
-    /// What is to be done, given what is stored. Pure: nothing is changed yet.
+    /// Plans a request, given the stored messages. Pure: nothing is changed.
     pub fn plan(&self, stored: &[Arc<Message>], is_busy: bool) -> Result<Plan, NotPlanned> {
         if !self.answers.is_empty() && (self.manners.answers_all_asks || self.said.is_empty()) {
             return Ok(Plan::Resume);
@@ -157,13 +157,13 @@ impl PageRequest {
         failed_turn(stored).map(Plan::Retry).ok_or(NotPlanned::NothingNew)
     }
 
-    /// Whether it has the result of a call that is still the page's to run.
+    /// Whether the request has the result of a call that is still yielded.
     fn has_open_call(&self, stored: &[Arc<Message>]) -> bool {
         let mut open = stored.iter().flat_map(|message| &message.parts).filter(|part| part.is_yielded());
         open.any(|part| part.is_call_of(&self.results))
     }
 
-    /// The turn that goes on.
+    /// The turn to continue.
     fn known_turn(&self, stored: &[Arc<Message>]) -> Option<KnownTurn> {
         let is_shown = |part: &Arc<Part>| match (&part.body, &self.shown) {
             (PartBody::Tool(tool), Some(shown)) => shown.contains(&tool.call),
@@ -175,7 +175,7 @@ impl PageRequest {
         Some(KnownTurn { user: user.clone(), last: last.id.clone() })
     }
 
-    /// Refuses what has the id of an answer: nothing is forgotten for it.
+    /// Refuses a user's message that has the id of an answer, so that nothing is deleted for it.
     fn must_be_users(&self, stored: &[Arc<Message>]) -> Result<(), SessionError> {
         let ids: HashSet<&MessageId> = self.said.iter().filter_map(|said| said.message.as_ref()).collect();
         let mut answers = stored.iter().filter(|message| message.answers().is_some());
@@ -196,29 +196,28 @@ impl PageRequest {
     }
 }
 
-/// What the user said last, if its turn failed or was stopped.
+/// The last user's message, if its turn failed or was stopped.
 fn failed_turn(stored: &[Arc<Message>]) -> Option<Arc<Message>> {
     let user = stored.iter().rfind(|message| message.wants_reply())?;
     let last = stored.iter().rfind(|message| message.answers() == Some(&user.id))?;
     last.error().is_some().then(|| user.clone())
 }
 
-/// The answers to a user's message.
 fn answers_to(stored: Vec<Arc<Message>>, user: &MessageId) -> Vec<Arc<Message>> {
     stored.into_iter().filter(|message| message.answers() == Some(user)).collect()
 }
 
-/// At which number a turn has begun a step.
+/// The number of the event with which a step began.
 fn began(feed: &Feed, message: &MessageId) -> Option<usize> {
     let is_it = |event: &TurnEvent| matches!(event, TurnEvent::StepBegan(begun) if begun.id == *message);
     feed.milestones().into_iter().find(|(_, event)| is_it(event)).map(|(number, _)| number)
 }
 
-/// What comes of a plan; `None`: something else came first, and it has to be planned anew.
+/// The result of a plan. `None`: something else came first, and the request must be planned again.
 type Done = Option<Playback>;
 
 impl Sessions {
-    /// Does what a page asks for on somebody's behalf, and tells what comes of it.
+    /// Does what a page asks for on an actor's behalf, and returns the events that answer it.
     pub async fn converse(
         &self,
         session: &Arc<Session>,
@@ -255,23 +254,23 @@ impl Sessions {
         }
     }
 
-    /// Tells the turn that is under way, from its beginning; `None` if there is none that can be followed.
+    /// Plays the running turn from its beginning; `None` if no turn can be followed.
     pub async fn play_back(&self, session: &Arc<Session>) -> Result<Option<Playback>, SessionError> {
         let Some(turn) = self.running(&session.id) else { return Ok(None) };
         let answers = answers_to(self.messages(&session.id).await?, &turn.user);
         Ok(Some(self.whole_turn(session, &answers, &turn.feed).yielding_asks(turn.yields_asks)))
     }
 
-    /// Tells a turn from its beginning: first what was answered before it went on.
+    /// Plays a turn from its beginning, with the answers that are older than its feed first.
     fn whole_turn(&self, session: &Session, answers: &[Arc<Message>], feed: &Feed) -> Playback {
         let is_before = |answer: &&Arc<Message>| answer.is_complete() && began(feed, &answer.id).is_none();
-        // What the model was saying when it broke off is said anew.
+        // An answer that broke off without calls is left out, because the model answers again.
         let before = answers.iter().filter(is_before).filter(|answer| !answer.failed_without_calls());
         Playback::new(self, &session.id).after(before).then(feed, 0)
     }
 }
 
-/// A request on its way to a turn.
+/// A request that is being carried out.
 struct Talk<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
@@ -280,12 +279,12 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// A user's message whose turn is taken up again for the request.
+    /// A user's message with the needs of the request, for a turn that is retried or continued.
     fn taken_up(&self, user: &Message) -> Arc<Message> {
         Arc::new(user.taken_up(&self.request.needs))
     }
 
-    /// Tells something as the request wants it.
+    /// Applies the manners of the request to a playback.
     fn playing(&self, playback: Playback) -> Result<Done, NotPlanned> {
         let Manners { stops_turns, .. } = self.request.manners;
         let yields_asks = self.request.needs.yields_asks;
@@ -296,22 +295,22 @@ impl Talk<'_> {
         Playback::new(self.sessions, &self.session.id)
     }
 
-    /// Tells a turn that begins.
+    /// Plays a turn that begins.
     fn begun(&self, prompted: Prompted) -> Result<Done, NotPlanned> {
         let feed = prompted.feed.ok_or(NotPlanned::NothingNew)?;
         self.playing(self.playback().then(&feed, 0))
     }
 
-    /// The user says something. If the request has results for the page's calls, those calls end.
+    /// Prompts with what the user says. If the request has results for yielded calls, those calls end.
     async fn prompt(&self) -> Result<Done, NotPlanned> {
         match self.say().await? {
             Some(prompted) => self.begun(prompted),
-            // Somebody else has said it just now: it comes again.
+            // Another request has just stored the same message, so this one repeats it.
             None => Ok(None),
         }
     }
 
-    /// Says what is not stored yet; the last of it is answered. `None` if there is nothing.
+    /// Stores what is not stored yet and answers the last of it. `None` if everything is stored.
     async fn say(&self) -> Result<Option<Prompted>, NotPlanned> {
         let mut unsaid = Vec::new();
         for said in self.request.said.iter().rev() {
@@ -321,7 +320,7 @@ impl Talk<'_> {
             }
         }
         let Some((last, earlier)) = unsaid.split_first() else { return Ok(None) };
-        // Nothing of it is said if the last cannot be.
+        // If the last message has no room in the queue, none is stored.
         self.sessions.must_have_room(&self.session.id)?;
         for said in earlier.iter().rev() {
             self.sessions.prompt(self.session, self.request.prompt(said.clone(), false)).await?;
@@ -337,11 +336,11 @@ impl Talk<'_> {
         self.begun(self.sessions.prompt_anew(self.session, self.request.prompt(said, true)).await?)
     }
 
-    /// The same message again, because its answer may have been lost on its way. If its turn broke off after a call of it
-    /// was completed, it goes on from there: nothing that was done is done again.
+    /// The same message comes again, because its answer may have been lost. If its turn broke off after a completed
+    /// call, the turn goes on from there: no completed call is made again.
     async fn repeat(&self, id: &MessageId) -> Result<Done, NotPlanned> {
         let (sessions, session) = (self.sessions, self.session);
-        // Before what is stored: a turn that ends meanwhile is found there.
+        // Look for the feed before reading the store: a turn that ends in between is found in the store.
         let running = sessions.feed_of(&session.id, id);
         if running.is_none() && sessions.is_answering(&session.id, id) {
             return Err(NotPlanned::AnsweredElsewhere);
@@ -363,7 +362,7 @@ impl Talk<'_> {
                     Ok(Prompted { feed: Some(feed), .. }) => {
                         self.playing(sessions.whole_turn(session, &answers, &feed))
                     }
-                    // Somebody else was quicker.
+                    // Another request was first.
                     Ok(_) | Err(SessionError::DuplicateMessage(_)) => Ok(None),
                     Err(error) => Err(error.into()),
                 };
@@ -371,7 +370,7 @@ impl Talk<'_> {
         } else if !answers.is_empty() && !self.request.manners.answers_anew {
             return self.playing(self.playback().after(&answers));
         }
-        // Nothing that counts was done for it so far.
+        // No completed work exists for this message.
         if !self.request.manners.answers_anew && (!is_newest || sessions.is_busy(&session.id)) {
             let is_answered_now = sessions.is_answering(&session.id, id);
             return if is_answered_now { Ok(None) } else { Err(NotPlanned::AnsweredElsewhere) };
@@ -383,7 +382,7 @@ impl Talk<'_> {
         }
     }
 
-    /// A turn goes on with what came of the page's calls. Of several who want that at once one does, and the others follow.
+    /// Continues a turn with the results of yielded calls. Of several such requests, one does so and the others follow.
     async fn go_on(&self, turn: KnownTurn, stored: Vec<Arc<Message>>) -> Result<Done, NotPlanned> {
         let (sessions, session, request) = (self.sessions, self.session, self.request);
         let KnownTurn { user, last } = turn;
@@ -393,7 +392,7 @@ impl Talk<'_> {
             return Err(NotPlanned::GoneOn);
         }
         if let Some(feed) = sessions.feed_of(&session.id, &user.id) {
-            // It is under way: the step that the page shows is part of it, or comes before it.
+            // The turn is running. The step that the page shows is part of its feed, or older than it.
             let from = began(&feed, &last).map_or(0, |number| number + 1);
             let mut playback = self.playback().then(&feed, from);
             if from > 0 && !request.results.is_empty() {
@@ -410,7 +409,7 @@ impl Talk<'_> {
         let mut answers = answers_to(stored, &user.id);
         let place = answers.iter().position(|answer| answer.id == last).map_or(0, |place| place + 1);
         let mut later = answers.split_off(place);
-        // What ended while the page was away.
+        // The ends of calls that the page does not know yet come first.
         let playback = match (&request.shown, answers.last()) {
             (Some(shown), Some(known)) => {
                 self.playback().after_ends(known, |call| shown.contains(call) && !request.ended.contains(call))
@@ -419,7 +418,7 @@ impl Talk<'_> {
         };
         let gone_on = match later.last() {
             None => sessions.go_on(session, &self.taken_up(&user), &last, request.results.clone()).await,
-            // It went on before, and failed.
+            // The turn was continued before, and failed.
             Some(latest) if request.manners.retries && latest.error().is_some() => {
                 sessions.try_again(session, &self.taken_up(&user)).await
             }
@@ -432,7 +431,7 @@ impl Talk<'_> {
         };
         match gone_on {
             Ok(Prompted { feed: Some(feed), .. }) => self.playing(playback.then(&feed, 0)),
-            // Somebody else goes on with it, or has gone on.
+            // Another request continues the turn, or has continued it.
             Ok(_) | Err(SessionError::DuplicateMessage(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -442,14 +441,14 @@ impl Talk<'_> {
         self.begun(self.sessions.try_again(self.session, &self.taken_up(user)).await?)
     }
 
-    /// Answers the asks that a turn waits for, and tells how it goes on.
+    /// Answers the asks that a turn waits for, and plays how it goes on.
     async fn resume(&self) -> Result<Done, NotPlanned> {
         let (sessions, session) = (self.sessions, self.session);
         let running = sessions.running(&session.id);
         let feed = running.as_ref().map(|turn| &turn.feed);
         let answers = self.answers(feed).await?;
         let asked = feed.and_then(|feed| Some((feed, self.asked(feed)?)));
-        // What the user says besides comes after it.
+        // A message of the user in the same request is answered after the resumed turn.
         let later = self.say().await?.and_then(|prompted| prompted.feed);
         let mut playback = self.playback();
         if let Some((feed, number)) = asked {
@@ -463,13 +462,13 @@ impl Talk<'_> {
         }
         for (ask, answer) in answers {
             match sessions.answer(&ask, self.actor, answer).await {
-                // Somebody else was quicker.
+                // Somebody else has answered it first.
                 Ok(_) | Err(NotAnswered::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         if asked.is_none() && later.is_none() && !self.request.manners.answers_all_asks {
-            // The turn is over, or went on long ago.
+            // The turn is over, or has gone on long ago.
             let stored = sessions.messages(&session.id).await?;
             let turn = self.request.known_turn(&stored).ok_or(NotPlanned::NothingNew)?;
             return self.go_on(turn, stored).await;
@@ -477,7 +476,7 @@ impl Talk<'_> {
         self.playing(playback)
     }
 
-    /// The turn goes on with the results that came with the answers, if it ends with calls of the page.
+    /// Queues a continuation with the results that came with the answers, in case the turn ends with yielded calls.
     async fn bring_results(&self, playback: Playback, user: &MessageId) -> Result<Playback, NotPlanned> {
         let stored = self.sessions.messages(&self.session.id).await?;
         let Some(user) = stored.iter().find(|message| message.id == *user) else { return Ok(playback) };
@@ -492,7 +491,7 @@ impl Talk<'_> {
         })
     }
 
-    /// The number from which a reader that has seen these asks goes on: the first answer after the last of them.
+    /// The number from which a reader that has seen these asks goes on: the first answer after the last ask.
     fn asked(&self, feed: &Feed) -> Option<usize> {
         let is_ours = |id: &PermissionId| self.request.answers.iter().any(|(ask, _)| ask == id);
         let (told, milestones) = (feed.len(), feed.milestones());
@@ -503,8 +502,8 @@ impl Talk<'_> {
         Some(answered.map_or(told, |(number, _)| *number))
     }
 
-    /// The answers to give. Where every ask must be answered, one that cannot be refuses all of them; elsewhere answers to
-    /// asks that are not open are dropped.
+    /// The answers to give. If the protocol wants every ask answered, one wrong answer refuses them all. Otherwise
+    /// answers to asks that are not open are dropped.
     async fn answers(&self, feed: Option<&Feed>) -> Result<Vec<(PermissionId, Answer)>, NotPlanned> {
         let mut answers = Vec::with_capacity(self.request.answers.len());
         let mut known = HashSet::new();
@@ -519,12 +518,12 @@ impl Talk<'_> {
             }
             answers.push((ask.clone(), answer.clone()));
         }
-        // An answer for all calls of a tool comes last: it must not answer what has an answer of its own.
+        // An `Always` answer comes last, so that it does not answer asks that have answers of their own.
         answers.sort_by_key(|(_, answer)| answer.reply == Reply::Always);
         Ok(answers)
     }
 
-    /// Whether an ask belongs to this session, and can be answered so, or has been.
+    /// Checks that an ask belongs to this session, and can be answered like this or already was.
     async fn must_be_answerable(
         &self,
         feed: Option<&Feed>,
@@ -550,7 +549,7 @@ impl Talk<'_> {
     }
 }
 
-/// What a turn has told of an ask: whether it was allowed, if that is known; `None` if it was not asked.
+/// What a feed says about an ask: whether it was allowed, if that is known. `None` if the feed has no such ask.
 fn told_of(feed: &Feed, id: &PermissionId) -> Option<Option<bool>> {
     let told = |event: &TurnEvent| match event {
         TurnEvent::Asked(ask) if ask.id == *id => Some(None),

@@ -1,5 +1,5 @@
-//! Conversations that only a page knows of: the server has lost them, or never had them. They are taken up as messages of
-//! a session, so that they go on.
+//! Conversations that only a page has, because the server lost them or never had them. They are imported as messages of
+//! a session, so that they can go on.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::store::{
 pub enum Earlier {
     /// What the user said.
     User(Said),
-    /// A step of an answer. What nobody asked for is left out.
+    /// A step of an answer. A step without a user's message before it is left out.
     Step(Said),
 }
 
 impl Sessions {
-    /// A call of an earlier conversation, with what the page says came of it.
+    /// A call of an earlier conversation, with the result that the page reports.
     pub fn earlier_call(
         &self,
         call: Option<CallId>,
@@ -49,7 +49,7 @@ impl Sessions {
         })
     }
 
-    /// An earlier conversation as messages of a session; nothing is kept yet.
+    /// Converts an earlier conversation to messages of a session, without storing them.
     pub fn earlier(&self, session: &Session, model: &ModelRef, earlier: Vec<Earlier>) -> Vec<Message> {
         let clock = self.clock();
         let (now, agent) = (clock.time(), session.agent_name());
@@ -87,15 +87,15 @@ impl Sessions {
         let answered: HashSet<MessageId> = messages.iter().filter_map(|message| message.answers().cloned()).collect();
         for message in &mut messages {
             if let Role::User(said) = &mut message.role {
-                // What was not answered then is not to be answered now.
+                // A message that was not answered then is not answered now.
                 said.wants_reply = answered.contains(&message.id);
             }
         }
         messages
     }
 
-    /// Keeps the messages of an earlier conversation in a session that has none; all of them, whether or not whoever
-    /// brings them goes meanwhile.
+    /// Stores the messages of an earlier conversation in a session that has none. Completes even if the caller goes
+    /// away meanwhile.
     pub async fn import(&self, id: &SessionId, earlier: Vec<Arc<Message>>) -> Result<(), SessionError> {
         Ok(self.hub().run_to_end(self.clone().keep_earlier(id.clone(), earlier)).await?)
     }
@@ -108,7 +108,7 @@ impl Sessions {
         let session = self.find(&id).await?;
         let client = session.as_ref().and_then(|session| session.client.as_ref());
         self.must_have_storage(client, Beginning::InSession).await?;
-        // The store keeps their order, and writes many at once.
+        // The store keeps the order of writes, and writes many at once.
         let saving: Vec<_> = earlier.iter().map(|message| self.save_message(message)).collect();
         futures_util::future::try_join_all(saving).await?;
         Ok(())

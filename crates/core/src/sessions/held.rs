@@ -1,6 +1,6 @@
-//! Sessions and their histories that are held in memory: each is read once, while it is used it stays, and afterwards for
-//! as long as there is room. The store has the truth. Whatever changes a session or its messages does so through here, so
-//! that what is held is what the store has, in the same order.
+//! Sessions with their histories in memory. Each is read from the store once, stays while it is used, and is evicted
+//! later when room is needed. The store has the truth. All changes to sessions and messages go through here, so that
+//! memory and store see the same changes in the same order.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,46 +13,46 @@ use crate::id::{MessageId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{Message, Session, SessionStore, StoreError, StoreFuture, weight};
 
-/// About how many bytes it takes to hold a session with nothing in it.
+/// The approximate size in bytes of a held session without messages.
 const ENTRY: usize = 512;
 
-/// The sessions that are held.
+/// The held sessions.
 pub(super) struct HeldSessions {
     store: Arc<dyn SessionStore>,
     held: Sharded<SessionId, Arc<HeldSession>>,
     room: Arc<Room>,
 }
 
-/// How much may be held while nobody uses it.
+/// The bound on memory for sessions that nobody uses.
 struct Room {
-    /// About how many bytes are held.
+    /// The approximate number of bytes that are held.
     bytes: AtomicUsize,
     most: usize,
-    /// Counts uses: what was used longest ago goes first.
+    /// Counts uses. The least recently used session is evicted first.
     uses: AtomicU64,
-    /// The part where the next eviction looks.
+    /// The part of the map in which the next eviction looks.
     next: AtomicUsize,
 }
 
-/// A session that is held.
+/// A held session.
 pub(super) struct HeldSession {
-    // std's mutex: nothing is awaited inside.
+    // A std mutex is enough: nothing is awaited while it is locked.
     state: Mutex<State>,
     is_read: OnceCell<()>,
-    /// When it was used last.
+    /// The value of `Room::uses` at the last use.
     used: AtomicU64,
     room: Arc<Room>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The session as it was saved last, if it was saved since this is held.
+    /// The session as last saved, if it was saved while it was held.
     session: Option<Arc<Session>>,
     history: History,
     is_read: bool,
-    /// Whether what was said has changed since it is being read.
+    /// Whether the messages have changed since the read began.
     is_changed: bool,
-    /// About how many bytes are counted for it.
+    /// The approximate number of bytes that `Room` counts for this session.
     counted: usize,
 }
 
@@ -86,17 +86,17 @@ impl HeldSession {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session as it is now, if that is known here.
+    /// The current session, if it is known here.
     pub(super) fn session(&self) -> Option<Arc<Session>> {
         self.lock().session.clone()
     }
 
-    /// Looks at what was said.
+    /// Gives access to the messages.
     pub(super) fn history<R>(&self, look: impl FnOnce(&History) -> R) -> R {
         look(&self.lock().history)
     }
 
-    /// What a turn is shown that answers a message.
+    /// The conversation that the model is shown in the turn that answers a message.
     pub(super) fn conversation(&self, user: &Arc<Message>) -> Conversation {
         self.lock().history.conversation(user)
     }
@@ -115,7 +115,7 @@ impl HeldSessions {
         Self { store, held: Sharded::default(), room: Arc::new(Room { bytes, most, uses, next }) }
     }
 
-    /// Holds a session with all that was said in it; reads it if it is not held already.
+    /// Holds a session with its messages. Reads them if the session is not held already.
     pub(super) async fn hold(&self, id: &SessionId) -> Result<Arc<HeldSession>, StoreError> {
         let held = self.held.of(id).entry(id.clone()).or_insert_with(|| self.new_entry()).clone();
         held.used.store(self.room.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl HeldSessions {
         })
     }
 
-    /// Reads what was said. What is changed meanwhile may be among it or not: then it is read again.
+    /// Reads the messages. If they change meanwhile, the result may or may not have the change, so they are read again.
     async fn read(&self, id: &SessionId, held: &HeldSession) -> Result<(), StoreError> {
         loop {
             held.lock().is_changed = false;
@@ -151,18 +151,17 @@ impl HeldSessions {
         }
     }
 
-    /// A session that is held already.
     pub(super) fn get(&self, id: &SessionId) -> Option<Arc<HeldSession>> {
         self.held.of(id).get(id).filter(|held| held.is_read.initialized()).cloned()
     }
 
-    /// Lets go of a session: it is read again when it is needed.
+    /// Drops a session from memory. It is read again when it is needed.
     pub(super) fn forget(&self, id: &SessionId) {
         let forgotten = self.held.of(id).remove(id);
         drop(forgotten);
     }
 
-    /// Lets go of what nobody uses, if there is too much: one part after the other, what was used longest ago first.
+    /// If too much is held, drops sessions that nobody uses: part by part, least recently used first.
     fn make_room(&self) {
         for _ in 0..self.held.parts() {
             if self.room.bytes.load(Ordering::Relaxed) <= self.room.most {
@@ -177,24 +176,23 @@ impl HeldSessions {
         }
     }
 
-    /// Keeps a session, in place of what was known of it.
+    /// Stores a session and replaces its earlier version.
     pub(super) fn save_session(self: &Arc<Self>, session: &Arc<Session>) -> StoreFuture<()> {
         self.write(&session.id, || Change::Session(session.clone()), |store| store.save_session(session))
     }
 
-    /// Keeps a message, in place of what was known of it.
+    /// Stores a message and replaces its earlier version.
     pub(super) fn save_message(self: &Arc<Self>, message: &Arc<Message>) -> StoreFuture<()> {
         self.write(&message.session, || Change::Message(message.clone()), |store| store.save_message(message))
     }
 
-    /// Forgets a message and all that were first saved after it.
+    /// Deletes a message and all messages that were first saved after it.
     pub(super) fn delete_messages_from(self: &Arc<Self>, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let change = || Change::DeletedFrom(message.clone());
         self.write(session, change, |store| store.delete_messages_from(session, message))
     }
 
-    /// Changes messages by what was said, with nothing in between: `edit` gives those that are to be kept, and something
-    /// for whoever asked.
+    /// Changes messages depending on the history, atomically. `edit` returns the messages to store, and a result.
     pub(super) async fn edit<R>(
         self: &Arc<Self>,
         id: &SessionId,
@@ -204,7 +202,7 @@ impl HeldSessions {
             let held = self.hold(id).await?;
             let (result, saving) = {
                 let part = self.held.of(id);
-                // Whoever changes it looks for it there.
+                // The entry may have been replaced; changes are made to the current one.
                 if !part.get(id).is_some_and(|known| Arc::ptr_eq(known, &held)) {
                     continue;
                 }
@@ -225,7 +223,7 @@ impl HeldSessions {
         }
     }
 
-    /// Forgets a session.
+    /// Deletes a session.
     pub(super) fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let mut part = self.held.of(session);
         let forgotten = part.remove(session);
@@ -235,14 +233,14 @@ impl HeldSessions {
         deleting
     }
 
-    /// Changes what is held, and what the store has, in the same order for everybody.
+    /// Changes memory and store, in the same order for all callers.
     fn write(
         self: &Arc<Self>,
         id: &SessionId,
         change: impl FnOnce() -> Change,
         store: impl FnOnce(&dyn SessionStore) -> StoreFuture<()>,
     ) -> StoreFuture<()> {
-        // Under the lock of its part: whoever reads it anew does so afterwards.
+        // The part of the map stays locked, so that a new read begins after this write.
         let part = self.held.of(id);
         let Some(held) = part.get(id) else { return store(&*self.store) };
         let mut state = held.lock();
@@ -254,7 +252,7 @@ impl HeldSessions {
         Box::pin(async move {
             let written = writing.await;
             if written.is_err() {
-                // What is held is not what is kept.
+                // Memory no longer equals the store.
                 sessions.forget(&id);
             }
             written

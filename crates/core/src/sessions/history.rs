@@ -1,5 +1,5 @@
-//! What was said in a session, as it is held in memory: changed with every message that is saved, and shared with the
-//! turn that is under way at no cost that grows with it.
+//! The messages of a session in memory. Every saved message changes them. Sharing them with the running turn costs the
+//! same however long they are.
 
 use std::sync::Arc;
 
@@ -8,19 +8,18 @@ use ahash::HashMap;
 use crate::id::MessageId;
 use crate::store::{Message, Role, weight};
 
-/// What a turn is shown: every user's message followed by its answers, up to the one that is to be answered and what was
-/// answered to it so far.
+/// What a model is shown in a turn: every user's message followed by its answers, up to the message to answer and its
+/// answers so far.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    /// It begins with as many of these: what was said before.
+    /// The first `earlier` of these messages come before the turn.
     frozen: Arc<Vec<Arc<Message>>>,
     earlier: usize,
-    /// What is said in the turn, its user's message first.
+    /// The messages of the turn, the user's message first.
     pub(crate) turn: Vec<Arc<Message>>,
 }
 
 impl Conversation {
-    /// What was said before the turn.
     pub(crate) fn earlier(&self) -> &[Arc<Message>] {
         &self.frozen[..self.earlier]
     }
@@ -29,19 +28,19 @@ impl Conversation {
 /// The messages of a session, in the order in which they were first saved.
 #[derive(Debug)]
 pub(super) struct History {
-    /// The first of them. A turn holds on to these while it is under way, and so they do not change meanwhile.
+    /// The oldest messages. A running turn shares them, so they do not change meanwhile.
     frozen: Arc<Vec<Arc<Message>>>,
-    /// Those after them.
+    /// The messages after `frozen`.
     recent: Vec<Arc<Message>>,
-    /// Where each of them is.
+    /// The index of each message.
     places: HashMap<MessageId, usize>,
-    /// About how many bytes they take.
+    /// The approximate number of bytes that the messages take.
     bytes: usize,
-    /// The last message of a user.
+    /// The last user's message.
     last_user: Option<MessageId>,
-    /// Whether every answer follows the message that it answers, with nothing but its other answers in between.
+    /// Whether every answer directly follows its user's message, with only other answers to it in between.
     is_in_order: bool,
-    /// Messages with calls that are left to a page.
+    /// Messages with yielded calls.
     yielded: Vec<MessageId>,
 }
 
@@ -60,7 +59,6 @@ impl Default for History {
 }
 
 impl History {
-    /// The history of these messages.
     pub(super) fn of(messages: Vec<Arc<Message>>) -> Self {
         let mut history = Self::default();
         messages.iter().for_each(|message| history.note(message));
@@ -68,33 +66,30 @@ impl History {
         history
     }
 
-    /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All the messages.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
         self.frozen.iter().chain(&self.recent)
     }
 
-    /// A message, if it is there.
     pub(super) fn get(&self, id: &MessageId) -> Option<&Arc<Message>> {
         let place = *self.places.get(id)?;
         self.frozen.get(place).or_else(|| self.recent.get(place - self.frozen.len()))
     }
 
-    /// The messages with calls that are left to a page.
+    /// The messages with yielded calls.
     pub(super) fn yielded(&self) -> Vec<Arc<Message>> {
         self.yielded.iter().filter_map(|id| self.get(id).cloned()).collect()
     }
 
-    /// Whether nothing was said before a message.
+    /// Whether a message is the first one, or will be.
     pub(super) fn is_first(&self, id: &MessageId) -> bool {
         self.places.get(id).is_none_or(|place| *place == 0)
     }
 
-    /// A message is saved, in place of what was known of it.
+    /// Adds a message, or replaces its earlier version.
     pub(super) fn save(&mut self, message: &Arc<Message>) {
         let frozen = self.frozen.len();
         match self.places.get(&message.id) {
@@ -114,14 +109,14 @@ impl History {
         }
     }
 
-    /// A message is forgotten, and all that were first saved after it.
+    /// Removes a message and all messages that were first saved after it.
     pub(super) fn delete_from(&mut self, id: &MessageId) {
         let Some(place) = self.places.get(id) else { return };
         let left = self.all().take(*place).cloned().collect();
         *self = Self::of(left);
     }
 
-    /// A message comes after all others.
+    /// Indexes a message that comes after all others.
     fn note(&mut self, message: &Arc<Message>) {
         match &message.role {
             Role::User(_) => self.last_user = Some(message.id.clone()),
@@ -139,12 +134,12 @@ impl History {
         }
     }
 
-    /// What a turn is shown that answers a message. What failed before it made any calls is left out of it: that is tried
-    /// again.
+    /// The conversation for the turn that answers a message. Answers that failed before they made any calls are left
+    /// out, since they are tried again.
     pub(super) fn conversation(&mut self, user: &Arc<Message>) -> Conversation {
         let is_left_out = |message: &Message| message.answers() == Some(&user.id) && message.failed_without_calls();
         match self.places.get(&user.id) {
-            // As it is most of the time: the turn is the end of the history.
+            // The usual case: the turn is at the end of the history.
             Some(place) if self.is_in_order && self.last_user.as_ref() == Some(&user.id) => {
                 let place = *place;
                 if let Some(before) = place.checked_sub(self.frozen.len())
@@ -164,15 +159,15 @@ impl History {
     }
 }
 
-/// Every user's message followed by its answers, up to the one that is to be answered. Prompts that wait are stored before
-/// the answers to those before them.
+/// Sorts messages so that every user's message is followed by its answers, up to the message to answer. Prompts that
+/// wait are stored before the answers to earlier prompts.
 fn put_in_order(stored: impl Iterator<Item = Arc<Message>>, user: &Arc<Message>) -> Vec<Arc<Message>> {
     let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
     for message in stored {
         match &message.role {
             Role::User(_) => turns.push(vec![message]),
             Role::Assistant(said) => {
-                // Most often it is the last.
+                // Most often it is the last turn.
                 let mut newest = turns.iter_mut().rev();
                 if let Some(turn) = newest.find(|turn| turn.first().is_some_and(|asked| asked.id == said.parent)) {
                     turn.push(message);

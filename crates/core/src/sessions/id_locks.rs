@@ -10,7 +10,7 @@ use crate::sharded::Sharded;
 
 type Id = (SessionId, MessageId);
 
-/// The locked ids. There are never more than requests under way.
+/// The locked ids. There are never more than requests in progress.
 #[derive(Debug, Default, Clone)]
 pub(super) struct IdLocks(Arc<Shared>);
 
@@ -29,19 +29,19 @@ pub(super) struct IdLock {
 }
 
 impl IdLocks {
-    /// IdLocks the id of a session that is made, filled or forgotten; waits while somebody else does.
+    /// Locks the id of a session that is created, filled or deleted; waits while somebody else holds the lock.
     pub(super) async fn lock_session(&self, session: &SessionId) -> IdLock {
-        // No message has an empty id.
+        // The empty message id stands for the session: no message has it.
         self.lock(session, &MessageId::default()).await
     }
 
-    /// IdLocks the id of a message; waits while somebody else does.
+    /// Locks the id of a message; waits while somebody else holds the lock.
     pub(super) async fn lock(&self, session: &SessionId, message: &MessageId) -> IdLock {
         let id = (session.clone(), message.clone());
         loop {
             let free = self.0.free.notified();
             tokio::pin!(free);
-            // Listens before it looks, so that no change is missed in between.
+            // Listen before looking, so that no change in between is missed.
             free.as_mut().enable();
             if self.0.ids.of(&id).insert(id.clone(), ()).is_none() {
                 return IdLock { locks: self.clone(), id };

@@ -1,4 +1,4 @@
-//! Sessions that have turns to run: who waits, what runs, and the task that runs one turn after the other.
+//! Live sessions: the queue of turns, the running turn, and the task that runs one turn after the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,52 +13,52 @@ use crate::id::{ClientId, MessageId, SessionId};
 use crate::sessions::turn;
 use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
 
-/// How a session is called until somebody says something in it.
+/// The title of a session until its first prompt.
 pub(super) const UNTITLED: &str = "New session";
-/// How much of the first prompt becomes the title.
+/// How many characters of the first prompt become the title.
 const TITLE_CHARACTERS: usize = 60;
 
 /// A session with turns to run.
 pub(super) struct Live {
-    /// Whose it is: its client's, or that of the first who prompts it.
+    /// The session's client, or else the first client that prompts.
     client: Option<ClientId>,
-    /// The session as it is now, once its first turn has begun.
+    /// The current session, once its first turn has begun.
     pub(super) session: Option<Arc<Session>>,
-    /// The prompt whose turn is under way.
+    /// The user's message of the running turn.
     running: MessageId,
     pub(super) turn: Handles,
-    /// What the turn tells, if somebody follows it.
+    /// The feed of the running turn, if the turn can be followed.
     pub(super) feed: Option<Feed>,
-    /// Whether readers leave when the turn waits for nothing but asks.
+    /// Whether readers leave when the turn waits only for asks.
     yields_asks: bool,
-    /// Whether what the turn begins with is stored. Before that nobody can join it.
+    /// Whether the turn's message or results are stored. Until then nobody can follow the turn.
     is_stored: bool,
     queue: VecDeque<Queued>,
 }
 
-/// A turn that is under way and can be followed.
+/// A running turn that can be followed.
 pub(super) struct RunningTurn {
-    /// The user's message that it answers.
+    /// The user's message that the turn answers.
     pub(super) user: MessageId,
     pub(super) feed: Feed,
-    /// Whether readers leave when the turn waits for nothing but asks.
+    /// Whether readers leave when the turn waits only for asks.
     pub(super) yields_asks: bool,
 }
 
 impl Live {
-    /// Stops the turn that is under way; gives what tells when it is over.
+    /// Stops the running turn. The token is cancelled when the turn is over.
     pub(super) fn stop(&self) -> CancellationToken {
         self.turn.abort.cancel();
         self.turn.over.clone()
     }
 
-    /// The same, and nothing of what waits comes after it.
+    /// Stops the running turn and drops all that wait. The token is cancelled when the turn is over.
     pub(super) fn stop_all(&mut self) -> CancellationToken {
         self.queue.clear();
         self.stop()
     }
 
-    /// Stops the turn of a feed, or takes it out of those that wait.
+    /// Stops the turn with this feed, or removes it from the queue.
     pub(super) fn stop_turn(&mut self, feed: &Feed) {
         if self.feed.as_ref().is_some_and(|running| running.is(feed)) {
             self.turn.abort.cancel();
@@ -67,82 +67,82 @@ impl Live {
         }
     }
 
-    /// How many prompts wait.
+    /// The number of prompts that wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether a message is answered by the turn under way, or by one that waits.
+    /// Whether the running turn or a waiting one answers a message.
     pub(super) fn is_answering(&self, user: &MessageId) -> bool {
         self.running == *user || self.queue.iter().any(|queued| queued.user.id == *user)
     }
 
-    /// Whether the turn that is under way answers a message.
+    /// Whether the running turn answers a message.
     pub(super) fn is_running(&self, user: &MessageId) -> bool {
         self.running == *user
     }
 
-    /// What the turn that answers a message tells.
+    /// The feed of the turn that answers a message.
     pub(super) fn feed_of(&self, user: &MessageId) -> Option<Feed> {
         let running = self.feed.as_ref().filter(|_| self.running == *user);
         let waiting = || self.queue.iter().find(|queued| queued.user.id == *user)?.feed.as_ref();
         running.or_else(waiting).cloned()
     }
 
-    /// The turn that is under way, if it can be followed.
+    /// The running turn, if it can be followed.
     pub(super) fn running(&self) -> Option<RunningTurn> {
         let feed = self.feed.clone().filter(|_| self.is_stored)?;
         Some(RunningTurn { user: self.running.clone(), feed, yields_asks: self.yields_asks })
     }
 
-    /// What a turn tells that waits to go on from an answer of the one under way.
+    /// The feed of the waiting turn that continues from an answer of the running turn.
     pub(super) fn feed_after(&self, answer: &MessageId) -> Option<Feed> {
         self.queue.iter().find(|queued| queued.after.as_ref() == Some(answer))?.feed.clone()
     }
 }
 
-/// A turn that has found its place.
+/// A turn that was started or queued.
 pub(super) struct Enqueued {
-    /// Where the answer comes out, if one is wanted.
+    /// Receives the answer, if one is wanted.
     pub(super) answer: Option<oneshot::Receiver<Arc<Message>>>,
-    /// What the turn tells, if it is followed.
+    /// The feed of the turn, if it can be followed.
     pub(super) feed: Option<Feed>,
-    /// The turn begins when it is told here that what it begins with is stored. It is dropped when that was not stored.
+    /// Tells the turn whether its message or results are stored. The turn begins on `true`, and is dropped otherwise.
     pub(super) stored: oneshot::Sender<bool>,
 }
 
-/// How a turn is stopped, and how others learn that it is over.
+/// Stops a turn, and tells when it is over.
 #[derive(Clone)]
 pub(super) struct Handles {
     pub(super) abort: CancellationToken,
-    /// Cancelled when it is over.
+    /// Cancelled when the turn is over.
     pub(super) over: CancellationToken,
 }
 
-/// A turn that is to be run.
+/// A turn to run.
 pub(super) struct NewTurn<'a> {
     pub(super) session: &'a Arc<Session>,
-    /// The user's message that it answers.
+    /// The user's message that the turn answers.
     pub(super) user: &'a Arc<Message>,
-    /// Whether the session becomes that of the client that prompts, if it is nobody's.
+    /// Whether a session without a client becomes the prompting client's.
     pub(super) adopts: bool,
-    /// The answer of the turn under way that it goes on from: it comes before all that wait.
+    /// The answer of the running turn to continue from. Such a turn goes to the front of the queue.
     pub(super) after: Option<MessageId>,
 }
 
 /// A turn that has not begun.
 pub(crate) struct Queued {
-    /// The session as it was when the prompt came.
+    /// The session at the time of the prompt.
     pub(crate) session: Arc<Session>,
     pub(crate) user: Arc<Message>,
-    /// Whether the session becomes that of the client that prompts, if it is nobody's.
+    /// Whether a session without a client becomes the prompting client's.
     adopts: bool,
     pub(crate) feed: Option<Feed>,
     /// Closes the feed after the turn.
     _close_feed: Option<CloseFeed>,
-    /// The answer of the turn before it that it goes on from.
+    /// The answer of the previous turn to continue from.
     after: Option<MessageId>,
-    /// Whether what it begins with is stored. Before that it does not begin.
+    /// Whether the turn's message or results are stored. The turn waits for this before it begins.
     stored: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
@@ -162,12 +162,12 @@ impl Queued {
 }
 
 impl Sessions {
-    /// Finds a place for a turn: starts it if the session is idle, else it waits for those before it.
+    /// Starts a turn if the session is idle, else queues it.
     pub(super) fn enqueue(&self, new: NewTurn<'_>) -> Result<Enqueued, SessionError> {
         self.enqueue_in(&mut self.live(&new.session.id), new)
     }
 
-    /// The same, among sessions that are locked already.
+    /// The same, with the live sessions already locked.
     pub(super) fn enqueue_in(
         &self,
         live: &mut HashMap<SessionId, Live>,
@@ -229,7 +229,7 @@ impl Sessions {
         Ok(enqueued)
     }
 
-    /// Whether a tool was allowed for as long as the session lives.
+    /// Whether a tool is allowed as long as the session exists.
     pub(crate) fn is_approved(&self, id: &SessionId, tool: &str) -> bool {
         let live = self.live(id);
         let session = live.get(id).and_then(|live| live.session.as_ref());
@@ -260,7 +260,7 @@ impl Sessions {
         Some((session, saving))
     }
 
-    /// The session as it is now, for its turn that begins, and the end of keeping it; `None` if it was deleted.
+    /// The current session for the turn that begins, and the future of its save; `None` if the session was deleted.
     pub(crate) async fn begin_turn(
         &self,
         id: &SessionId,
@@ -278,7 +278,7 @@ impl Sessions {
             let (Some(live), Some(stored)) = (live, stored) else { return Ok(None) };
             live.session = Some(stored);
         }
-        // Somebody may have said something before this since it was decided.
+        // Another message may have come first since `adopts` was decided.
         let adopts = queued.adopts && self.is_first(id, &queued.user.id).await.map_err(|error| turn::failed(&error))?;
         let adopting = queued.prompter().filter(|_| adopts);
         let changed = self.change(id, |session| {
@@ -296,7 +296,7 @@ impl Sessions {
             && let (Some(owner), Some(prompter)) = (&session.client, queued.prompter())
             && owner != prompter
         {
-            // It was nobody's when the prompt came.
+            // The session had no client when the prompt came.
             return Err(TurnError::Other(SessionError::Forbidden.to_string()));
         }
         Ok(changed)
@@ -306,7 +306,7 @@ impl Sessions {
         Ok(self.hold(id).await?.history(|history| history.is_first(message)))
     }
 
-    /// Why turns end that are stopped now.
+    /// The error of turns that are stopped now.
     pub(crate) fn stopped(&self) -> TurnError {
         if self.0.stop.is_cancelled() {
             TurnError::Stopped("The server was stopped while this turn was under way".to_owned())
@@ -315,13 +315,13 @@ impl Sessions {
         }
     }
 
-    /// Takes the next prompt, or ends the session's life.
+    /// Takes the next turn from the queue. If there is none, the session is no longer live.
     fn next_turn(&self, id: &SessionId, last: &Queued) -> Option<(Queued, Handles)> {
         let mut sessions = self.live(id);
-        // It may have been deleted.
+        // The session may have been deleted.
         let live = sessions.get_mut(id).filter(|live| live.running == last.user.id)?;
         let Some(queued) = live.queue.pop_front() else {
-            // Told before anybody can make it busy again.
+            // Send this under the lock, before the session can become busy again.
             self.tell(live.session.as_ref().unwrap_or(&last.session), SessionEvent::Idle);
             sessions.remove(id);
             drop(sessions);
@@ -350,17 +350,17 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {
             if let Some(feed) = &queued.feed {
-                // Whoever is told that the turn is over finds it so.
+                // The session's state is updated first, so that a reader of this event finds the turn over.
                 feed.tell(TurnEvent::Ended(answer.error().cloned().map(Arc::new)));
             }
-            // Whoever waits may have gone.
+            // The receiver may be gone.
             _ = queued.done.send(answer);
         }
     }
     alive.running = None;
 }
 
-/// However the task of a session ends, the session is not left busy for ever.
+/// However the task of a session ends, this guard makes sure that the session does not stay busy for ever.
 struct Alive<'a> {
     sessions: &'a Sessions,
     id: &'a SessionId,
@@ -380,7 +380,7 @@ impl Drop for Alive<'_> {
     }
 }
 
-/// The first line of what was said.
+/// The first line of a user's message, shortened.
 fn title_of(user: &Message) -> Option<String> {
     let text = user.parts.iter().find_map(|part| match &part.body {
         PartBody::Text { text, .. } => text.lines().map(str::trim).find(|line| !line.is_empty()),

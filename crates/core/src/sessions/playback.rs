@@ -1,5 +1,4 @@
-//! What somebody who shows a conversation is told: answers that are stored, then the turns that are under way or wait,
-//! and one event in the end.
+//! The events that a page is sent: stored answers, then the running and waiting turns, and one last event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,26 +10,26 @@ use crate::events::{Feed, Follower, TurnEvent};
 use crate::id::{CallId, PermissionId, SessionId};
 use crate::store::{Answer, AskSummary, Message, PartBody, ToolState, TurnError};
 
-/// Tells stored answers again, then follows turns to their end. Gives [`TurnEvent`]s; the last one is
+/// Sends stored answers again, then follows turns to their end. The last [`TurnEvent`] is
 /// [`TurnEvent::Ended`] or [`TurnEvent::Waiting`].
 pub struct Playback {
     sessions: Sessions,
     session: SessionId,
     stored: VecDeque<TurnEvent>,
-    /// The turns that it tells, one after the other.
+    /// The turns to follow, one after the other.
     turns: VecDeque<Follower>,
     /// How many events the first turn's feed had when this playback began.
     known: usize,
     open: OpenCalls,
-    /// Whether it ends when nothing but asks is open.
+    /// Whether the playback ends when only asks are open.
     yields_asks: bool,
     /// Whether turns that nobody else follows are stopped when this is dropped.
     stops_turns: bool,
-    /// Whether the turn has told anything.
+    /// Whether the current turn has sent an event.
     has_heard: bool,
-    /// Whether this playback has already told another turn.
+    /// Whether this playback has already followed another turn.
     is_follow_up: bool,
-    /// The end that is told if no turn gives one.
+    /// The last event's error if no turn gives one.
     end: Option<Arc<TurnError>>,
     is_over: bool,
 }
@@ -60,7 +59,7 @@ impl Playback {
         playback
     }
 
-    /// Tells these answers first, whole.
+    /// Plays these answers first, each as a whole.
     pub(super) fn after<'a>(mut self, answers: impl IntoIterator<Item = &'a Arc<Message>>) -> Self {
         for answer in answers {
             self.stored.extend(TurnEvent::of_stored(answer));
@@ -69,7 +68,7 @@ impl Playback {
         self
     }
 
-    /// First tells the ends of these calls. The reader already shows the calls.
+    /// Plays the ends of these calls first. The reader already shows the calls.
     pub(super) fn after_ends(mut self, message: &Message, is_unknown: impl Fn(&CallId) -> bool) -> Self {
         for part in &message.parts {
             if let PartBody::Tool(tool) = &part.body
@@ -82,13 +81,13 @@ impl Playback {
         self
     }
 
-    /// Then follows a turn, from that number on.
+    /// Then follows a turn, from the event with this number.
     pub(super) fn then(mut self, feed: &Feed, from: usize) -> Self {
         if self.turns.is_empty() {
             self.known = feed.len();
             for (_, event) in feed.milestones().into_iter().take_while(|(number, _)| *number < from) {
                 self.open.note(&event);
-                // Calls that are left to the page are told again: the turn may end with them.
+                // Yielded calls are sent again, because the turn may end with them.
                 match &event {
                     TurnEvent::StepBegan(_) => self.stored.clear(),
                     TurnEvent::Part { part, .. } if part.is_yielded() => self.stored.push_back(event),
@@ -100,7 +99,7 @@ impl Playback {
         self
     }
 
-    /// These asks are about to be answered: nobody waits for them.
+    /// These asks are about to be answered, so the playback does not end because of them.
     pub(super) fn answering(mut self, answers: &[(PermissionId, Answer)]) -> Self {
         for (id, _) in answers {
             self.open.answered(id);
@@ -108,19 +107,19 @@ impl Playback {
         self
     }
 
-    /// Ends when nothing but asks is open.
+    /// Whether to end when only asks are open.
     pub(super) fn yielding_asks(mut self, yields_asks: bool) -> Self {
         self.yields_asks = yields_asks;
         self
     }
 
-    /// Stops turns that nobody else follows when it is dropped before they are over.
+    /// Whether turns that nobody else follows are stopped if this is dropped before they end.
     pub(super) fn stopping_turns(mut self, stops_turns: bool) -> Self {
         self.stops_turns = stops_turns;
         self
     }
 
-    /// Calls that were over when this began. Whoever shows them need not hand them out.
+    /// The calls that were over when this began. A reader need not run them.
     pub fn calls_over(&self) -> HashSet<CallId> {
         let over = |event: &TurnEvent| match event {
             TurnEvent::Part { part, .. } => match &part.body {
@@ -133,7 +132,7 @@ impl Playback {
         told.iter().filter_map(|(_, event)| over(event)).collect()
     }
 
-    /// The next event; `None` after the last one. Safe to drop while it waits.
+    /// The next event; `None` after the last one. Cancel safe.
     pub async fn next(&mut self) -> Option<TurnEvent> {
         if let Some(event) = self.stored.pop_front() {
             return Some(event);
@@ -156,7 +155,7 @@ impl Playback {
                 None => {
                     let end = match (self.has_heard, self.is_follow_up) {
                         (true, _) => Some(Arc::new(broken_off())),
-                        // The turn that was to follow another was not needed: all ends as that one did.
+                        // The follow-up turn was not needed, so the playback ends as the turn before it did.
                         (false, true) => self.end.clone(),
                         (false, false) => Some(Arc::new(not_run())),
                     };
@@ -199,10 +198,10 @@ fn not_run() -> TurnError {
     TurnError::Refused { code: "not_run".into(), message: message.to_owned() }
 }
 
-/// The calls of a step that are not over, and the asks that are open.
+/// The open calls of a step, and the open asks.
 #[derive(Default)]
 struct OpenCalls {
-    /// Whether each waits to be allowed.
+    /// The value says whether the call waits for an ask.
     calls: HashMap<CallId, bool>,
     asks: Vec<Arc<AskSummary>>,
 }

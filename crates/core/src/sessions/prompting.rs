@@ -1,4 +1,4 @@
-//! Something is said in a session: it is kept, and its turn begins or waits.
+//! Prompts: each is stored, and then its turn begins or waits.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,10 +14,10 @@ use crate::id::{MessageId, SessionId};
 use crate::store::{DEFAULT_AGENT, Message, Part, Role, Session, StoreError, UserMessage};
 
 impl Sessions {
-    /// Says something in a session. When this returns, it is kept and its turn will come.
+    /// Prompts a session. When this returns, the message is stored and its turn is started or queued.
     pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         self.must_be_serving()?;
-        // Held until the message is kept.
+        // Held until the message is stored.
         let lock = match &prompt.message {
             Some(message) => Some(self.lock_new(&session.id, message).await?),
             None => None,
@@ -29,24 +29,24 @@ impl Sessions {
         let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), stored, lock));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
-            // On a task of its own: it is kept and told even if whoever prompts goes meanwhile.
+            // On a task of its own: the message is stored and announced even if the caller goes away meanwhile.
             Poll::Pending => self.hub().run_to_end(keeping).await?,
         }
         Ok(Prompted { user, answer, feed })
     }
 
-    /// Whether a session becomes that of the first client that prompts. A session of no client that has messages stays
-    /// nobody's, since they are not the client's to see.
+    /// Whether a session becomes the first prompting client's. A session of no client that has messages stays without
+    /// one, since those messages are not for the client to see.
     async fn may_be_adopted(&self, session: &Session) -> Result<bool, StoreError> {
         Ok(session.client.is_none() && self.is_empty(&session.id).await?)
     }
 
-    /// Whether nothing was said in a session.
+    /// Whether a session has no messages.
     pub(super) async fn is_empty(&self, id: &SessionId) -> Result<bool, StoreError> {
         Ok(self.hold(id).await?.history(|history| history.all().next().is_none()))
     }
 
-    /// Keeps a prompt, tells of it, and lets its turn begin.
+    /// Stores a prompt, sends its events, and lets its turn begin.
     async fn keep(
         self,
         session: Arc<Session>,
@@ -59,12 +59,12 @@ impl Sessions {
             self.tell(&session, SessionEvent::Said(user));
         }
         drop(lock);
-        // Nobody waits for it where no answer is wanted.
+        // Nobody receives this if no answer is wanted.
         _ = stored.send(kept.is_ok());
         kept
     }
 
-    /// Locks the id of a new message. There must be no message of that id.
+    /// Locks the id of a new message. No message may have this id yet.
     async fn lock_new(&self, session: &SessionId, message: &MessageId) -> Result<IdLock, SessionError> {
         let lock = self.0.id_locks.lock(session, message).await;
         if self.hold(session).await?.history(|history| history.get(message).is_some()) {
@@ -94,8 +94,8 @@ impl Sessions {
         })
     }
 
-    /// Says something in place of what was said under the same id: that and all after it is forgotten, and what is
-    /// under way or waits is stopped. Happens as a whole, whether or not whoever prompts goes meanwhile.
+    /// Prompts in place of the message with the same id: deletes that message and all later ones, and stops running and
+    /// waiting turns. Completes even if the caller goes away meanwhile.
     pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
         self.replace(session, prompt, false).await
     }
@@ -125,7 +125,7 @@ impl Sessions {
         adopts: bool,
         is_repeated: bool,
     ) -> Result<Prompted, SessionError> {
-        // Of several at once, each begins when the one before it is kept.
+        // Of several at once, each begins when the message of the one before is stored.
         let lock = self.0.id_locks.lock(&session.id, &user.id).await;
         let (deleting, Enqueued { answer, feed, stored }) = loop {
             if is_repeated && self.is_answering(&session.id, &user.id) {
@@ -140,7 +140,7 @@ impl Sessions {
                 // The turn begins after the message is stored. A prompt that is refused deletes nothing.
                 let new = NewTurn { session: &session, user: &user, adopts, after: None };
                 let enqueued = self.enqueue_in(&mut live, new)?;
-                // The store keeps the order: what others say from now on comes after this.
+                // The store keeps the order of writes: later messages of others come after this deletion.
                 break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
             }
         };

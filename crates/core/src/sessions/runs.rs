@@ -1,7 +1,7 @@
-//! The runs of threads: each is started once, and what it tells is kept and given to whoever follows it, however late.
+//! The runs of threads. Each is started once. Its events are stored, and sent to every follower from the first one on.
 //!
-//! A thread is a session. Each event of a run is in the store before anybody sees it, so that its number means the same
-//! after a restart.
+//! A thread is a session. Each event of a run is stored before anybody sees it, so that its number means the same after
+//! a restart.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Runs(Arc<Shared>);
 struct Shared {
     hub: Hub,
     store: Arc<dyn RunStore>,
-    /// What the runs tell that are being started, or under way.
+    /// The feeds of runs that are being started or are running.
     under_way: Sharded<Key, UnderWay>,
 }
 
@@ -30,17 +30,17 @@ type Key = (SessionId, RunId);
 
 struct UnderWay {
     feed: Feed,
-    /// Whether it is known that nobody has started the run before.
+    /// Whether the store has confirmed that nobody started the run before.
     is_started: bool,
 }
 
-/// Why a run is not started.
+/// Why a run was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
-    /// No such run.
+    /// There is no such run.
     #[error("there is no run {0} in this thread")]
     Unknown(RunId),
-    /// It was started before.
+    /// The run was started before.
     #[error("run {0} was started already; a run is executed once")]
     Again(RunId),
     /// The store failed.
@@ -49,7 +49,7 @@ pub enum NotStarted {
 }
 
 impl Runs {
-    /// Runs that are kept in this store, with this hub's clock.
+    /// Creates the runs of one server, with this store and the hub's clock.
     pub fn new(hub: Hub, store: Arc<dyn RunStore>) -> Self {
         Self(Arc::new(Shared { hub, store, under_way: Sharded::default() }))
     }
@@ -58,7 +58,7 @@ impl Runs {
         &*self.0.store
     }
 
-    /// Makes a run, which is not started.
+    /// Creates a run without starting it.
     pub async fn create(
         &self,
         session: &SessionId,
@@ -81,17 +81,17 @@ impl Runs {
         Ok(run)
     }
 
-    /// A run of a thread.
+    /// Returns a run of a thread.
     pub async fn run(&self, session: &SessionId, run: &RunId) -> Result<Option<Arc<ThreadRun>>, StoreError> {
         self.store().run(session, run).await
     }
 
-    /// The runs of a thread, in the order in which they were made.
+    /// The runs of a thread, in the order of creation.
     pub async fn runs(&self, session: &SessionId) -> Result<Vec<Arc<ThreadRun>>, StoreError> {
         self.store().runs(session).await
     }
 
-    /// What a run tells, and has told.
+    /// The feed of a run, from its first event.
     pub async fn feed(&self, session: &SessionId, run: &RunId) -> Result<Feed, StoreError> {
         let key = (session.clone(), run.clone());
         let under_way = self.0.under_way.of(&key).get(&key).filter(|run| run.is_started).map(|run| run.feed.clone());
@@ -106,7 +106,7 @@ impl Runs {
         Ok(feed)
     }
 
-    /// Starts a run with what the front end sent: nobody else can start it.
+    /// Starts a run with the front end's input. A run can be started once.
     pub async fn start(&self, session: &SessionId, id: &RunId, input: Box<RawValue>) -> Result<Recorder, NotStarted> {
         let key = (session.clone(), id.clone());
         let feed = Feed::default();
@@ -131,7 +131,7 @@ impl Runs {
         Ok(Recorder { entry, run, feed, kept: 0, unkept: Vec::new(), unseen: Vec::new(), saving: None, is_over: false })
     }
 
-    /// Ends the runs that an earlier process has left.
+    /// Ends the runs that an earlier process left unfinished, and counts them.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let left = self.store().unfinished_runs().await?;
         for run in &left {
@@ -149,18 +149,18 @@ impl Runs {
     }
 }
 
-/// An event as it is kept.
+/// An event in stored form.
 fn row(event: &TurnEvent) -> Arc<str> {
-    // What an event is made of has a JSON form; an empty row would be read as an event of an earlier version.
+    // Every event has a JSON form. An empty row would be read as an event of an earlier version.
     serde_json::to_string(event).unwrap_or_default().into()
 }
 
-/// An event that was kept. Earlier versions kept them in the words of their protocol.
+/// Reads a stored event. Earlier versions stored events in the form of their protocol.
 fn read(row: &Arc<str>) -> TurnEvent {
     serde_json::from_str(row).unwrap_or_else(|_| TurnEvent::Recorded(row.clone()))
 }
 
-/// The entry of a run that is under way; when this is dropped it is not any more, and nobody follows it for ever.
+/// The entry of a running run. Dropping it removes the entry and closes the feed, so that nobody follows it for ever.
 struct OpenRun {
     runs: Runs,
     key: Key,
@@ -173,26 +173,25 @@ impl Drop for OpenRun {
     }
 }
 
-/// Keeps what a run tells, and then tells it to whoever follows.
+/// Stores the events of a run, and then sends them to its followers.
 pub struct Recorder {
     entry: OpenRun,
     run: Arc<ThreadRun>,
     feed: Feed,
-    /// How many events are kept.
+    /// How many events are stored.
     kept: usize,
     /// Events that are not stored yet, in stored form.
     unkept: Vec<Arc<str>>,
-    /// Events that nobody has seen yet.
+    /// Events that no follower has seen yet.
     unseen: Vec<TurnEvent>,
     saving: Option<RowsSave>,
     is_over: bool,
 }
 
-/// A save that is under way.
 struct RowsSave {
-    /// How many events it keeps.
+    /// How many events it stores.
     rows: usize,
-    /// How many of the unseen events can be shown after this save.
+    /// How many of the unseen events can be sent after this save.
     unseen: usize,
     ended: StoreFuture<()>,
 }
@@ -203,7 +202,7 @@ impl Recorder {
         &self.run
     }
 
-    /// Records all that is told, to the end.
+    /// Records all events of a playback, to the end.
     pub async fn record(mut self, mut playback: Playback) {
         let (mut usage, mut is_replayed) = (RunUsage::default(), false);
         loop {
@@ -226,7 +225,7 @@ impl Recorder {
         }
     }
 
-    /// Takes an event. Readers see it after it is stored.
+    /// Takes an event. Followers see it after it is stored.
     fn tell(&mut self, event: TurnEvent) {
         self.unkept.push(row(&event));
         self.unseen.push(event);
@@ -244,13 +243,13 @@ impl Recorder {
         }
     }
 
-    /// Keeps what was told while an earlier save was under way. Ends when everything is kept; safe to drop while it waits.
+    /// Stores events that came during an earlier save. Ends when everything is stored. Cancel safe.
     async fn keep_up(&mut self) {
         while let Some(saving) = &mut self.saving {
             let saved = (&mut saving.ended).await;
             let is_saved = saved.is_ok();
             self.saved(saved);
-            // What could not be kept is tried again with what comes next.
+            // Events that could not be stored are tried again with the next ones.
             if is_saved && !self.unkept.is_empty() {
                 self.save();
             }
@@ -271,7 +270,7 @@ impl Recorder {
             }
             Err(error) => unkept(&self.run, &error),
         }
-        // What cannot be kept is seen all the same: the run goes on.
+        // Events that could not be stored are sent all the same: the run goes on.
         self.unseen.drain(..unseen).for_each(|event| self.feed.tell(event));
     }
 
@@ -280,7 +279,7 @@ impl Recorder {
         store.append_run_events(&self.run.session, &self.run.id, self.kept, rows)
     }
 
-    /// Tells the last event of the run; everything is kept before anybody sees it.
+    /// Ends the run with its last event, after all other events are stored.
     async fn finish(mut self, last: TurnEvent, usage: RunUsage) {
         self.keep_up().await;
         self.is_over = true;
@@ -290,7 +289,7 @@ impl Recorder {
         self.feed.tell(last);
     }
 
-    /// Keeps the end of the run.
+    /// Stores the end of the run.
     fn end(&mut self, last: TurnEvent, usage: Option<RunUsage>) -> [StoreFuture<()>; 2] {
         self.unkept.push(row(&last));
         let rows = std::mem::take(&mut self.unkept);
@@ -299,7 +298,7 @@ impl Recorder {
         [self.append(rows), self.entry.runs.store().save_run(&run)]
     }
 
-    /// The run was not begun after all, and can be started again.
+    /// Takes the start back: the run did not begin, and can be started again.
     pub async fn withdraw(mut self) -> Result<(), StoreError> {
         self.is_over = true;
         let run = Arc::new(ThreadRun { started: None, input: None, ..ThreadRun::clone(&self.run) });
@@ -314,7 +313,7 @@ impl Drop for Recorder {
         }
         let error = TurnError::Other("The run broke off on the server; see its log".to_owned());
         let last = TurnEvent::Ended(Some(Arc::new(error)));
-        // The store keeps the order: this comes after what is being saved.
+        // The store keeps the order of writes: this comes after the save in progress.
         let (run, ends) = (self.run.clone(), self.end(last.clone(), None));
         let hub = &self.entry.runs.0.hub;
         hub.0.tasks.spawn_on(async move { keep_end(&run, ends).await }, &hub.0.runtime);
@@ -330,13 +329,13 @@ async fn keep_end(run: &ThreadRun, ends: [StoreFuture<()>; 2]) {
     }
 }
 
-/// What a run tells could not be kept, which is for the log: the run goes on.
+/// Logs that events could not be stored. The run goes on.
 fn unkept(run: &ThreadRun, error: &StoreError) {
     tracing::error!(run = %run.id, %error, "what a run tells could not be kept");
 }
 
 impl RunUsage {
-    /// Counts what an event says was used.
+    /// Adds the usage that an event reports.
     fn add(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::StepDone(message) => {

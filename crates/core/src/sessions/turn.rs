@@ -3,14 +3,14 @@
 //! ```text
 //! turn   the conversation is read from the store; then, step by step:
 //! step   1 the model is shown the conversation and the tools      (model.rs, toolbox.rs)
-//!        2 what it says grows into a message                      (turn/draft.rs tells it as it comes)
+//!        2 its answer grows into a message                        (turn/draft.rs sends each piece)
 //!        3 its calls are made, all at once, each on its own       (turn/calls.rs, delegate.rs)
-//!        4 the message is complete: with calls in it there is another step, unless some are the page's to run
-//! end    the last message says how it ended; an abort or an error is on it
+//!        4 the message is complete; after calls comes another step, unless some are yielded to the page
+//! end    the last message says how the turn ended, with the error if it was aborted or failed
 //! ```
 //!
-//! It tells [`SessionEvent`](crate::events::SessionEvent)s to whoever listens, and to the turn's own
-//! [`Feed`](crate::events::Feed), and knows no protocol.
+//! The turn sends [`SessionEvent`](crate::events::SessionEvent)s to listeners and
+//! [`TurnEvent`](crate::events::TurnEvent)s to its own [`Feed`](crate::events::Feed). It knows no protocol.
 
 mod calls;
 mod draft;
@@ -38,12 +38,12 @@ use crate::store::{
 };
 use crate::tools::{ModelTool, guarded};
 
-/// How many pieces of an answer are told at once when they come at once; then listeners get a turn.
+/// How many pieces of an answer are sent without a pause. Then listeners get a chance to run.
 const TOLD_AT_ONCE: usize = 4;
-/// How many are taken at once when nobody listens; then others get a turn.
+/// How many pieces are taken without a pause when nobody listens. Then other tasks get a chance to run.
 const TAKEN_AT_ONCE: usize = 64;
 
-/// Runs a turn to its end; gives the last message, or `None` if the session is gone.
+/// Runs a turn to its end. Returns the last message, or `None` if the session is gone.
 pub(crate) async fn turn(
     sessions: &Sessions,
     id: &SessionId,
@@ -60,10 +60,10 @@ pub(crate) async fn turn(
     let ended = match failure {
         Some(error) => Err(error),
         None => {
-            // Boxed: a run that waits for a client is most of what a waiting session costs, and this is its size.
+            // Boxed: this future is most of the memory of a session that waits for a client.
             let run = Box::pin(guarded("The turn", turn.run()));
             tokio::select! {
-                // What has come in before the abort counts.
+                // What came in before the abort counts.
                 biased;
                 ended = run => ended.unwrap_or_else(|reason| Err(TurnError::Other(reason))),
                 () = abort.cancelled() => Err(sessions.stopped()),
@@ -73,32 +73,31 @@ pub(crate) async fn turn(
     Some(turn.end(ended).await)
 }
 
-/// A turn under way.
+/// A running turn.
 struct Turn<'a> {
     sessions: &'a Sessions,
     session: &'a Arc<Session>,
-    /// Saves under way. The store keeps their order.
+    /// Saves in progress. The store keeps their order.
     saving: VecDeque<PendingSave>,
     queued: &'a Queued,
-    /// The message that is being written.
+    /// The message of the current step.
     draft: Option<Draft>,
-    /// A message that is complete and could not be kept.
+    /// A complete message that could not be stored.
     unkept: Option<Arc<Message>>,
-    /// The last message that is complete.
+    /// The last complete message.
     last: Option<Arc<Message>>,
 }
 
-/// The session, or a message that is complete, on its way into the store.
+/// A save of the session or of a complete message.
 struct PendingSave {
     message: Option<Arc<Message>>,
     kept: StoreFuture<()>,
 }
 
-/// What all steps of a turn share.
 struct TurnContext<'a> {
     said: &'a UserMessage,
     agent: &'a Agent,
-    /// The instructions of the model.
+    /// The model's instructions.
     system: Option<String>,
     page_tools: Vec<Arc<ToolSpec>>,
 }
@@ -195,8 +194,8 @@ impl Turn<'_> {
         Draft::new(self.sessions, self.session, self.queued.feed.clone(), message)
     }
 
-    /// The draft is done: it is told, and on its way into the store. What could not be kept is tried once more, with the
-    /// error on it.
+    /// Completes the draft, sends it and begins its save. If a complete message could not be stored, that message is
+    /// saved once more, with the error on it.
     fn complete(&mut self, error: Option<TurnError>) -> Arc<Message> {
         let draft = match (self.draft.take(), self.unkept.take()) {
             (Some(draft), _) => draft,
@@ -209,7 +208,7 @@ impl Turn<'_> {
         message
     }
 
-    /// Waits until all is kept. Safe to drop while it waits.
+    /// Waits until everything is stored. Cancel safe.
     async fn keep_all(&mut self) -> Result<(), TurnError> {
         let mut ended = Ok(());
         while let Some(saving) = self.saving.front_mut() {
@@ -230,7 +229,7 @@ impl Turn<'_> {
         }
         let mut changed = None;
         if ended.is_ok() {
-            // The session is kept together with its last message.
+            // The session is saved together with its last message.
             changed = self.sessions.change(id, |_| true);
             ended = self.keep_all().await;
         }
@@ -256,14 +255,13 @@ impl Turn<'_> {
     }
 }
 
-/// The instructions of a turn's model.
 fn system(said: &UserMessage, agent: &Agent) -> Option<String> {
     let own = said.needs.system.as_ref().or(agent.system.as_ref());
     let all: Vec<&str> = own.into_iter().chain(&said.needs.instructions).map(String::as_str).collect();
     (!all.is_empty()).then(|| all.join("\n\n"))
 }
 
-/// The tools of a turn's page, with their schemas compiled.
+/// The page's tools, with their schemas compiled.
 async fn page_tools(hub: &Hub, needs: &TurnNeeds) -> Result<Vec<Arc<ToolSpec>>, TurnError> {
     let mut tools = Vec::with_capacity(needs.page_tools.len());
     for PageTool { name, description, parameters } in &needs.page_tools {
@@ -275,7 +273,7 @@ async fn page_tools(hub: &Hub, needs: &TurnNeeds) -> Result<Vec<Arc<ToolSpec>>, 
     Ok(tools)
 }
 
-/// What was said before. Calls that earlier turns have left to the page are over by now, if that is wanted.
+/// The conversation before the turn. Ends the calls that earlier turns yielded to the page first, if wanted.
 async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
     if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role {
         let settled = sessions.settle_yielded(session, results).await?;
@@ -286,7 +284,7 @@ async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queue
     sessions.conversation(&queued.user).await
 }
 
-/// A message of an earlier process: says on it that it was interrupted, or answers it with that.
+/// Marks a message that an earlier process left unfinished as interrupted, or answers it with that error.
 pub(crate) async fn interrupted(
     sessions: &Sessions,
     message: &Arc<Message>,
@@ -301,7 +299,7 @@ pub(crate) async fn interrupted(
     saving.await
 }
 
-/// A new message that answers a user's, with the agent and the model that it names.
+/// A new message that answers a user's message, with the agent and the model that it names.
 fn answer(sessions: &Sessions, user: &Message) -> Message {
     let (agent, model) = match &user.role {
         Role::User(said) => (said.agent.clone(), said.next_model().clone()),
@@ -325,7 +323,7 @@ fn answer(sessions: &Sessions, user: &Message) -> Message {
     }
 }
 
-/// An answer for whoever waits, where nothing can be kept any more.
+/// An answer for the caller of a turn that completed no message. It is not stored.
 fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
     let mut message = answer(sessions, user);
     if let Role::Assistant(said) = &mut message.role {
@@ -335,7 +333,7 @@ fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message
     Arc::new(message)
 }
 
-/// The store failed: the cause is for the log.
+/// Logs why the store failed; the turn's error does not have the cause.
 pub(crate) fn failed(error: &StoreError) -> TurnError {
     tracing::error!(%error, "a turn could not be kept");
     TurnError::Other("The turn could not be saved; see the server's log".to_owned())
@@ -350,7 +348,7 @@ fn cut_off() -> TurnError {
 struct Repeats(HashMap<(String, String), usize>);
 
 impl Repeats {
-    /// Counts the calls of a step. Says which have been made too often; an error if the model does not listen.
+    /// Counts the calls of a step and returns which were made too often. Fails if the model repeats a refused call.
     fn count(&mut self, calls: &Calls, most: usize) -> Result<Vec<bool>, TurnError> {
         let before = std::mem::take(&mut self.0);
         let mut refused = Vec::with_capacity(calls.len());

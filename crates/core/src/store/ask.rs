@@ -1,4 +1,4 @@
-//! An ask: a call that waits until somebody allows it, and what can be answered.
+//! An ask, which is the question whether a call may be made, and its answers.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::clock::Time;
 use crate::id::{CallId, PermissionId};
 use crate::store::call::CallHead;
 
-/// A question to whoever may allow a call.
+/// The question whether a call may be made.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ask {
-    /// Its id.
+    /// The ask's id.
     pub id: PermissionId,
     /// The call, as the model wants it.
     pub call: Arc<CallHead>,
@@ -22,13 +22,13 @@ pub struct Ask {
     pub created: Time,
 }
 
-/// What whoever shows a turn is told of an ask.
+/// An ask, for readers that show a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AskSummary {
-    /// Its id.
+    /// The ask's id.
     pub id: PermissionId,
-    /// The call, as its session knows it.
+    /// The session's own id of the call.
     pub call: CallId,
     /// The tool's full id.
     pub tool: SmolStr,
@@ -45,24 +45,24 @@ impl From<&Ask> for AskSummary {
     }
 }
 
-/// An answer to an ask.
+/// The reply to an ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// This call may be made.
     Once,
     /// This call and all others of the tool in this session may be made.
     Always,
-    /// It may not.
+    /// This call may not be made.
     Reject,
 }
 
-/// A reply, with what may come with it.
+/// An answer to an ask.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The reply.
     pub reply: Reply,
     /// The input to use in place of the model's.
     pub input: Option<Box<RawValue>>,
-    /// Why it is rejected, for the model.
+    /// Why the call is rejected, for the model.
     pub message: Option<String>,
 }

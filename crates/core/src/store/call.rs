@@ -1,4 +1,4 @@
-//! A call: what was asked, and how it ended.
+//! A call: what was asked for, and how it ended.
 
 mod answer;
 
@@ -13,28 +13,28 @@ use tokio::time::Instant;
 use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
 use crate::store::tool::Tool;
 
-/// What was asked. It may change once, when whoever allows the call changes its input; then its time starts as well.
+/// What a call asks for. It changes once at most: an allowed call gets a new deadline, and perhaps another input.
 #[derive(Debug, Clone)]
 pub struct CallHead {
     /// The call's id.
     pub request: RequestId,
-    /// The session that it belongs to.
+    /// The session that the call belongs to.
     pub session: SessionId,
-    /// The message that it belongs to.
+    /// The message that the call belongs to.
     pub message: MessageId,
-    /// The caller's own id of it.
+    /// The caller's own id of the call.
     pub call: CallId,
     /// The tool as it was when the call was made.
     pub tool: Arc<Tool>,
-    /// The input, on one line; it fits the tool's schema.
+    /// The input on one line. It fits the tool's schema.
     pub input: Box<RawValue>,
-    /// How long it may take.
+    /// How long the call may take.
     pub timeout: Duration,
-    /// When it was made.
+    /// When the call was made.
     pub created: SystemTime,
-    /// When it expires.
+    /// When the call expires, in wall time.
     pub deadline: SystemTime,
-    /// When it expires, on the clock that decides.
+    /// When the call expires, in monotonic time, which decides.
     pub expires: Instant,
 }
 
@@ -45,51 +45,51 @@ impl CallHead {
     }
 }
 
-/// How a call ended. Every end is one of these, and each can be told to a model.
+/// How a call ended. Every end is one of these, and each can be reported to a model.
 #[derive(Debug)]
 pub enum Outcome {
     /// The tool ran.
     Success(Success),
-    /// The tool failed, as the client says.
+    /// The client reports that the tool failed.
     Error(String),
-    /// A frontend says how it went.
+    /// A frontend reports how the call went.
     Acknowledged(Ack),
     /// The client did not answer in time.
     Timeout(Duration),
-    /// Somebody cancelled it.
+    /// The call was cancelled.
     Cancelled(Cancellation),
-    /// It was not allowed.
+    /// The call was not allowed.
     Denied(String),
     /// The client went away.
     Disconnected,
 }
 
-/// What a tool gave.
+/// The result of a tool that ran.
 #[derive(Debug, Default)]
 pub struct Success {
-    /// A short heading for people.
+    /// A short title for people.
     pub title: String,
     /// The output, for the model.
     pub output: String,
-    /// Whatever else the client passed on, an object.
+    /// A JSON object with whatever else the client sent.
     pub metadata: Option<Box<RawValue>>,
     /// Files that belong to the output.
     pub attachments: Option<Vec<Attachment>>,
 }
 
-/// What a frontend says of a call: an answer of its own kind.
+/// A frontend's report of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
-    /// How it went.
+    /// How the call went.
     pub status: AckStatus,
-    /// What came of it, any JSON; null is JSON too.
+    /// The result, any JSON. An explicit null counts as a result.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_text: Option<String>,
-    /// When the frontend began with it, as it wrote the time.
+    /// When the frontend began with the call, in the frontend's own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at: Option<String>,
 }
@@ -98,31 +98,31 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawVal
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// How a call went, as a frontend says.
+/// How a call went, according to a frontend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AckStatus {
-    /// It was done.
+    /// The call was done.
     Success,
-    /// It could not be done.
+    /// The call could not be done.
     Failed,
-    /// It was not done in time.
+    /// The call was not done in time.
     Timeout,
 }
 
 impl Ack {
-    /// Nobody did it in time, as the frontend or the server says.
+    /// An ack for a call that was not done in time.
     pub fn timeout() -> Self {
         Self { status: AckStatus::Timeout, output: None, error_text: None, requested_at: None }
     }
 
-    /// What models and listeners get of it.
+    /// The ack as JSON, for models and listeners.
     pub fn payload(&self) -> Box<RawValue> {
-        // It always serialises: what is in it is JSON.
+        // This cannot fail: all fields have a JSON form.
         serde_json::value::to_raw_value(self).unwrap_or_default()
     }
 
-    /// What went wrong, in words; `None` if it was done.
+    /// The error text; `None` for a success.
     pub fn failure(&self) -> Option<String> {
         let said = self.error_text.clone().filter(|text| !text.trim().is_empty());
         match self.status {
@@ -136,11 +136,11 @@ impl Ack {
 /// A file that belongs to an output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Its media type.
+    /// The file's media type.
     pub mime: String,
-    /// Its name.
+    /// The file's name.
     pub filename: Option<String>,
-    /// Where it is; may be a data URL.
+    /// The file's address; may be a data URL.
     pub url: String,
 }
 
@@ -149,11 +149,11 @@ pub struct Attachment {
 pub enum Cancellation {
     /// Somebody asked for it, with this reason.
     Requested(String),
-    /// Whoever waited for the outcome went away.
+    /// Nobody waits for the outcome any more.
     CallerGone,
-    /// The turn that it belongs to was stopped.
+    /// The turn that made the call was stopped.
     TurnStopped,
-    /// The server stops.
+    /// The server is stopping.
     ShuttingDown,
 }
 
@@ -168,7 +168,7 @@ impl fmt::Display for Cancellation {
     }
 }
 
-/// The kind of an outcome, as metrics and listings name it.
+/// The kind of an outcome, for metrics and listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutcomeKind {
@@ -187,7 +187,7 @@ pub enum OutcomeKind {
 }
 
 impl Outcome {
-    /// Its kind.
+    /// The outcome's kind.
     pub fn kind(&self) -> OutcomeKind {
         match self {
             Self::Success(_) => OutcomeKind::Success,
@@ -204,7 +204,7 @@ impl Outcome {
         }
     }
 
-    /// What happened, in words; `None` for a success.
+    /// What went wrong, as text; `None` for a success.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Success(_) => None,
@@ -217,13 +217,13 @@ impl Outcome {
         }
     }
 
-    /// Whether it is what a client or a frontend answered.
+    /// Whether a client or a frontend gave this outcome as its answer.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Self::Success(_) | Self::Error(_) | Self::Acknowledged(_))
     }
 
-    /// A hash of what a client answered, the same for answers that are equal as parsed, on any machine and in any version;
-    /// `None` if it was no client's answer.
+    /// A hash of a client's answer; `None` if the outcome is no answer. Answers that are equal as parsed have the same
+    /// hash, on any machine and in any version.
     pub(crate) fn answer_hash(&self) -> Option<u64> {
         answer::hash(self)
     }
@@ -232,37 +232,37 @@ impl Outcome {
 /// How long a call spent in each phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
-    /// Waiting for approval.
+    /// The time for which the call waited for approval.
     pub approval: Duration,
-    /// Waiting for a connection.
+    /// The time for which the call waited for a connection.
     pub queue: Duration,
-    /// With a client.
+    /// The time for which a client had the call.
     pub execute: Duration,
 }
 
-/// Where a call stands, as it is listed.
+/// The state of a call in listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallState {
-    /// Somebody has to allow it first.
+    /// The call waits for its ask.
     AwaitingApproval,
-    /// Waiting for a connection of its client.
+    /// The call waits for a connection of its client.
     Queued,
-    /// Given to one connection.
+    /// One connection has the call.
     Offered,
-    /// Over.
+    /// The call is over.
     Done,
 }
 
 /// A call that is over.
 #[derive(Debug)]
 pub struct FinishedCall {
-    /// What was asked.
+    /// What the call asked for.
     pub head: Arc<CallHead>,
-    /// Which offer it ended with.
+    /// The number of the last offer.
     pub attempt: u32,
-    /// How long it took.
+    /// How long the call took in each phase.
     pub phases: Phases,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
 }
 

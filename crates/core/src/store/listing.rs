@@ -1,4 +1,4 @@
-//! Listings are read in pages, each bounded by count and by bytes.
+//! Pages of listings, each bounded by count and by bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,29 @@ use crate::clock::Time;
 use crate::id::SessionId;
 use crate::store::message::Session;
 
-/// How much of a listing is read at a time. The first entry is read however large it is, so that a reader always gets
-/// on; after it, an entry that would exceed either bound is left for the next page.
+/// The bounds of a page. The first entry is read whatever its size, so that a reader always gets on. Each further entry
+/// that would exceed either bound is left for the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Most {
-    /// Entries.
+    /// How many entries a page has at most.
     pub items: usize,
-    /// About how many bytes they hold on to.
+    /// About how many bytes the entries hold at most.
     pub bytes: usize,
 }
 
 impl Most {
-    /// So many entries, however large.
+    /// A bound on the number of entries, but not on their size.
     pub fn items(items: usize) -> Self {
         Self { items, bytes: usize::MAX }
     }
 }
 
-/// A part of a listing.
+/// A page of a listing.
 #[derive(Debug)]
 pub struct Page<T> {
     /// The entries, in the order of the listing.
     pub items: Vec<T>,
-    /// Whether there are more after them.
+    /// Whether there are more entries after these.
     pub has_more: bool,
 }
 
@@ -39,7 +39,7 @@ impl<T> Default for Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Takes entries, each with about how many bytes it holds on to, until there are enough.
+    /// Takes entries, each with its approximate size in bytes, until the page is full.
     pub fn fill<E>(entries: impl IntoIterator<Item = Result<(usize, T), E>>, most: Most) -> Result<Self, E> {
         let (mut page, mut bytes) = (Self::default(), 0usize);
         for entry in entries {
@@ -55,13 +55,13 @@ impl<T> Page<T> {
     }
 }
 
-/// Where a session stands in the listing of sessions.
+/// The place of a session in the listing of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionPlace {
-    /// When it was updated.
+    /// When the session was updated.
     pub updated: Time,
-    /// Which one of those it is.
+    /// The session's id, which orders sessions with the same time.
     pub id: SessionId,
 }
 

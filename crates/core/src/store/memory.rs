@@ -19,12 +19,12 @@ use crate::store::call::{CallHead, FinishedCall};
 use crate::store::message::{Message, Role, Session};
 use crate::store::run::ThreadRun;
 
-/// Keeps the newest finished calls and the sessions that were used last. When there are too many, or they take too
-/// much room, the oldest go first.
+/// Keeps the newest finished calls and the most recently used sessions. When there are too many, or they take too much
+/// memory, the oldest are dropped first.
 #[derive(Debug)]
 pub struct MemoryStore {
     calls: FinishedCalls,
-    // std's mutex: nothing is awaited inside.
+    // A std mutex is enough: nothing is awaited while it is locked.
     sessions: Mutex<KeptSessions>,
     limits: Limits,
 }
@@ -32,13 +32,13 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct KeptSessions {
     kept: HashMap<SessionId, KeptSession>,
-    /// The one updated longest ago first.
+    /// The least recently updated session comes first.
     order: BTreeSet<SessionPlace>,
     bytes: usize,
     clients: HashMap<ClientId, OfClient>,
 }
 
-/// What a client has; not there when it has nothing.
+/// What a client has stored. A client without sessions has no entry.
 #[derive(Debug, Default)]
 struct OfClient {
     sessions: usize,
@@ -49,7 +49,7 @@ struct OfClient {
 struct KeptSession {
     session: Arc<Session>,
     messages: Vec<Arc<Message>>,
-    /// Where each message is.
+    /// The index of each message.
     places: HashMap<MessageId, usize>,
     runs: Vec<KeptRun>,
     bytes: usize,
@@ -62,7 +62,7 @@ struct KeptRun {
 }
 
 impl KeptSession {
-    // What is looked for or changes is most often the last.
+    // Most often the last run is looked for.
     fn run(&self, id: &RunId) -> Option<&KeptRun> {
         self.runs.iter().rev().find(|known| known.run.id == *id)
     }
@@ -104,7 +104,7 @@ impl KeptSessions {
         Some(removed)
     }
 
-    /// Something in a session takes more or less room than before.
+    /// Counts that the content of a session changed its size.
     fn resize(&mut self, session: &SessionId, before: usize, after: usize) {
         let Some(kept) = self.kept.get_mut(session) else { return };
         kept.bytes = kept.bytes + after - before;
@@ -116,7 +116,7 @@ impl KeptSessions {
         }
     }
 
-    /// Makes room, but never by the session that is being written.
+    /// Drops the oldest sessions to make room, but never the session that is being written.
     fn shrink(&mut self, limits: &Limits, writing: &SessionId) -> Vec<KeptSession> {
         let mut removed = Vec::new();
         while self.kept.len() > limits.stored_sessions || self.bytes > limits.stored_message_bytes {
@@ -129,7 +129,7 @@ impl KeptSessions {
 }
 
 impl MemoryStore {
-    /// A store that keeps at most so much.
+    /// Creates a store with these bounds.
     pub fn new(limits: &Limits) -> Self {
         let calls = FinishedCalls::new(limits.stored_calls, limits.stored_bytes);
         Self { calls, sessions: Mutex::default(), limits: limits.clone() }
@@ -148,7 +148,7 @@ impl Default for MemoryStore {
 
 impl CallStore for MemoryStore {
     fn begin(&self, _call: &Arc<CallHead>) -> StoreFuture<()> {
-        // A call under way is in the call table, which lives as long as this store.
+        // An open call is in the call table, which lives as long as this store.
         ready(())
     }
 
@@ -287,7 +287,7 @@ impl SessionStore for MemoryStore {
         removed.iter().for_each(|message| _ = kept.places.remove(&message.id));
         let bytes: usize = removed.iter().map(|message| weight::of_message(message)).sum();
         sessions.resize(session, bytes, 0);
-        // Freed after the lock is.
+        // Freed after the lock is released.
         drop(sessions);
         drop(removed);
         ready(())

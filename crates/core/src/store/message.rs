@@ -1,4 +1,4 @@
-//! A session, its messages, and the parts that they are made of. Pure data; its serde form is what stores keep.
+//! A session, its messages, and their parts. Pure data; stores keep its serde form.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,33 +19,33 @@ pub const DEFAULT_AGENT: &str = "default";
 /// A conversation with a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// The client whose tools it has; nobody else may use the session then.
+    /// The client whose tools the session has. No other client may use the session.
     pub client: Option<ClientId>,
-    /// A heading for people.
+    /// A title for people.
     pub title: String,
-    /// The session that it came from.
+    /// The session that this one was made from.
     pub parent: Option<SessionId>,
-    /// The agent, when a message does not name one.
+    /// The agent that answers when a message does not name one.
     pub agent: Option<SmolStr>,
-    /// The model, when a message does not name one.
+    /// The model that answers when a message does not name one.
     pub model: Option<ModelRef>,
-    /// Whatever its maker wants to keep with it, an object.
+    /// A JSON object that the creator wants to keep with the session.
     pub metadata: Option<Box<RawValue>>,
-    /// Whether a frontend shows it, which can run the tools of frontends.
+    /// Whether a frontend that can run frontend tools shows the session.
     #[serde(default)]
     pub has_frontend: bool,
-    /// Full ids of tools that were allowed for as long as the session lives.
+    /// Full ids of tools that are allowed as long as the session exists.
     pub approved: BTreeSet<String>,
-    /// When it was made.
+    /// When the session was created.
     pub created: Time,
-    /// When something last happened in it.
+    /// When something last happened in the session.
     pub updated: Time,
 }
 
 impl Session {
-    /// The agent that answers, where a message names none.
+    /// The agent that answers when a message does not name one.
     pub fn agent_name(&self) -> &str {
         self.agent.as_deref().unwrap_or(DEFAULT_AGENT)
     }
@@ -61,7 +61,7 @@ pub struct ModelRef {
 }
 
 impl ModelRef {
-    /// Takes both names as they are, if there is something to them.
+    /// Checks both names and uses them unchanged.
     pub fn new(provider: &str, model: &str) -> Result<Self, InvalidId> {
         let allowed = |text: &str| (1..=256).contains(&text.len()) && !text.chars().any(char::is_control);
         if allowed(provider) && allowed(model) && !provider.contains('/') {
@@ -71,7 +71,7 @@ impl ModelRef {
         }
     }
 
-    /// Reads `providerID/modelID`.
+    /// Parses `providerID/modelID`.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let (provider, model) = text.split_once('/').unwrap_or((text, ""));
         Self::new(provider, model)
@@ -84,28 +84,28 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// One message. An assistant's message is one step of a turn: a turn with tool calls has several.
+/// A message. An assistant's message is one step of a turn: a turn with tool calls has several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Message {
-    /// Its id.
+    /// The message's id.
     pub id: MessageId,
-    /// The session that it belongs to.
+    /// The session that the message belongs to.
     pub session: SessionId,
-    /// When it was made.
+    /// When the message was created.
     pub created: Time,
-    /// Who speaks.
+    /// Who speaks, with the fields that depend on that.
     pub role: Role,
-    /// What it is made of, in order.
+    /// The parts of the message, in order.
     pub parts: Vec<Arc<Part>>,
 }
 
 impl Message {
-    /// Whether it is a user's message that wants an answer.
+    /// Whether this is a user's message that wants an answer.
     pub fn wants_reply(&self) -> bool {
         matches!(&self.role, Role::User(said) if said.wants_reply)
     }
 
-    /// The same message of a user, when its turn is taken up again with these needs.
+    /// A copy of a user's message for a turn that is retried or continued with these needs.
     pub(crate) fn taken_up(&self, needs: &TurnNeeds) -> Self {
         let mut message = self.clone();
         if let Role::User(said) = &mut message.role {
@@ -114,14 +114,14 @@ impl Message {
         message
     }
 
-    /// The same message of a user, as it is stored once its turn is over, if that is less.
+    /// A copy of a user's message with only what is stored after its turn. `None` if nothing is removed.
     pub(crate) fn after_turn(&self) -> Option<Self> {
         let Role::User(said) = &self.role else { return None };
         let needs = said.needs.after_turn()?;
         Some(Self { role: Role::User(UserMessage { needs, ..said.clone() }), ..self.clone() })
     }
 
-    /// The user's message that it answers, if it is an answer.
+    /// The user's message that this one answers, if it is an answer.
     pub fn answers(&self) -> Option<&MessageId> {
         match &self.role {
             Role::Assistant(said) => Some(&said.parent),
@@ -129,18 +129,18 @@ impl Message {
         }
     }
 
-    /// The message alone, where its parts are told apart from it.
+    /// A copy of the message without its parts, for events that send the parts separately.
     pub(crate) fn without_parts(&self) -> Self {
         let Self { id, session, created, role, parts: _ } = self;
         Self { id: id.clone(), session: session.clone(), created: *created, role: role.clone(), parts: Vec::new() }
     }
 
-    /// Whether it is an answer that is no longer being written.
+    /// Whether this is an answer that is no longer being written.
     pub fn is_complete(&self) -> bool {
         matches!(&self.role, Role::Assistant(said) if said.completed.is_some())
     }
 
-    /// Why the turn ended here, if it did so early.
+    /// Why the turn ended early with this message, if it did.
     pub fn error(&self) -> Option<&TurnError> {
         match &self.role {
             Role::Assistant(said) => said.error.as_ref(),
@@ -148,13 +148,13 @@ impl Message {
         }
     }
 
-    /// Whether the turn did not end here by itself: it failed, or nothing was said to the results of calls.
+    /// Whether the turn broke off with this message: it failed, or the model did not see the results of its calls.
     pub fn broke_off(&self) -> bool {
         let has = |is_it: fn(&Part) -> bool| self.parts.iter().any(|part| is_it(part));
         self.error().is_some() || (has(Part::is_call) && !has(Part::is_yielded))
     }
 
-    /// Whether the turn failed here, before any call was made.
+    /// Whether the turn failed with this message before it made any call.
     pub fn failed_without_calls(&self) -> bool {
         self.error().is_some() && !self.parts.iter().any(|part| part.is_call())
     }
@@ -169,46 +169,46 @@ pub enum Role {
     Assistant(AssistantMessage),
 }
 
-/// What an assistant's message says besides its parts.
+/// The fields of an assistant's message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// The user's message that it answers.
+    /// The user's message that this one answers.
     pub parent: MessageId,
     /// The agent that answers.
     pub agent: SmolStr,
     /// The model that answers.
     pub model: ModelRef,
-    /// When it was complete; `None` while it is being written.
+    /// When the message was complete; `None` while it is being written.
     pub completed: Option<Time>,
     /// Why the model stopped.
     pub finish: Option<StopReason>,
-    /// What it cost in tokens.
+    /// The tokens that it used.
     pub usage: Usage,
-    /// Why the turn ended here, if it did so early.
+    /// Why the turn ended early with this message, if it did.
     pub error: Option<TurnError>,
-    /// What the provider wants back with the message.
+    /// A value that the provider wants back with the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
 }
 
-/// What a provider wants back, unchanged, with what its model said: JSON that only the code of that provider reads. It
-/// never goes to anybody else.
+/// A value that a provider wants back unchanged with what its model said. It is JSON that only the code of that
+/// provider reads, and it is never sent to anybody else.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kept(Box<RawValue>);
 
 impl Kept {
-    /// Keeps a value.
+    /// Wraps a value.
     pub fn new(value: &impl Serialize) -> serde_json::Result<Self> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
-    /// The value, if it is one of that kind.
+    /// Returns the value, if it has the form of `T`.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_str(self.0.get()).ok()
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.get().len()
     }
@@ -226,20 +226,20 @@ impl Eq for Kept {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It had said what it had to say.
+    /// The model had nothing more to say.
     Stop,
-    /// It wants tools to be run.
+    /// The model wants tools to be run.
     ToolCalls,
-    /// It ran out of tokens.
+    /// The model ran out of tokens.
     Length,
-    /// The provider's filter stopped it.
+    /// The provider's filter stopped the model.
     ContentFilter,
-    /// Something else.
+    /// The model stopped for another reason.
     Other,
 }
 
 impl StopReason {
-    /// Its name on the wire.
+    /// The reason's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -251,29 +251,29 @@ impl StopReason {
     }
 }
 
-/// Tokens that were used. Those read from and written to a cache are not part of `input`; those of reasoning are not
-/// part of `output`. `None` where the provider does not say.
+/// Numbers of tokens. `input` does not include those read from or written to a cache, and `output` does not include
+/// those of reasoning. `None` if the provider does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Read.
+    /// Tokens that the model read.
     pub input: u64,
-    /// Written.
+    /// Tokens that the model wrote.
     pub output: u64,
-    /// Written while thinking.
+    /// Tokens that the model wrote as reasoning.
     pub reasoning: Option<u64>,
-    /// Read from the provider's cache.
+    /// Tokens that were read from the provider's cache.
     pub cache_read: Option<u64>,
-    /// Put into the provider's cache.
+    /// Tokens that were written to the provider's cache.
     pub cache_write: Option<u64>,
 }
 
 impl Usage {
-    /// All tokens that were read.
+    /// All tokens that the model read.
     pub fn read(&self) -> u64 {
         [self.cache_read, self.cache_write].into_iter().flatten().fold(self.input, u64::saturating_add)
     }
 
-    /// What two answers used together, as far as they say.
+    /// The sum of both, as far as they are known.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let sum = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).reduce(u64::saturating_add);
@@ -286,7 +286,7 @@ impl Usage {
         }
     }
 
-    /// All tokens that were written.
+    /// All tokens that the model wrote.
     pub fn written(&self) -> u64 {
         self.output.saturating_add(self.reasoning.unwrap_or_default())
     }
@@ -295,39 +295,39 @@ impl Usage {
 /// Why a turn ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TurnError {
-    /// Somebody stopped it.
+    /// Somebody stopped the turn.
     Aborted(String),
-    /// The provider refuses our key.
+    /// The provider rejects the server's key.
     Auth {
         /// The provider.
         provider: SmolStr,
-        /// What it says.
+        /// What the provider says.
         message: String,
     },
     /// The provider failed.
     Provider {
         /// What happened.
         message: String,
-        /// The status that it answered with.
+        /// The HTTP status of the provider's answer.
         status: Option<u16>,
-        /// Whether another try may help.
+        /// Whether a retry may help.
         retryable: bool,
     },
-    /// The server stopped while the turn was under way.
+    /// The server stopped during the turn.
     Stopped(String),
-    /// It was not run, or not to its end, for a reason that programs know by a code.
+    /// The turn was not run, or not to its end, for a reason that has a code.
     Refused {
         /// The code.
         code: SmolStr,
         /// What happened.
         message: String,
     },
-    /// Anything else: too many steps, the same call over and over, our own fault.
+    /// Anything else: too many steps, the same call again and again, or a fault of the server.
     Other(String),
 }
 
 impl TurnError {
-    /// What happened, in words.
+    /// What happened, as text.
     pub fn message(&self) -> &str {
         match self {
             Self::Aborted(message) | Self::Stopped(message) | Self::Other(message) => message,
@@ -339,46 +339,46 @@ impl TurnError {
 /// A part of a message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
-    /// Its id.
+    /// The part's id.
     pub id: PartId,
-    /// What it is.
+    /// The part's content.
     pub body: PartBody,
 }
 
 impl Part {
-    /// Whether it is a tool call.
+    /// Whether the part is a tool call.
     pub fn is_call(&self) -> bool {
         matches!(self.body, PartBody::Tool(_))
     }
 
-    /// Whether there is anything for people to see. A provider may hide a thought from everybody but itself.
+    /// Whether people can see something of the part. A provider may hide its reasoning from everybody but itself.
     pub fn is_shown(&self) -> bool {
         !matches!(&self.body, PartBody::Reasoning { text, .. } if text.is_empty())
     }
 
-    /// Whether it is a call that came to an end before its turn did, well or badly.
+    /// Whether the part is a call that ended, well or badly, before its turn did.
     pub fn is_completed_call(&self) -> bool {
         matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Done { .. }, is_cut: false, .. }))
     }
 
-    /// Whether it is a call that is the page's to run.
+    /// Whether the part is a call that is yielded to the page.
     pub fn is_yielded(&self) -> bool {
         matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Yielded { .. }, .. }))
     }
 
-    /// Whether it is one of these calls.
+    /// Whether the part is a call with one of these results.
     pub(crate) fn is_call_of(&self, results: &[(CallId, ToolResult)]) -> bool {
         matches!(&self.body, PartBody::Tool(tool) if results.iter().any(|(call, _)| *call == tool.call))
     }
 
-    /// What came of a call is known after all.
+    /// Replaces the result of a call, because its real result became known late.
     pub(crate) fn recall(&mut self, given: ToolResult) {
         if let PartBody::Tool(ToolPart { state: ToolState::Done { result, .. }, is_cut, .. }) = &mut self.body {
             (*result, *is_cut) = (given, false);
         }
     }
 
-    /// Ends a call that was the page's to run with what the page says of it; says whether this is one.
+    /// Ends a yielded call with the page's result, or as failed. Returns whether the part is a yielded call.
     pub(crate) fn answer(self: &mut Arc<Self>, results: &[(CallId, ToolResult)], now: Time) -> bool {
         if !self.is_yielded() {
             return false;
@@ -392,7 +392,7 @@ impl Part {
     }
 }
 
-/// What a part is.
+/// The content of a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PartBody {
     /// Text.
@@ -402,11 +402,11 @@ pub enum PartBody {
         /// When it began and ended.
         span: Span,
     },
-    /// What the model thought.
+    /// The model's reasoning.
     Reasoning {
         /// The text.
         text: String,
-        /// What the provider wants back with the text. Earlier versions stored its signature here, which is one kind.
+        /// A value that the provider wants back with the text. Earlier versions stored a signature here, as one kind.
         #[serde(rename = "signature")]
         kept: Option<Kept>,
         /// When it began and ended.
@@ -422,7 +422,7 @@ pub enum PartBody {
     StepFinish {
         /// Why the model stopped.
         reason: StopReason,
-        /// What it cost.
+        /// The tokens that it used.
         usage: Usage,
     },
 }
@@ -430,102 +430,102 @@ pub enum PartBody {
 /// When something began and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Its beginning.
+    /// When it began.
     pub start: Time,
-    /// Its end; `None` while it goes on.
+    /// When it ended; `None` while it goes on.
     pub end: Option<Time>,
 }
 
 /// A tool call of a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolPart {
-    /// Our own id of the call, unique.
+    /// The server's own unique id of the call.
     pub call: CallId,
-    /// The provider's id of the call, which goes back to it unchanged.
+    /// The provider's id of the call, which is sent back unchanged.
     pub provider_call: String,
-    /// What the model called the tool.
+    /// The model's name for the tool.
     pub alias: SmolStr,
     /// The tool's full id; the same as `alias` when there is no such tool.
     pub tool: SmolStr,
-    /// The call that a client was given, if it came to that.
+    /// The id of the call that a client or frontend was given, if there is one.
     pub request: Option<RequestId>,
-    /// Whether its turn broke off before it was over: what came of it was not known then.
+    /// Whether the turn broke off before the call was over. Its result was unknown at that time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
-    /// Whether the model was cut off while it wrote the call. Such a call was never made, and is not sent to a model again.
+    /// Whether the model was cut off while it wrote the call. Such a call is never made, and not sent to a model again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_half_said: bool,
-    /// What the provider wants back with the call.
+    /// A value that the provider wants back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
-    /// Where it stands.
+    /// The state of the call.
     pub state: ToolState,
 }
 
-/// Where a model's tool call stands.
+/// The state of a model's tool call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToolState {
-    /// The model writes its arguments.
+    /// The model is writing the arguments.
     Pending {
         /// The arguments so far.
         raw: String,
     },
-    /// It is being run, or waits to be allowed.
+    /// The call is running, or waits to be allowed.
     Running {
         /// The input.
         input: Box<RawValue>,
-        /// Since when.
+        /// When the call began.
         start: Time,
     },
-    /// It is the page's to run: the turn has ended, and the next request brings what came of it.
+    /// The call is yielded to the page: the turn has ended, and the next request brings the result.
     Yielded {
         /// The input.
         input: Box<RawValue>,
-        /// Since when.
+        /// When the call began.
         start: Time,
     },
-    /// It is over.
+    /// The call is over.
     Done {
-        /// The input, an object; an empty one when what the model wrote is none.
+        /// The input, an object. It is empty if the model wrote no valid object.
         input: Box<RawValue>,
-        /// When it began.
+        /// When the call began.
         start: Time,
-        /// When it ended.
+        /// When the call ended.
         end: Time,
-        /// What came of it.
+        /// The call's result.
         result: ToolResult,
     },
 }
 
-/// What came of a tool call.
+/// The result of a tool call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToolResult {
     /// The tool ran.
     Completed {
-        /// A short heading for people.
+        /// A short title for people.
         title: String,
         /// The output, for the model.
         output: String,
-        /// Whatever else the tool passed on, an object.
+        /// A JSON object with whatever else the tool returned.
         metadata: Option<Box<RawValue>>,
         /// Files that belong to the output.
         attachments: Vec<Attachment>,
     },
-    /// A frontend or a page says what came of it.
+    /// A frontend or a page gave the result.
     Given {
-        /// What it gave, any JSON, for the model.
+        /// The result for the model, any JSON.
         output: Box<RawValue>,
-        /// What went wrong, if it says that something did.
+        /// What went wrong, if the frontend or page reports a failure.
         error: Option<String>,
     },
-    /// It was not allowed.
+    /// The call was not allowed.
     Denied {
-        /// Why, for people and the model.
+        /// The reason, for people and the model.
         reason: String,
-        /// The question that was answered with no, or by nobody; `None` if nobody was asked.
+        /// The ask that was rejected or that nobody answered; `None` if nobody was asked.
         ask: Option<PermissionId>,
     },
-    /// It failed, was refused, or never ran; this says what happened, to people and to the model.
+    /// The call failed, was refused, or never ran. The text is for people and the model.
     Failed(String),
 }
 
@@ -540,7 +540,7 @@ impl ToolPart {
         }
     }
 
-    /// What the model is told: text of at most about so many bytes, and whether it is a failure.
+    /// The result for the model: text of at most about `most` bytes, and whether the call failed.
     pub fn result_for_model(&self, most: usize) -> (String, bool) {
         match &self.state {
             ToolState::Pending { .. } | ToolState::Running { .. } => {
@@ -560,7 +560,7 @@ impl ToolPart {
         }
     }
 
-    /// Files that came with the result.
+    /// Files that belong to the result.
     pub fn attachments(&self) -> &[Attachment] {
         match &self.state {
             ToolState::Done { result: ToolResult::Completed { attachments, .. }, .. } => attachments,
@@ -569,7 +569,7 @@ impl ToolPart {
     }
 }
 
-/// A text that is not too long, or its beginning with a note that it was cut.
+/// Returns the text, or its beginning with a note that it was cut.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

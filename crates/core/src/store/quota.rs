@@ -1,29 +1,29 @@
-//! Quotas: how much may be kept before nothing new is begun.
+//! Quotas: how much may be stored before nothing new may begin.
 
 use super::{SessionStore, StoreError};
 use crate::id::ClientId;
 use crate::limits::Quotas;
 
-/// How much is kept: sessions with their messages, runs and events. Finished calls have a bound of their own.
+/// How much is stored: sessions with their messages, runs and events. Finished calls have a separate bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StorageUsed {
-    /// Sessions of the client.
+    /// The number of the client's sessions.
     pub client_sessions: u64,
-    /// About how many bytes they take.
+    /// The approximate size of the client's sessions.
     pub client_bytes: u64,
-    /// About how many bytes all sessions take, those without a client too.
+    /// The approximate size of all sessions, including those without a client.
     pub bytes: u64,
 }
 
 impl Quotas {
-    /// Whether a client, or nobody in particular, may begin something.
+    /// Checks that something new may begin, for a client or without one.
     pub(crate) async fn must_allow(
         &self,
         store: &dyn SessionStore,
         client: Option<&ClientId>,
         what: Beginning,
     ) -> Result<(), StoreError> {
-        // Where the oldest goes instead, nobody is refused.
+        // A store that drops the oldest sessions instead refuses nobody.
         if !store.keeps_all() {
             return Ok(());
         }
@@ -42,28 +42,28 @@ impl Quotas {
     }
 }
 
-/// What is begun.
+/// What is about to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// A session.
+    /// A new session.
     Session,
-    /// Something in a session that is there.
+    /// Something new in an existing session.
     InSession,
 }
 
-/// Which quota is used up. The words are for whoever is refused.
+/// The quota that is used up. The messages are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuotaExceeded {
-    /// Sessions of a client.
+    /// The client has too many sessions.
     #[error("client {client} has as many sessions as limits.sessionsPerClient allows ({most}); delete some of them")]
     ClientSessions {
         /// The client.
         client: ClientId,
-        /// How many it may have.
+        /// How many sessions the client may have.
         most: u64,
     },
-    /// Bytes of a client.
+    /// The client's sessions take too many bytes.
     #[error(
         "the sessions of client {client} take as many bytes as limits.sessionBytesPerClient allows ({most}); delete \
          some of them"
@@ -71,15 +71,15 @@ pub enum QuotaExceeded {
     ClientBytes {
         /// The client.
         client: ClientId,
-        /// How many they may take.
+        /// How many bytes the client's sessions may take.
         most: u64,
     },
-    /// Bytes in all.
+    /// All sessions together take too many bytes.
     #[error(
         "the sessions on this server take as many bytes as limits.sessionBytes allows ({most}); delete some of them"
     )]
     Bytes {
-        /// How many they may take.
+        /// How many bytes all sessions may take.
         most: u64,
     },
 }

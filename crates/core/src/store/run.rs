@@ -1,4 +1,4 @@
-//! A run of a thread, as front ends that come back want to see it. Pure data; its serde form is what stores keep.
+//! A run of a thread, for front ends that come back. Pure data; stores keep its serde form.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,31 +6,31 @@ use serde_json::value::RawValue;
 use crate::clock::Time;
 use crate::id::{RunId, SessionId};
 
-/// A run of a thread: started once, with what it told.
+/// A run of a thread, without its events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ThreadRun {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
     /// The session that is its thread.
     pub session: SessionId,
-    /// The run that it goes on from.
+    /// The run that this one continues.
     pub parent: Option<RunId>,
-    /// When it was made.
+    /// When the run was created.
     pub created: Time,
-    /// When it was started; it is started once.
+    /// When the run was started. A run is started once.
     pub started: Option<Time>,
-    /// When it was over.
+    /// When the run was over.
     pub finished: Option<Time>,
-    /// A heading for people.
+    /// A title for people.
     pub label: Option<String>,
-    /// What it was started with, an object, as the front end sent it.
+    /// The front end's input as it was sent, an object.
     pub input: Option<Box<RawValue>>,
-    /// What it took, once it is over.
+    /// What the run used, once it is over.
     pub usage: Option<RunUsage>,
 }
 
 impl ThreadRun {
-    /// The same without what it was started with.
+    /// A copy of the run without its input.
     pub fn without_input(&self) -> Self {
         let Self { id, session, parent, created, started, finished, label, input: _, usage } = self;
         Self {
@@ -46,21 +46,21 @@ impl ThreadRun {
         }
     }
 
-    /// Whether it was started and is not over.
+    /// Whether the run was started and is not over.
     pub fn is_unfinished(&self) -> bool {
         self.started.is_some() && self.finished.is_none()
     }
 }
 
-/// What a run took.
+/// What a run used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunUsage {
-    /// Tokens that models were given.
+    /// Tokens that models read.
     pub input_tokens: u64,
-    /// Tokens that models gave.
+    /// Tokens that models wrote.
     pub output_tokens: u64,
-    /// How often a model was asked.
+    /// The number of requests to models.
     pub requests: u64,
-    /// How many tools were called.
+    /// The number of tool calls.
     pub tool_calls: u64,
 }

@@ -1,4 +1,4 @@
-//! A tool: what a client can be asked to do.
+//! A tool: something that a model can call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::id::{ClientId, ToolId, ToolName};
 use crate::schema::Schema;
 
-/// What running a tool does to the world, and so whether it may be run again.
+/// The effect of running a tool. It decides whether the tool may be run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Effect {
-    /// Changes nothing.
+    /// It changes nothing.
     Read,
-    /// Changes something; twice is the same as once.
+    /// It changes something; running it twice is the same as once.
     Idempotent,
-    /// Changes something each time.
+    /// It changes something each time.
     #[default]
     Write,
 }
@@ -25,18 +25,18 @@ pub struct ToolSpec {
     pub name: ToolName,
     /// What it does, for the model.
     pub description: String,
-    /// What its input looks like.
+    /// The JSON Schema of its input.
     pub schema: Arc<Schema>,
-    /// How long a call may take; `None`: the server's default.
+    /// How long a call may take; `None` means the server's default.
     pub timeout: Option<Duration>,
-    /// What running it does.
+    /// The effect of running it.
     pub effect: Effect,
     /// A version to show and pass on.
     pub version: Option<String>,
 }
 
 impl ToolSpec {
-    /// Whether another describes the same tool, word for word.
+    /// Whether both describe the same tool, word for word.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let Self { name, description, schema, timeout, effect, version } = self;
         *name == other.name
@@ -51,38 +51,38 @@ impl ToolSpec {
 /// Who runs a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// A client that registered it: a call is offered to one of its connections.
+    /// The client that registered the tool. A call is offered to one of its connections.
     #[default]
     Client,
-    /// Whatever shows the session to a user: a call is shown there, and acknowledged (see `calls/frontend.rs`).
+    /// The frontend that shows the session. It shows the call and acknowledges it (see `calls/frontend.rs`).
     Frontend,
 }
 
 /// A tool that can be called.
 #[derive(Debug)]
 pub struct Tool {
-    /// Its full id.
+    /// The tool's full id.
     pub id: ToolId,
-    /// The client that runs it; for a frontend's tool, the one whose session it is called in.
+    /// The client that runs the tool; for a frontend tool, the client of the session in which it is called.
     pub client: ClientId,
-    /// Who runs it.
+    /// Who runs the tool.
     pub executor: Executor,
-    /// What is said of it.
+    /// The tool's description.
     pub spec: ToolSpec,
 }
 
 impl Tool {
-    /// A client's tool.
+    /// A client tool.
     pub fn of_client(client: ClientId, spec: ToolSpec) -> Self {
         Self { id: ToolId::new(&client, &spec.name), client, executor: Executor::Client, spec }
     }
 
-    /// A frontend's tool, called in a session of that client.
+    /// A frontend tool, called in a session of that client.
     pub fn of_frontend(client: ClientId, spec: ToolSpec) -> Self {
         Self { id: ToolId::of_frontend(&spec.name), client, executor: Executor::Frontend, spec }
     }
 
-    /// A tool as a journal of calls remembers it: enough to list a call. Nothing can be checked against its schema.
+    /// A tool as the journal has it, which is enough to list a call. No input can be checked against its schema.
     pub fn remembered(client: ClientId, executor: Executor, name: ToolName, effect: Effect) -> Self {
         let schema = Arc::new(Schema::any_object());
         let spec = ToolSpec { name, description: String::new(), schema, timeout: None, effect, version: None };

@@ -1,4 +1,4 @@
-//! About how many bytes things hold on to: what stores and their queues count when they have a bound in bytes.
+//! Approximate sizes in bytes, for stores and queues that are bounded in bytes.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::store::message::{Kept, Message, Part, PartBody, Role, Session, ToolRe
 use crate::store::run::ThreadRun;
 use crate::store::user_message::{PageTool, TurnNeeds};
 
-/// Of a call under way.
+/// The size of an open call.
 pub fn of_head(head: &CallHead) -> usize {
     512 + head.input.get().len()
 }
 
-/// Of a finished call.
+/// The size of a finished call.
 pub fn of_call(call: &FinishedCall) -> usize {
     let outcome = match &call.outcome {
         Outcome::Success(success) => {
@@ -30,13 +30,13 @@ pub fn of_call(call: &FinishedCall) -> usize {
     of_head(&call.head) + outcome
 }
 
-/// Of a session without its messages and runs.
+/// The size of a session without its messages and runs.
 pub fn of_session(session: &Session) -> usize {
     let approved = session.approved.iter().map(|tool| 64 + tool.len()).sum::<usize>();
     1_024 + session.title.len() + session.metadata.as_ref().map_or(0, |metadata| metadata.get().len()) + approved
 }
 
-/// Of a message.
+/// The size of a message.
 pub fn of_message(message: &Message) -> usize {
     let said = match &message.role {
         Role::User(said) => {
@@ -50,18 +50,18 @@ pub fn of_message(message: &Message) -> usize {
     512 + said + message.parts.iter().map(|part| of_part(part)).sum::<usize>()
 }
 
-/// Of a run without its events.
+/// The size of a run without its events.
 pub fn of_run(run: &ThreadRun) -> usize {
     let input = run.input.as_ref().map_or(0, |input| input.get().len());
     512 + run.label.as_ref().map_or(0, String::len) + input
 }
 
-/// Of events that a run has told.
+/// The size of a run's events.
 pub fn of_events(events: &[Arc<str>]) -> usize {
     events.iter().map(|event| 32 + event.len()).sum()
 }
 
-/// Of a part.
+/// The size of a part.
 pub fn of_part(part: &Part) -> usize {
     match &part.body {
         PartBody::Text { text, .. } => 128 + text.len(),

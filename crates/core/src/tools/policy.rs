@@ -1,9 +1,9 @@
-//! What a model may do with the tools that it sees: call them, call them once somebody agrees, or not at all.
+//! Which tools a model may call: at once, after somebody agrees, or not at all.
 //!
-//! Rules are patterns over full tool ids, in which `*` stands for any run of characters and nothing else is special.
-//! A pattern for tools of clients is read as `client_<client>_<tool>`: `*` never crosses the boundary between the two.
-//! The most specific pattern that fits decides: a whole id before any pattern, then the one with more characters of its
-//! own, then the one with fewer `*`. Of equally specific ones the strictest counts.
+//! Rules are patterns over full tool ids. `*` stands for any run of characters; nothing else is special. A pattern for
+//! client tools is read as `client_<client>_<tool>`: a `*` never crosses the boundary between the two. The most
+//! specific matching pattern decides: a whole id before any pattern, then the pattern with more literal characters,
+//! then the one with fewer `*`. Of equally specific patterns the strictest counts.
 
 #[cfg(test)]
 mod tests;
@@ -18,25 +18,25 @@ use smol_str::SmolStr;
 
 use crate::id::{InvalidId, is_name_character};
 
-/// Whether a tool may be called; later ones are stricter.
+/// Whether a tool may be called. Later variants are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {
-    /// It may.
+    /// The tool may be called.
     #[default]
     Allow,
-    /// It may, if somebody agrees to the call.
+    /// The tool may be called if somebody agrees to the call.
     Ask,
-    /// It may not.
+    /// The tool may not be called.
     Deny,
 }
 
 /// Which tools may be called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// What holds for a client's tools that no pattern fits.
+    /// The permission of client tools that no pattern matches.
     pub client_tools: Permission,
-    /// What holds for the tools that a pattern fits, in any order.
+    /// The permissions of tools that a pattern matches, in any order.
     pub tools: Vec<(ToolPattern, Permission)>,
 }
 
@@ -48,21 +48,21 @@ impl Policy {
     }
 }
 
-/// A tool as patterns see it.
+/// A tool's names, for matching patterns.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Named<'a> {
-    /// Its full id.
+    /// The tool's full id.
     pub id: &'a str,
-    /// Its own name.
+    /// The tool's own name.
     pub name: &'a str,
-    /// The client that runs it, if one does.
+    /// The client that runs the tool, if one does.
     pub client: Option<&'a str>,
 }
 
 impl Named<'_> {
-    /// Whether a pattern fits. A client's name has no `*`, so there are two ways to split a pattern for tools of
-    /// clients: after the client's own name, or at the first `_` after a `*`.
+    /// Whether a pattern matches. A client's name has no `*`, so a pattern for client tools can be split in two ways:
+    /// after the client's own name, or at the first `_` after a `*`.
     fn fits(&self, pattern: &str) -> bool {
         let (Some(client), Some(parts)) = (self.client, pattern.strip_prefix("client_")) else {
             return fits(pattern, self.id);
@@ -81,11 +81,11 @@ impl Named<'_> {
     }
 }
 
-/// Whether a prompt switches a tool on or off; `None` if it says nothing of it. Its keys are full ids, tools' own
-/// names, or patterns over full ids, and so `"*": false` is how to begin with none.
+/// Whether a prompt switches a tool on or off; `None` if it does neither. The keys are full ids, tools' own names, or
+/// patterns over full ids: with `"*": false`, a prompt starts with no tools.
 pub fn switched(tools: &BTreeMap<String, bool>, tool: Named<'_>) -> Option<bool> {
     let rules = tools.iter().filter(|(key, _)| *key == tool.name || tool.fits(key));
-    // Off is the stricter one.
+    // Off is the stricter value.
     most_specific(rules.map(|(key, on)| (key.as_str(), !on))).map(|is_off| !is_off)
 }
 
@@ -94,7 +94,7 @@ pub fn switched(tools: &BTreeMap<String, bool>, tool: Named<'_>) -> Option<bool>
 pub struct ToolPattern(SmolStr);
 
 impl ToolPattern {
-    /// Takes a text as a pattern, if there can be a tool that it fits. No tool id is longer than 256 bytes.
+    /// Parses a pattern that could match some tool. No tool id is longer than 256 bytes.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let allowed = |character| character == '*' || is_name_character(character);
         if (1..=256).contains(&text.len()) && text.chars().all(allowed) {
@@ -134,24 +134,24 @@ impl<'de> Deserialize<'de> for ToolPattern {
     }
 }
 
-/// What the most specific of these patterns says; of equally specific ones, the largest of what they say.
+/// The value of the most specific pattern; of equally specific ones, the largest value.
 fn most_specific<'a, T: Ord>(rules: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
     rules.map(|(pattern, says)| (specificity(pattern), says)).max().map(|(_, says)| says)
 }
 
-/// How specific a pattern is: larger is more so.
+/// How specific a pattern is: larger is more specific.
 fn specificity(pattern: &str) -> (bool, usize, Reverse<usize>) {
     let stars = pattern.matches('*').count();
     (stars == 0, pattern.chars().count() - stars, Reverse(stars))
 }
 
-/// Whether a pattern fits all of a text. Patterns come from prompts too, so this takes time in proportion to both
-/// lengths together and not, as trying every place would, to their product or worse.
+/// Whether a pattern matches all of a text. Patterns come from prompts too, so this takes time in proportion to the sum
+/// of both lengths, and not to their product, as trying every place would.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let between = text.strip_prefix(start).and_then(|text| text.strip_suffix(end));
-    // The first place where a piece is found leaves the most room for those after it: no other place needs to be tried.
+    // The first place where a piece is found leaves the most room for the pieces after it, so no other place is tried.
     let found = |text, piece| str::split_once(text, piece).map(|(_, after)| after);
     between.is_some_and(|between| middle.split('*').try_fold(between, found).is_some())
 }

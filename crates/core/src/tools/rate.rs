@@ -1,4 +1,4 @@
-//! How many calls a client may be asked for in a minute.
+//! The rate limit: how many calls a client gets in a minute.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::id::ClientId;
 
-/// A limit per client; off when it is 0.
+/// A limit per client. It is off when it is 0.
 #[derive(Debug)]
 pub struct Rate {
     limiter: Option<RateLimiter<ClientId, HashMapStateStore<ClientId>, TokioClock, NoOpMiddleware<Duration>>>,
@@ -19,7 +19,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many calls per client and minute; 0 is no limit.
+    /// Allows this many calls per client and minute; 0 is no limit.
     pub fn per_minute(calls: u32) -> Self {
         let clock = TokioClock { start: Instant::now() };
         let limiter = NonZeroU32::new(calls).map(|calls| {
@@ -28,13 +28,13 @@ impl Rate {
         Self { limiter, clock }
     }
 
-    /// Counts one call, or says after how long it may be tried again.
+    /// Counts a call, or returns how long to wait before a retry.
     pub fn check(&self, client: &ClientId) -> Result<(), Duration> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         limiter.check_key(client).map_err(|refused| refused.wait_time_from(self.clock.now()))
     }
 
-    /// Forgets clients that have made no use of the limit lately.
+    /// Forgets the counters of clients that have been idle.
     pub fn forget_idle(&self) {
         if let Some(limiter) = &self.limiter {
             limiter.retain_recent();

@@ -10,13 +10,13 @@ use crate::sharded::Sharded;
 use crate::store::{Tool, ToolSpec};
 use ahash::HashMap;
 
-/// A registration that is refused; nothing was changed.
+/// Why a registration was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// Two clients would share a tool id.
+    /// Another client has a tool with the same id.
     #[error("the tool id {tool} belongs to another client; choose another name for the tool or the client")]
     Collision {
-        /// The id.
+        /// The tool's id.
         tool: ToolId,
     },
     /// The client would have too many tools.
@@ -27,7 +27,7 @@ pub enum RegisterError {
         /// The limit.
         allowed: usize,
     },
-    /// Somebody who is limited to one session would change a tool that its client has elsewhere.
+    /// Somebody who is limited to one session wants to change a tool that the client has elsewhere.
     #[error("the client has another tool {tool} outside of this session; choose another name for the tool")]
     Elsewhere {
         /// The tool.
@@ -54,12 +54,12 @@ pub enum Placement {
     Everywhere,
     /// For one session.
     In(SessionId),
-    /// For one session, by somebody who is limited to it: what the client has elsewhere stays as it is.
+    /// For one session, by somebody who is limited to it. The client's tools elsewhere stay as they are.
     OnlyIn(SessionId),
 }
 
 impl Placement {
-    /// The session, if it is for one.
+    /// The session, if the placement is for one.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Everywhere => None,
@@ -67,7 +67,7 @@ impl Placement {
         }
     }
 
-    /// The session that whoever registers is limited to.
+    /// The session that the registering actor is limited to.
     pub(crate) fn limit(&self) -> Option<&SessionId> {
         match self {
             Self::Everywhere | Self::In(_) => None,
@@ -79,11 +79,11 @@ impl Placement {
 /// Where a tool is offered.
 #[derive(Debug, Default, Clone)]
 struct Scope {
-    /// In all sessions of its client.
+    /// In all sessions of the client.
     everywhere: bool,
-    /// In these sessions, for as long as the client is there.
+    /// In these sessions, as long as the client is there.
     sessions: BTreeSet<SessionId>,
-    /// In these sessions, each for as long as somebody who is limited to it is there.
+    /// In these sessions, each as long as somebody who is limited to it is there.
     limited: BTreeSet<SessionId>,
 }
 
@@ -92,7 +92,7 @@ impl Scope {
         self.sessions.len() + self.limited.len() >= most && !self.is_in(session)
     }
 
-    /// Whether it is offered in a session by name.
+    /// Whether the tool was registered specifically for this session.
     fn is_in(&self, session: &SessionId) -> bool {
         self.sessions.contains(session) || self.limited.contains(session)
     }
@@ -105,14 +105,14 @@ impl Scope {
         !self.everywhere && self.sessions.is_empty() && self.limited.is_empty()
     }
 
-    /// Whether all of it was registered by those who have this limit.
+    /// Whether all registrations of the tool were made with this limit.
     fn is_all_of(&self, limit: Option<&SessionId>) -> bool {
         limit.is_none_or(|only| {
             !self.everywhere && self.sessions.is_empty() && self.limited.iter().all(|session| session == only)
         })
     }
 
-    /// Whether some of it was registered by those who have this limit.
+    /// Whether some registrations of the tool were made with this limit.
     fn is_partly_of(&self, limit: Option<&SessionId>) -> bool {
         match limit {
             Some(only) => self.limited.contains(only),
@@ -138,32 +138,31 @@ struct Registered {
 /// What all registries share.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// Which client has a tool. Two clients may spell the same tool id, and only one of them has it.
+    /// The client that has a tool. Two clients may spell the same tool id, and only one of them has it.
     tools: Sharded<ToolId, ClientId>,
-    /// In how many sessions tools are offered by name, each counted in each registry.
+    /// The number of sessions with tools registered specifically for them, summed over all registries.
     sessions: AtomicUsize,
 }
 
 impl Owners {
-    /// The client that has a tool.
     pub(crate) fn owner(&self, id: &str) -> Option<ClientId> {
         self.tools.of(id).get(id).cloned()
     }
 
-    /// Whether tools are offered in some session by name.
+    /// Whether any session has tools registered specifically for it.
     pub(crate) fn have_sessions(&self) -> bool {
         self.sessions.load(Ordering::Acquire) > 0
     }
 }
 
-/// The tools of some clients; those of others are in other registries, with the same owners.
+/// The tools of some clients. The tools of others are in other registries, which share the owners.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     owners: Arc<Owners>,
     tools: HashMap<ToolId, Registered>,
     /// In order of registration.
     by_client: HashMap<ClientId, Vec<ToolId>>,
-    /// Those that are offered in a session by name.
+    /// Tools registered specifically for a session.
     by_session: HashMap<SessionId, BTreeSet<ToolId>>,
 }
 
@@ -172,8 +171,8 @@ impl Registry {
         Self { owners, ..Self::default() }
     }
 
-    /// Registers all the tools or none. The same id again replaces the tool, and keeps its place and sessions; whoever
-    /// is limited to a session replaces only what is that session's alone.
+    /// Registers all the tools or none. Registering an id again replaces the tool, which keeps its place and sessions.
+    /// An actor that is limited to a session replaces only tools that are only in that session.
     pub(crate) fn register(
         &mut self,
         client: &ClientId,
@@ -229,7 +228,7 @@ impl Registry {
         Ok(ids)
     }
 
-    /// Makes a client the owner of these tools, or of none of them.
+    /// Makes a client the owner of all these tools or of none.
     fn own(&self, client: &ClientId, ids: &[ToolId]) -> Result<(), RegisterError> {
         for (place, id) in ids.iter().enumerate() {
             if self.owners.tools.of(id).entry(id.clone()).or_insert_with(|| client.clone()) != client {
@@ -242,9 +241,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Unregisters tools by name or full id, an exact full id first; all of the client's when `which` is `None`.
-    /// With a session the tools are only taken out of that session, and are gone when they are in no other.
-    /// Gives the ids of the tools that are no longer offered there.
+    /// Unregisters tools by name or full id, where an exact full id comes first; all of the client's when `which` is
+    /// `None`. With a session, tools are only removed from that session, and unregistered when they are in no other.
+    /// Returns the ids of the tools that are no longer offered there.
     pub(crate) fn unregister(
         &mut self,
         client: &ClientId,
@@ -293,8 +292,7 @@ impl Registry {
         true
     }
 
-    /// Those who have this limit are gone, and so is what they had registered. Gives the tools that are no longer
-    /// offered anywhere.
+    /// Removes what was registered with this limit, which has expired. Returns the tools that are offered nowhere now.
     pub(crate) fn expire(&mut self, client: &ClientId, limit: Option<&SessionId>) -> Vec<ToolId> {
         let own = self.by_client.get(client).cloned().unwrap_or_default();
         let mut gone = Vec::new();
@@ -316,7 +314,7 @@ impl Registry {
         gone
     }
 
-    /// Forgets a tool that is offered nowhere.
+    /// Unregisters a tool that is offered nowhere. Returns whether it did.
     fn forget_if_nowhere(&mut self, client: &ClientId, id: &ToolId) -> bool {
         if self.tools.get(id).is_none_or(|known| !known.scope.is_empty()) {
             return false;
@@ -342,7 +340,7 @@ impl Registry {
         }
     }
 
-    /// A session is gone: its tools are taken out of it. Gives those that are in no other, by client.
+    /// Removes a deleted session's tools from it. Returns the tools that are in no other session.
     pub(crate) fn forget_session(&mut self, session: &SessionId) -> Vec<Arc<Tool>> {
         let mut tools = self.of_session(session);
         for tool in &tools {
@@ -352,7 +350,7 @@ impl Registry {
         tools
     }
 
-    /// The tools, of any client, that were registered for a session by name.
+    /// The tools of any client that were registered specifically for this session.
     pub(crate) fn of_session(&self, session: &SessionId) -> Vec<Arc<Tool>> {
         let ids = self.by_session.get(session).into_iter().flatten();
         ids.filter_map(|id| self.tools.get(id)).map(|registered| registered.tool.clone()).collect()
@@ -362,7 +360,7 @@ impl Registry {
         self.tools.get(id).map(|registered| &registered.tool)
     }
 
-    /// A client's tools in order of registration; with a session, those offered there.
+    /// A client's tools in order of registration; with a session, only those offered there.
     pub(crate) fn of_client(&self, client: &ClientId, session: Option<&SessionId>) -> Vec<Arc<Tool>> {
         let own = self.by_client.get(client).map(Vec::as_slice).unwrap_or_default();
         own.iter()

@@ -1,4 +1,4 @@
-//! What a model is offered in a session: the client's tools, the server's own, and the names that it knows them by.
+//! What a model is offered in a session: client tools and server tools, and the names by which the model knows them.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -17,30 +17,30 @@ use crate::tools::policy::Named;
 /// The longest name of a tool that providers allow.
 const LONGEST_ALIAS: usize = 64;
 
-/// What an asynchronous method of an embedding program's own gives.
+/// The future of an asynchronous method that an embedding program implements.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A tool that runs on the server, in every session.
 pub trait ServerTool: Send + Sync + 'static {
-    /// What the model is told of it.
+    /// What the model is told about the tool.
     fn spec(&self) -> &ServerToolSpec;
-    /// Runs it. An error is told to the model. Dropped when the turn is stopped or the time is over.
+    /// Runs the tool. The model is shown an error. The future is dropped when the turn is stopped or the time is over.
     fn run<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>>;
 }
 
-/// What a model is told of a server's tool.
+/// What a model is told about a server tool.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ServerToolSpec {
     name: SmolStr,
-    /// What it does.
+    /// What the tool does.
     pub description: String,
-    /// What its input looks like.
+    /// The JSON Schema of its input.
     pub schema: Arc<Schema>,
 }
 
 impl ServerToolSpec {
-    /// A description of a tool; its name must be one that providers allow.
+    /// Describes a tool. Providers must allow its name.
     pub fn new(name: &str, description: &str, schema: Arc<Schema>) -> Result<Self, InvalidId> {
         if fits(name) {
             Ok(Self { name: name.into(), description: description.to_owned(), schema })
@@ -49,36 +49,36 @@ impl ServerToolSpec {
         }
     }
 
-    /// Its name.
+    /// The tool's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A server's tool is called.
+/// A call of a server tool.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Invocation<'a> {
     /// The session.
     pub session: &'a Session,
-    /// The message that calls it.
+    /// The message that makes the call.
     pub message: &'a MessageId,
     /// The call.
     pub call: &'a CallId,
     /// The input, which fits the schema.
     pub input: &'a RawValue,
-    /// What else the model is offered.
+    /// Everything that the model is offered.
     pub tools: &'a [Offered],
 }
 
-/// Looks at calls of models, before and after. Hooks are asked in the order in which they were added.
+/// Looks at calls of models, before and after. Hooks run in the order in which they were added.
 pub trait Hook: Send + Sync + 'static {
-    /// Before a call is made.
+    /// Decides what happens before a call is made.
     fn before<'a>(&'a self, _call: HookedCall<'a>) -> BoxFuture<'a, Before> {
         Box::pin(std::future::ready(Before::Go))
     }
 
-    /// After a call is over; what this gives is what the model is told.
+    /// Sees the result of a call, and returns the result for the model.
     fn after<'a>(&'a self, _call: HookedCall<'a>, result: ToolResult) -> BoxFuture<'a, ToolResult> {
         Box::pin(std::future::ready(result))
     }
@@ -98,15 +98,15 @@ pub struct HookedCall<'a> {
     pub input: &'a RawValue,
 }
 
-/// What a hook wants before a call.
+/// What a hook decides before a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Before {
-    /// The call may be made as it is.
+    /// The call is made unchanged.
     Go,
-    /// It may be made with this input.
+    /// The call is made with this input.
     Change(Box<RawValue>),
-    /// It is not made; the model is told why.
+    /// The call is not made. The model is told the reason.
     Refuse(String),
 }
 
@@ -119,9 +119,9 @@ pub struct ModelTool<'a> {
     pub id: &'a str,
     /// The tool's own name.
     pub name: &'a str,
-    /// What it does.
+    /// What the tool does.
     pub description: &'a str,
-    /// JSON Schema of its input, an object.
+    /// The JSON Schema of its input, an object.
     pub schema: &'a RawValue,
 }
 
@@ -129,9 +129,9 @@ pub struct ModelTool<'a> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Offered {
-    /// The name that the model knows it by.
+    /// The name by which the model knows the tool.
     pub alias: SmolStr,
-    /// Where it runs.
+    /// Where the tool runs.
     pub place: Place,
 }
 
@@ -146,11 +146,11 @@ impl std::fmt::Debug for Offered {
 pub enum Place {
     /// On a client.
     Client(Arc<Tool>),
-    /// In whatever shows the session: the turn goes on when that says how it went.
+    /// In the frontend that shows the session. The turn goes on when the frontend reports how it went.
     Frontend(Arc<ToolSpec>),
     /// In the page that prompts: the turn ends, and the page's next request brings the result.
     Page(Arc<ToolSpec>),
-    /// Here.
+    /// On the server.
     Server(Arc<dyn ServerTool>),
 }
 
@@ -173,7 +173,7 @@ impl Offered {
         }
     }
 
-    /// The tool as patterns see it.
+    /// The tool's names, for matching patterns.
     pub fn named(&self) -> Named<'_> {
         let client = match &self.place {
             Place::Client(tool) => Some(tool.client.as_str()),
@@ -182,7 +182,7 @@ impl Offered {
         Named { id: self.id(), name: self.name(), client }
     }
 
-    /// What it does.
+    /// What the tool does.
     pub fn description(&self) -> &str {
         match &self.place {
             Place::Client(tool) => &tool.spec.description,
@@ -191,7 +191,7 @@ impl Offered {
         }
     }
 
-    /// What its input looks like.
+    /// The JSON Schema of its input.
     pub fn schema(&self) -> &Arc<Schema> {
         match &self.place {
             Place::Client(tool) => &tool.spec.schema,
@@ -212,7 +212,7 @@ impl Offered {
     }
 }
 
-/// Gives every tool a name that providers allow: the server's own keep theirs, and no two get the same.
+/// Gives every tool a unique name that providers allow. Server tools keep their own names.
 pub fn offer(places: impl IntoIterator<Item = Place>) -> Vec<Offered> {
     let places = places.into_iter();
     let mut offered: Vec<Offered> = Vec::with_capacity(places.size_hint().0);
@@ -234,8 +234,8 @@ fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// A stable name for a tool: its id where that is allowed, else as much of its own name as fits and eight hex digits of
-/// its id. `salt` makes another one, for two tools whose digits are the same.
+/// A stable name for a tool: its id if that is allowed, else as much of its own name as fits and eight hex digits of
+/// its id. `salt` gives another name, for two tools with the same digits.
 fn alias(id: &str, name: &str, salt: u32) -> SmolStr {
     if salt == 0 && fits(id) {
         return id.into();
@@ -249,7 +249,7 @@ fn alias(id: &str, name: &str, salt: u32) -> SmolStr {
     format_smolstr!("{shown}_{hash:08x}")
 }
 
-/// Runs something of an embedding program's own; if it panics, that is a failure of this call alone.
+/// Runs code of an embedding program. A panic is a failure of this call alone.
 pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
         let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -259,7 +259,7 @@ pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> R
     })
 }
 
-/// The one tool that ships: a model can ask what there is.
+/// The one built-in server tool: it lets a model list the tools.
 pub struct ListTools {
     spec: ServerToolSpec,
 }

@@ -1,4 +1,4 @@
-//! The listing of calls: those under way first, then those that are over, a page at a time.
+//! The listing of calls: open calls first, then finished ones, a page at a time.
 
 use std::collections::HashSet;
 use std::time::UNIX_EPOCH;
@@ -10,26 +10,26 @@ use crate::calls::table::Table;
 use crate::id::RequestId;
 use crate::store::{CallFilter, CallHead, CallState, Most, Page, StoreError, weight};
 
-/// Where a page of the listing ends. Calls end while somebody pages through it. One that was under way when the listing
-/// began keeps its place among those; so nothing is missed, and nothing comes twice.
+/// The end of a page of the listing. Calls may end between two pages. A call that was open when the listing began keeps
+/// its place among the open ones, so no call is missed or listed twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CallCursor {
-    /// Among those that were under way when the listing began.
+    /// Among the calls that were open when the listing began.
     UnderWay {
-        /// The last one that was listed.
+        /// The last call that was listed.
         last: CallPlace,
-        /// The number of the newest call that was over then: what has a greater one was under way.
+        /// The number of the newest call that was over when the listing began: calls with greater numbers were open.
         newest: u64,
     },
-    /// Among those that were over: the number of the last one that was listed.
+    /// Among the finished calls: the number of the last one that was listed.
     Over(u64),
 }
 
-/// Where a call stands among those under way: the newest first, by when they were made.
+/// The place of a call among the open ones, which are sorted by creation, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallPlace {
-    /// In nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     created: u64,
     request: RequestId,
 }
@@ -41,14 +41,14 @@ impl From<&CallHead> for CallPlace {
     }
 }
 
-/// How many calls are looked at first for some that ended meanwhile.
+/// How many finished calls are read first in search of calls that ended since the listing began.
 const FIRST: usize = 16;
 
-/// A call of a page, and its number if it is listed among those that are over.
+/// A listed call, and its number if it is listed among the finished ones.
 type ListedCall = (CallInfo, Option<u64>);
 
 impl Hub {
-    /// Calls, newest first: those under way, then those that are over. Gives where to go on, if there are more.
+    /// A page of calls, newest first: open ones, then finished ones. Returns the cursor if there are more.
     pub async fn calls(
         &self,
         filter: &CallFilter,
@@ -57,7 +57,7 @@ impl Hub {
         most: Most,
     ) -> Result<(Vec<CallInfo>, Option<CallCursor>), StoreError> {
         let wants_over = state.is_none_or(|state| state == CallState::Done);
-        // The newest that is over when the listing begins; before anything is listed, so that nothing is listed twice.
+        // Read the newest finished call before listing anything, so that no call is listed twice.
         let newest = match cursor {
             None => self.newest_finished(filter).await?,
             Some(CallCursor::UnderWay { newest, .. }) => *newest,
@@ -86,7 +86,7 @@ impl Hub {
         Ok((page.items.into_iter().map(|(call, _)| call).collect(), next))
     }
 
-    /// The calls under way that come after a place.
+    /// The open calls after a place.
     fn under_way(&self, filter: &CallFilter, state: Option<CallState>, after: Option<&CallPlace>) -> Vec<ListedCall> {
         let in_shard = |table: &mut Table| -> Vec<ListedCall> {
             let wanted = table.calls.values().filter(|call| filter.takes(&call.head));
@@ -104,8 +104,7 @@ impl Hub {
         entries
     }
 
-    /// Adds the calls that were under way when the listing began, come after a place in it if there is one, and are over
-    /// by now.
+    /// Adds the calls that were open when the listing began, come after the given place, and are over by now.
     async fn add_ended(
         &self,
         filter: &CallFilter,
@@ -115,7 +114,7 @@ impl Hub {
         entries: &mut Vec<ListedCall>,
     ) -> Result<(), StoreError> {
         let known = requests(entries);
-        // Most often there are none.
+        // Usually there are none.
         let (mut before, mut at_once) = (None, Most { items: most.items.min(FIRST), ..most });
         'pages: loop {
             let page = self.0.store.list_finished(filter, before, at_once).await?;
@@ -140,7 +139,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Adds calls that are over until there are more than fit on the page.
+    /// Adds finished calls until there are more than fit on the page.
     async fn add_finished(
         &self,
         filter: &CallFilter,
@@ -148,7 +147,7 @@ impl Hub {
         most: Most,
         entries: &mut Vec<ListedCall>,
     ) -> Result<(), StoreError> {
-        // One that was under way a moment ago may be over by now.
+        // A call that was open a moment ago may be over by now.
         let known = requests(entries);
         let mut bytes: usize = entries.iter().map(|(call, _)| weigh(call)).sum();
         while entries.len() <= most.items && bytes <= most.bytes {
@@ -168,18 +167,17 @@ impl Hub {
         Ok(())
     }
 
-    /// The number of the newest call that is over.
     async fn newest_finished(&self, filter: &CallFilter) -> Result<u64, StoreError> {
         let newest = self.0.store.list_finished(filter, None, Most::items(1)).await?;
         Ok(newest.items.first().map_or(0, |(number, _)| *number))
     }
 }
 
-/// Puts entries in order, and drops those that do not fit on the page: the next one finds them again.
+/// Sorts entries and drops those that do not fit on the page. The next page finds them again.
 fn trim(entries: &mut Vec<ListedCall>, most: Most) {
     sort(entries);
     let (mut fitting, mut bytes) = (0, 0_usize);
-    // And one more, so that it shows that there are.
+    // One more entry than fits shows that there is a next page.
     while fitting <= most.items && bytes <= most.bytes && fitting < entries.len() {
         bytes = bytes.saturating_add(weigh(&entries[fitting].0));
         fitting += 1;

@@ -1,4 +1,4 @@
-//! Calls that wait to be allowed.
+//! Calls that wait for the answer to an ask.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::id::{PermissionId, RequestId, SessionId};
 use crate::store::{Ask, CallHead, Reply};
 
 impl Table {
-    /// The call has to be allowed first, within the time for that.
+    /// Lets a call wait for its ask, for at most the approval timeout.
     pub(crate) fn ask(&mut self, open: OpenAsk, now: Instant) {
         let ask = open.ask.clone();
         if let Some(call) = self.calls.get_mut(&ask.call.request) {
@@ -24,20 +24,19 @@ impl Table {
         }
     }
 
-    /// An ask that is open.
     pub(crate) fn find_ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {
         let call = self.calls.get(self.asks.get(id)?)?;
         call.ask.as_ref().map(|open| open.ask.clone())
     }
 
-    /// The asks that are open, of one session or of all.
+    /// The open asks of one session or of all.
     pub(crate) fn open_asks(&self, session: Option<&SessionId>) -> Vec<Arc<Ask>> {
         let calls = self.asks.values().filter_map(|request| self.calls.get(request)?.ask.as_ref());
         let asks = calls.map(|open| open.ask.clone());
         asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
     }
 
-    /// Takes an ask to answer it with a yes; nobody else can from now on, and its time is no longer counted.
+    /// Takes an ask in order to approve it. Nobody else can answer it any more, and it no longer expires.
     pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
         let request = self.remove_ask(id)?;
         self.set_deadline(&request, None);
@@ -50,18 +49,18 @@ impl Table {
         Some(request)
     }
 
-    /// The call is allowed, and is from now on what `head` says; unless it has ended meanwhile.
+    /// Allows a call, which continues with `head`, unless it has ended meanwhile.
     pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
         self.tell(|| Event::Answered(open.ask, reply));
         let Some(call) = self.calls.get_mut(&head.request) else { return };
         call.head = head.clone();
         let request = head.request.clone();
-        // If whoever made the call is gone, the call is about to be cancelled.
+        // If the caller is gone, the call is about to be cancelled.
         _ = open.tell.send(head);
         self.admit(&request, now);
     }
 
-    /// The call is not allowed after all: it could not be kept.
+    /// Reports an ask as rejected, because its approval could not be journaled.
     pub(crate) fn reject(&mut self, ask: &Arc<Ask>) {
         self.tell(|| Event::Answered(ask.clone(), Reply::Reject));
     }

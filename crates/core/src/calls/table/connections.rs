@@ -1,4 +1,4 @@
-//! Connections of clients: how they open, take over from older ones, and close, and what becomes of their calls.
+//! Connections of clients: how they open, supersede older ones and close, and what happens to their calls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,8 @@ use crate::id::{ClientId, ConnectionName, RequestId, SessionId};
 use crate::store::Outcome;
 
 impl Table {
-    /// Opens a connection: takes over from an older one of the same limit and name or stream, and gets the calls that
-    /// wait. `None` if there are too many.
+    /// Opens a connection: it supersedes an older one with the same limit and the same name or stream, and gets the
+    /// waiting calls. `None` if there are too many connections.
     pub(crate) fn attach(&mut self, attach: Attach, now: Instant, wall: SystemTime) -> Option<(LinkId, Arc<Signal>)> {
         let Attach { client: client_id, name, grace, limit, last_seen } = attach;
         let (id, fresh_stream) = (LinkId(self.common.next_number()), StreamId(self.common.next_number()));
@@ -45,10 +45,10 @@ impl Table {
             None => (None, Outbox::new(fresh_stream, limit.clone(), replay)),
         };
         let (stream, signal) = (outbox.stream, outbox.signal().clone());
-        // Perhaps it is to be told something already; it looks once, and then waits.
+        // The outbox may have items already, so the connection looks once before it waits.
         self.wakers.extend(signal.raise());
         client.lost.retain(|lost| !lost.is(limit.as_ref(), name.as_ref()));
-        // The client is there: what keeps it from now on is what those ask for that are open.
+        // The client is back: from now on the open connections decide how long it is kept.
         let alike = client.lost.iter_mut().filter(|lost| lost.limit == limit);
         alike.for_each(|lost| lost.kept_until = lost.kept_until.min(now));
         client.links.push(Link { id, name, grace, outbox, load: 0 });
@@ -61,7 +61,7 @@ impl Table {
         Some((id, signal))
     }
 
-    /// A reader is back: its calls that it had seen go on, those that it had not are in its outbox again.
+    /// Takes up the calls of a reader that resumes: calls that it had seen go on, the others are in its outbox again.
     fn take_up(&mut self, request: &RequestId, link: LinkId, stream: StreamId, seen: u64, now: Instant) {
         let Some(call) = self.calls.get_mut(request) else { return };
         let Some(offer) = call.last_offer.filter(|offer| offer.stream == stream) else { return };
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Removes a connection; its calls wait again.
+    /// Removes a connection. Its calls wait again.
     fn take_link(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Option<Link> {
         let client = self.clients.get_mut(client_id)?;
         let index = client.links.iter().position(|known| known.id == link)?;
@@ -102,7 +102,7 @@ impl Table {
         Some(removed)
     }
 
-    /// Closes a connection: its calls go to another of the client, wait for its return, or end with those of its limit.
+    /// Closes a connection. Its calls go to another one of the client, wait for its return, or end with its limit.
     pub(crate) fn detach(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Vec<Ending> {
         let Some(removed) = self.take_link(client_id, link, now) else { return Vec::new() };
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
@@ -119,7 +119,7 @@ impl Table {
         self.wait_for(client_id, limit.as_ref(), now)
     }
 
-    /// A connection of a limit is gone: those that are left of it are given its calls or waited for, or all end.
+    /// After a connection has gone: assigns its calls to others, waits for a return, or lets its limit expire.
     fn wait_for(&mut self, client_id: &ClientId, limit: Option<&SessionId>, now: Instant) -> Vec<Ending> {
         self.assign_waiting(client_id, now);
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
@@ -135,8 +135,8 @@ impl Table {
         Vec::new()
     }
 
-    /// Closes a connection that says that it will not return: no grace is kept for it. One that is lost already takes
-    /// its own grace back; of one that is not known there is nothing to take back.
+    /// Closes a connection that will not return, without grace. If it is already lost, only its own grace is taken
+    /// back. An unknown connection changes nothing.
     pub(crate) fn say_goodbye(
         &mut self,
         client_id: &ClientId,
@@ -158,7 +158,7 @@ impl Table {
         self.detach(client_id, id, now)
     }
 
-    /// Those of a limit are gone for good: their tools are unregistered, and calls end that nobody else is there for.
+    /// Expires a limit: its tools are unregistered, and calls that no other connection can take end.
     fn expire(&mut self, client_id: &ClientId, limit: Option<&SessionId>, now: Instant) -> Vec<Ending> {
         self.set_expiry(client_id, limit, None);
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
@@ -171,14 +171,14 @@ impl Table {
         let left: Vec<RequestId> = client.open_calls().into_iter().filter(is_left).collect();
         let endings =
             left.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, None, now)).collect();
-        // What waited for one of them waits no more.
+        // Calls no longer wait for lost connections of this limit.
         self.assign_waiting(client_id, now);
         let gone = self.registry.expire(client_id, limit);
         self.unregistered(client_id, limit, &gone);
         endings
     }
 
-    /// Does what is due, and says when to look again.
+    /// Does everything that is due, and returns when to look again.
     pub(crate) fn expire_due(&mut self, now: Instant) -> (Vec<Ending>, Option<Instant>) {
         let forgotten = self.finished.forget_old(now);
         self.give_back(forgotten);
@@ -203,7 +203,7 @@ impl Table {
         (endings, next.into_iter().flatten().min())
     }
 
-    /// Ends the calls that are out of time, and those that nobody has allowed in time.
+    /// Ends the calls that take too long, and those whose asks nobody answered in time.
     fn end_overdue(&mut self, now: Instant) -> Vec<Ending> {
         let mut endings = Vec::new();
         while self.deadlines.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
@@ -218,7 +218,7 @@ impl Table {
         endings
     }
 
-    /// Sets when those of a limit go unless they connect; `None`: they are there, or gone already.
+    /// Sets when a limit expires unless somebody connects. `None`: a connection is open, or the limit has expired.
     pub(super) fn set_expiry(&mut self, client_id: &ClientId, limit: Option<&SessionId>, expires: Option<Instant>) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
         let absence = client.absences.entry(limit.cloned()).or_default();
@@ -251,7 +251,7 @@ impl Table {
         }
     }
 
-    /// What a connection is to write next; nothing twice.
+    /// What a connection is to write next. Nothing is returned twice.
     pub(crate) fn next(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Next {
         let Some(client) = self.clients.get_mut(client_id) else { return Next::Superseded };
         let Some(link) = client.links.iter_mut().find(|known| known.id == link) else { return Next::Superseded };
@@ -268,7 +268,8 @@ impl Table {
                         call.offer(link.id, link.outbox.stream, number, now);
                         (number, Next::Offer { head: call.head.clone(), attempt: call.attempt, number })
                     }
-                    // It has ended, or another connection has it. It may come back here, and the reader once more.
+                    // The call has ended, or another connection has it. The entry stays, in case call and reader come
+                    // back.
                     _ => {
                         if let Some(number) = before {
                             link.outbox.record(number, item);
@@ -288,7 +289,7 @@ impl Table {
 }
 
 impl Client {
-    /// Keeps an outbox for its reader's return.
+    /// Keeps an outbox for a reader that resumes.
     fn park(&mut self, outbox: Outbox) {
         let is_alike = |parked: &Outbox| parked.limit == outbox.limit;
         if self.parked.iter().filter(|parked| is_alike(parked)).count() >= PARKED
@@ -299,7 +300,7 @@ impl Client {
         self.parked.push_back(outbox);
     }
 
-    /// Remembers a connection that may return; of too many of a limit the oldest are forgotten.
+    /// Remembers a connection that may return. If a limit has too many, its oldest is forgotten.
     fn lose(&mut self, new: Lost, most: usize, now: Instant) {
         let is_awaited = |lost: &Lost| lost.kept_until.max(lost.preferred_until) > now;
         self.lost.retain(|lost| is_awaited(lost) && !lost.is(new.limit.as_ref(), new.name.as_ref()));
@@ -312,8 +313,8 @@ impl Client {
         self.lost.push(new);
     }
 
-    /// Whether tools that were registered for the whole client, and never had a connection of their own, are used by
-    /// connections that are limited to a session.
+    /// Whether tools that were registered for the whole client, which never had a connection without a limit, are used
+    /// by connections limited to a session.
     fn is_used_elsewhere(&self, limit: Option<&SessionId>) -> bool {
         let has_left = |absence: &super::Absence| absence.kept_until >= absence.expires;
         limit.is_none() && !self.links.is_empty() && !self.absences.get(&None).is_some_and(has_left)

@@ -1,4 +1,4 @@
-//! What one keyword alone can tell, and the words for what does not fit.
+//! Checks of keywords without subschemas, and the messages for violations.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,12 +9,12 @@ use super::super::equal::is_equal;
 use super::super::node::Keyword;
 use super::super::number::compare;
 
-/// How much of a value is shown.
+/// How many bytes of a value are shown.
 const SHOWN_BYTES: usize = 200;
 /// How many names are shown.
 const SHOWN_NAMES: usize = 3;
 
-/// Where in the input a value is.
+/// The path of a value in the input.
 pub(super) enum Pointer<'a> {
     Root,
     Name(&'a Pointer<'a>, &'a str),
@@ -44,7 +44,7 @@ impl fmt::Display for Pointer<'_> {
     }
 }
 
-/// A value as JSON, or the beginning of it. No more of it is read than is shown.
+/// The value as JSON, or its beginning. No more of it is read than is shown.
 pub(super) fn show(value: &Value) -> String {
     let mut shown = String::new();
     show_in(&mut shown, value);
@@ -86,7 +86,7 @@ fn cut(text: String) -> String {
     if text.len() <= SHOWN_BYTES { text } else { format!("{}…", &text[..text.floor_char_boundary(SHOWN_BYTES)]) }
 }
 
-/// That names are there that must not be.
+/// The message for names that are not allowed.
 pub(super) fn unexpected(what: &str, names: &[&str]) -> String {
     let shown: Vec<String> =
         names.iter().take(SHOWN_NAMES).map(|name| format!("'{}'", cut((*name).to_owned()))).collect();
@@ -95,7 +95,7 @@ pub(super) fn unexpected(what: &str, names: &[&str]) -> String {
     format!("{what} are not allowed ({}{more} {were} unexpected)", shown.join(", "))
 }
 
-/// Whether a value is as a keyword says that speaks of no other schema. It says nothing of values of other types.
+/// Checks a value against a keyword without subschemas. Values of other types always pass.
 pub(super) fn assertion(keyword: &Keyword, value: &Value) -> bool {
     let ordered = |limit: &Number, allowed: &[Ordering]| match value {
         Value::Number(number) => allowed.contains(&compare(number, limit)),
@@ -126,7 +126,7 @@ pub(super) fn assertion(keyword: &Keyword, value: &Value) -> bool {
     }
 }
 
-/// What is wrong with a value that a keyword does not allow.
+/// The message for a value that a keyword does not allow.
 pub(super) fn expected(keyword: &Keyword, value: &Value) -> String {
     let shown = show(value);
     let missing = |names: &[Box<str>]| {

@@ -1,23 +1,23 @@
-//! From the tree of a pattern to its program.
+//! Compiles the tree of a pattern to a program.
 
 use super::super::bounds::Bounds;
 use super::Pattern;
 use super::parse::{Parsed, Reference, Tree, too_large};
 use super::set::Set;
 
-/// One instruction. Those that branch have a number, by which a match remembers that they were tried.
+/// An instruction. Instructions that branch have a number, by which a match remembers that they were tried.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Op {
     /// One character of a set.
     One {
         set: u16,
     },
-    /// So many characters of a set.
+    /// Exactly `count` characters of a set.
     Exactly {
         set: u16,
         count: u32,
     },
-    /// Up to so many characters of a set.
+    /// Up to `count` characters of a set.
     UpTo {
         set: u16,
         count: u32,
@@ -28,7 +28,7 @@ pub(super) enum Op {
         set: u16,
         branch: u16,
     },
-    /// Goes on with the next instruction, or else with another.
+    /// Continues with the next instruction, or else with `other`.
     Split {
         other: u16,
         branch: u16,
@@ -41,35 +41,34 @@ pub(super) enum Op {
     WordBoundary {
         negated: bool,
     },
-    /// Keeps the position.
+    /// Stores the position.
     Save {
         register: u16,
     },
-    /// Forgets positions.
+    /// Clears stored positions.
     Forget {
         first: u16,
         last: u16,
     },
-    /// Fails where the position is still the one that was kept: a loop goes round only if it gets on.
+    /// Fails if the position is still the stored one: a loop repeats only if it made progress.
     GotOn {
         register: u16,
     },
-    /// What follows up to `Matched` is tried from here, forwards or backwards; then it goes on elsewhere.
+    /// Tries what follows up to `Matched` from here, forwards or backwards, then continues at `then`.
     Look {
         ahead: bool,
         negated: bool,
         then: u16,
     },
-    /// The text between two kept positions.
+    /// Matches the text between two stored positions.
     Same {
         register: u16,
     },
     Matched,
 }
 
-/// Compiles a tree.
 pub(super) fn compile(source: &str, parsed: Parsed, bounds: &Bounds) -> Result<Pattern, String> {
-    // Each group keeps its begin and its end, if anything refers to one.
+    // If the pattern has back-references, each group stores its beginning and its end.
     let registers = if parsed.refers_back { 2 * parsed.groups } else { 0 };
     let mut compiler = Compiler { parsed: &parsed, bounds, ops: Vec::new(), sets: Vec::new(), registers, branches: 0 };
     compiler.tree(&parsed.tree, Direction::Forwards)?;
@@ -79,7 +78,7 @@ pub(super) fn compile(source: &str, parsed: Parsed, bounds: &Bounds) -> Result<P
         ops: compiler.ops.into(),
         sets: compiler.sets.into(),
         registers: compiler.registers,
-        // What fails with one text of a group may match with another.
+        // A branch that fails with one text of a group may match with another, so nothing is remembered then.
         branches: if parsed.refers_back { 0 } else { compiler.branches },
     })
 }
@@ -100,7 +99,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// Adds an instruction, and says where it is.
+    /// Adds an instruction, and returns its index.
     fn push(&mut self, op: Op) -> Result<usize, String> {
         if self.ops.len() >= self.bounds.pattern {
             return Err(too_large());
@@ -191,7 +190,7 @@ impl Compiler<'_> {
         for _ in 0..least {
             let before = self.ops.len();
             self.once(body, direction)?;
-            // What takes no instruction takes none a billion times.
+            // A body without instructions stays empty, however often it is repeated.
             if self.ops.len() == before {
                 return Ok(());
             }
@@ -216,7 +215,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The body of a repetition: its groups have no text yet.
+    /// Compiles the body of a repetition. Each round begins with its groups cleared.
     fn once(&mut self, body: &Tree, direction: Direction) -> Result<(), String> {
         if self.parsed.refers_back
             && let Some((first, last)) = groups(body)
@@ -232,7 +231,7 @@ impl Compiler<'_> {
         self.push(Op::Split { other: 0, branch })
     }
 
-    /// What comes next is what a split tries else.
+    /// Makes the next instruction the alternative of a split.
     fn else_here(&mut self, split: usize) {
         let here = self.here();
         if let Op::Split { other, .. } = &mut self.ops[split] {
@@ -245,7 +244,7 @@ impl Compiler<'_> {
     }
 
     fn set(&mut self, set: &Set) -> u16 {
-        // Most patterns have few: the newest are looked at, so that a long pattern does not take for ever.
+        // Only the newest sets are compared, so that a long pattern is not slow. Most patterns have few sets.
         const LOOKED_AT: usize = 16;
         let known = self.sets.iter().enumerate().rev().take(LOOKED_AT).find(|(_, known)| *known == set);
         if let Some((place, _)) = known {
@@ -256,7 +255,6 @@ impl Compiler<'_> {
     }
 }
 
-/// The first and the last group in a tree.
 fn groups(tree: &Tree) -> Option<(usize, usize)> {
     match tree {
         Tree::Sequence(parts) | Tree::Alternatives(parts) => {
@@ -269,7 +267,7 @@ fn groups(tree: &Tree) -> Option<(usize, usize)> {
     }
 }
 
-/// A place as an instruction holds it: the bound of a pattern is far below what fits.
+/// An index as instructions store it. The bound of a pattern keeps it far below the limit of `u16`.
 fn index(place: usize) -> u16 {
     u16::try_from(place).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! From the text of a pattern to its tree. What ECMA-262 allows in patterns of old is allowed too, where it is clear.
+//! Parses a pattern into a tree. Legacy syntax that ECMA-262 allows is accepted where it is unambiguous.
 
 use std::collections::HashMap;
 
@@ -27,17 +27,16 @@ pub(super) enum Reference {
     Name(String),
 }
 
-/// A pattern that has been read.
+/// A parsed pattern.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) tree: Tree,
-    /// How many groups it has.
+    /// The number of groups.
     pub(super) groups: usize,
     pub(super) names: HashMap<String, usize>,
     pub(super) refers_back: bool,
 }
 
-/// Reads a pattern.
 pub(super) fn parse(source: &str, bounds: &Bounds) -> Result<Parsed, String> {
     let characters: Vec<char> = source.chars().collect();
     let mut parser = Parser {
@@ -60,17 +59,17 @@ pub(super) fn parse(source: &str, bounds: &Bounds) -> Result<Parsed, String> {
 struct Parser<'a> {
     characters: &'a [char],
     at: usize,
-    /// Groups that are open.
+    /// The number of open groups.
     open: usize,
     groups: usize,
     names: HashMap<String, usize>,
     refers_back: bool,
-    /// Ranges so far: they are bounded while they are made.
+    /// The number of ranges so far. They are bounded while they are made.
     ranges: usize,
     bounds: &'a Bounds,
 }
 
-/// What stands at one place of a class.
+/// A member of a character class.
 enum Member {
     One(char),
     Many(Ranges),
@@ -87,7 +86,7 @@ impl Parser<'_> {
         Some(next)
     }
 
-    /// Takes a text if it comes next.
+    /// Consumes a text if it comes next.
     fn takes(&mut self, text: &str) -> bool {
         let length = text.chars().count();
         let comes = self.characters[self.at..].iter().copied().take(length).eq(text.chars());
@@ -181,7 +180,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The name of a group, up to its `>`.
+    /// Parses the name of a group, up to its `>`.
     fn name(&mut self) -> Result<String, String> {
         let rest = &self.characters[self.at..];
         let length = rest.iter().position(|character| *character == '>').unwrap_or(0);
@@ -194,7 +193,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// What follows says how often something is repeated. Greedy or not, the same texts match.
+    /// Parses a quantifier, if one follows. Greedy and lazy ones are the same here, since they match the same texts.
     fn repeated(&mut self, tree: Tree) -> Result<Tree, String> {
         let before = self.at;
         let count = match self.next() {
@@ -218,9 +217,9 @@ impl Parser<'_> {
         Ok(Tree::Repeat { body: Box::new(tree), least, most })
     }
 
-    /// The rest of `{2}`, `{2,}` or `{2,3}`; anything else stays where it is.
+    /// Parses the rest of `{2}`, `{2,}` or `{2,3}`; consumes nothing otherwise.
     fn count(&mut self) -> Option<(u32, Option<u32>)> {
-        // Two numbers of any use, and what is between them.
+        // Enough for two useful numbers and what is between them.
         const LONGEST: usize = 24;
         let rest = &self.characters[self.at..];
         let length = rest.iter().take(LONGEST).position(|character| *character == '}')?;
@@ -238,7 +237,7 @@ impl Parser<'_> {
         Some(count)
     }
 
-    /// What follows a backslash outside of a class.
+    /// Parses what follows a backslash outside of a class.
     fn escape(&mut self) -> Result<Tree, String> {
         match self.peek() {
             Some('b') => {
@@ -273,7 +272,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows a backslash, wherever it stands.
+    /// Parses what follows a backslash, inside or outside of a class.
     fn member_escape(&mut self) -> Result<Member, String> {
         let Some(character) = self.next() else { return Err("it ends with a `\\`".to_owned()) };
         let one = match character {
@@ -316,7 +315,7 @@ impl Parser<'_> {
         u32::from_str_radix(&text, 16).ok()
     }
 
-    /// `\uXXXX`, two of them as one character, or `\u{…}`.
+    /// Parses `\uXXXX`, two of them as one character, or `\u{…}`.
     fn unicode(&mut self) -> Result<char, String> {
         let wrong = || "`\\u` needs four hexadecimal digits, or some in braces, that are a character".to_owned();
         if self.takes("{") {
@@ -345,7 +344,7 @@ impl Parser<'_> {
         ranges.ok_or_else(|| "`\\p` needs the name of a property of characters in braces".to_owned())
     }
 
-    /// The rest of a class, from behind its `[`.
+    /// Parses the rest of a class after its `[`.
     fn class(&mut self) -> Result<Tree, String> {
         let negated = self.takes("^");
         let mut ranges = Ranges::default();
@@ -379,7 +378,7 @@ impl Parser<'_> {
         self.set(if negated { ranges.negated() } else { ranges })
     }
 
-    /// One place of a class.
+    /// Parses one member of a class.
     fn member(&mut self) -> Result<Member, String> {
         match self.next() {
             None => Err("a `[` has no `]`".to_owned()),
@@ -397,7 +396,7 @@ fn add(ranges: &mut Ranges, member: Member) {
     }
 }
 
-/// What is said of a pattern that is beyond its bound.
+/// The error for a pattern that exceeds its bound.
 pub(super) fn too_large() -> String {
     "it is too large when compiled".to_owned()
 }

@@ -4,28 +4,28 @@ use super::super::bounds::{BOUNDS, Steps, Stop};
 use super::Pattern;
 use super::compile::Op;
 
-/// What a match works with; it is used for one match after the other.
+/// The state of a match. It is reused for one match after the other.
 #[derive(Debug, Default)]
 pub(in super::super) struct Machine {
-    /// Where to go on when a way fails, the last first.
+    /// Where to continue when a way fails; the last entry is tried first.
     ways: Vec<Way>,
     registers: Vec<Option<usize>>,
-    /// A bit for each branch and position that was tried, and failed.
+    /// A bit for each branch and position that was tried and failed.
     tried: Vec<u64>,
 }
 
 /// What to do when a way fails.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Go on from here.
+    /// Continue from here.
     From { op: usize, at: usize },
-    /// Go on with one character less, as long as that leaves enough.
+    /// Continue with one character less, down to `least`.
     Less { op: usize, at: usize, least: usize },
-    /// Put back what was kept, and take the way before.
+    /// Restore a stored position, and take the way before.
     Restore { register: usize, was: Option<usize> },
 }
 
-/// A text, read in one direction.
+/// A text that is read in one direction.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     text: &'a str,
@@ -59,17 +59,17 @@ fn is_word(character: Option<char>) -> bool {
     character.is_some_and(|character| character.is_ascii_alphanumeric() || character == '_')
 }
 
-/// A pattern on its way through a text.
+/// The run of a pattern over a text.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     pattern: &'a Pattern,
     reader: Reader<'a>,
-    /// Whether it remembers what it has tried. What is looked at ahead or behind may match later what it has matched
-    /// before: there it would be wrong.
+    /// Whether the run remembers what it has tried. Inside look-around this would be wrong, since something that has
+    /// matched before may be matched again.
     remembers: bool,
 }
 
-/// What an instruction leads to.
+/// The result of an instruction.
 enum Step {
     On { op: usize, at: usize },
     Failed,
@@ -91,7 +91,7 @@ impl Machine {
         let mut start = 0;
         while !self.run(run, 0, start, steps)? {
             match run.reader.next(start) {
-                // One that begins with `^` can match nowhere else.
+                // A pattern that begins with `^` can match nowhere else.
                 Some((_, next)) if !matches!(pattern.ops.first(), Some(Op::Start)) => start = next,
                 _ => return Ok(false),
             }
@@ -99,7 +99,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Whether the pattern matches from an instruction and a place on.
+    /// Whether the pattern matches from this instruction and position on.
     fn run(&mut self, run: Run<'_>, op: usize, at: usize, steps: &mut Steps) -> Result<bool, Stop> {
         let bottom = self.ways.len();
         let (mut op, mut at) = (op, at);
@@ -177,7 +177,7 @@ impl Machine {
                 if matched && !negated {
                     self.stay_with(bottom);
                 } else {
-                    // What it has kept does not count.
+                    // The positions that it stored do not count.
                     self.undo(bottom);
                 }
                 if matched == negated { Step::Failed } else { Step::On { op: usize::from(then), at } }
@@ -187,7 +187,7 @@ impl Machine {
         })
     }
 
-    /// Reads characters of a set, so many at most; says how many, and where they end.
+    /// Reads up to `most` characters of a set. Returns how many there are, and where they end.
     fn characters(
         &self,
         run: Run<'_>,
@@ -208,7 +208,7 @@ impl Machine {
         Ok((found, end))
     }
 
-    /// Whether a branch was tried at this place, and if not, that it is now.
+    /// Whether a branch was tried at this position before. Marks it as tried.
     fn was_tried(&mut self, run: Run<'_>, branch: u16, at: usize) -> bool {
         if !run.remembers {
             return false;
@@ -225,7 +225,7 @@ impl Machine {
         self.ways.push(Way::Restore { register, was });
     }
 
-    /// The last way that is left, of those above the bottom.
+    /// Takes the last way above `bottom`.
     fn another_way(&mut self, reader: Reader<'_>, bottom: usize) -> Option<(usize, usize)> {
         while self.ways.len() > bottom {
             match self.ways.pop()? {
@@ -243,7 +243,7 @@ impl Machine {
         None
     }
 
-    /// Drops all ways above the bottom, and puts back what was kept.
+    /// Drops all ways above `bottom`, and restores stored positions.
     fn undo(&mut self, bottom: usize) {
         while self.ways.len() > bottom {
             if let Some(Way::Restore { register, was }) = self.ways.pop() {
@@ -252,13 +252,13 @@ impl Machine {
         }
     }
 
-    /// Drops the other ways above the bottom, and still restores what they would have restored.
+    /// Drops the alternatives above `bottom`, but keeps the entries that restore positions.
     fn stay_with(&mut self, bottom: usize) {
         let ways = self.ways.split_off(bottom);
         self.ways.extend(ways.into_iter().filter(|way| matches!(way, Way::Restore { .. })));
     }
 
-    /// The text of a group once more; of one without a text, nothing.
+    /// Matches the text of a group again. A group without a text matches the empty text.
     fn same(&self, reader: Reader<'_>, register: usize, op: usize, at: usize, steps: &mut Steps) -> Result<Step, Stop> {
         let (Some(begin), Some(end)) = (self.registers[register], self.registers[register + 1]) else {
             return Ok(Step::On { op: op + 1, at });

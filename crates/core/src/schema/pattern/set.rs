@@ -6,9 +6,9 @@ const LAST: u32 = char::MAX as u32;
 /// A set of characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Set {
-    /// A bit for each character of ASCII.
+    /// A bit for each ASCII character.
     ascii: u128,
-    /// The others: in order, none touches another.
+    /// Ranges of the other characters: sorted, and no two touch.
     others: Box<[(u32, u32)]>,
 }
 
@@ -27,7 +27,7 @@ impl Set {
     }
 }
 
-/// Ranges of characters on their way to a set.
+/// Ranges of characters that become a set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ranges(Vec<(u32, u32)>);
 
@@ -66,7 +66,7 @@ impl Ranges {
         ])
     }
 
-    /// What `.` does not match.
+    /// The line ends, which `.` does not match.
     pub(super) fn line_ends() -> Self {
         Self::of(&[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')])
     }
@@ -94,7 +94,6 @@ impl Ranges {
         self.0.extend(&others.0);
     }
 
-    /// How many ranges there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -114,7 +113,7 @@ impl Ranges {
         Self(ranges)
     }
 
-    /// The same in order, with no two that touch.
+    /// The same ranges sorted, with touching ones merged.
     fn merged(mut self) -> Self {
         self.0.sort_unstable();
         let mut merged: Vec<(u32, u32)> = Vec::with_capacity(self.0.len());

@@ -1,4 +1,4 @@
-//! The calls of a step: all at once, each on its own, whatever becomes of the others.
+//! The calls of a step. They run at the same time, and no call depends on another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,24 +25,24 @@ use crate::store::{
 };
 use crate::tools::{Before, HookedCall, Invocation, Offered, Permission, Place, ServerTool, guarded};
 
-/// What panics, in words.
+/// What panicked, in messages.
 const TOOL: &str = "The tool";
 
 /// The calls of a step, in the model's order.
 pub(super) type Calls = Vec<ReadyCall>;
 
-/// A call that the model wants.
+/// A call that the model asks for.
 pub(super) struct ReadyCall {
-    /// Its place among the parts of the message.
+    /// Its index among the parts of the message.
     pub(super) place: usize,
     pub(super) call: CallId,
     pub(super) alias: SmolStr,
-    /// The tool, if there is one of that name.
+    /// The index of the tool, if one has this name.
     pub(super) tool: Option<usize>,
     pub(super) arguments: String,
 }
 
-/// A call that is over.
+/// A call that has ended.
 pub(super) struct Over {
     pub(super) place: usize,
     pub(super) input: Box<RawValue>,
@@ -50,41 +50,41 @@ pub(super) struct Over {
     pub(super) result: ToolResult,
 }
 
-/// A call that hooks and schema let pass, or why not.
+/// A call that hooks and schema allow, or the reason why not.
 struct Prepared<'a> {
     place: usize,
     call: CallId,
     start: Time,
     /// The input, as far as it can be shown.
     input: Box<RawValue>,
-    /// The tool, or what came of the call without it.
+    /// The tool, or the result of a call that is not made.
     tool: Result<&'a Offered, ToolResult>,
 }
 
-/// What calls are made with.
+/// What all calls of a step share.
 pub(super) struct CallContext<'a> {
     pub(super) sessions: &'a Sessions,
     pub(super) session: &'a Arc<Session>,
     pub(super) agent: &'a Agent,
     pub(super) offered: &'a [Offered],
     pub(super) feed: Option<&'a Feed>,
-    /// The connection that calls are offered to first.
+    /// The connection that is offered calls first.
     pub(super) connection: Option<&'a ConnectionName>,
 }
 
-/// A call on its way.
+/// A call in progress.
 struct RunningCall<'a> {
     context: &'a CallContext<'a>,
     message: &'a MessageId,
     call: CallId,
     request: RequestId,
-    /// Its place among the parts, and whom to tell when it is shown to a frontend.
+    /// Its index among the parts, and the channel that reports when the call is shown to a frontend.
     place: usize,
     shown: mpsc::UnboundedSender<(usize, Box<RawValue>)>,
 }
 
 impl CallContext<'_> {
-    /// Makes the calls; their parts say what becomes of them, as it happens.
+    /// Makes the calls. Their parts show each change as it happens.
     pub(super) async fn make(&self, draft: &mut Draft, calls: Calls, refused: Vec<bool>) {
         let message = draft.id().clone();
         let prepared = calls.into_iter().zip(refused).map(|(call, refused)| self.prepare(call, refused));
@@ -110,20 +110,20 @@ impl CallContext<'_> {
                 Place::Server(_) => None,
             };
             draft.run(place, request.as_ref(), ToolState::Running { input: input.clone(), start });
-            // A frontend may act on what it sees: it sees a call when it can be answered.
+            // A frontend may act on what it sees, so it sees a call only when the call can be answered.
             if !matches!(tool.place, Place::Frontend(_)) {
                 begun.push(place);
             }
             let request = request.unwrap_or_else(|| RequestId::from(&call));
             let call = RunningCall { context: self, message: &message, call, request, place, shown: shown.clone() };
-            // Boxed: they wait long, and most steps have one.
+            // Boxed: calls wait long, and most steps have one.
             running.push(Box::pin(async move {
                 let (input, result) = call.run(tool, input).await;
                 Over { place, input, start, result }
             }));
         }
-        // Kept before any of them is made, and told when it is. Those of clients are journaled behind it: if nobody is
-        // told, that is waited for alone.
+        // The parts are stored before any call is made, and sent after that. Calls of clients are journaled behind this
+        // save, so without listeners it is enough to wait for the journal.
         if is_journaled && !draft.is_watched() {
             draft.queue().await;
         } else {
@@ -132,10 +132,10 @@ impl CallContext<'_> {
         begun.into_iter().for_each(|place| draft.tell_call(place));
         loop {
             tokio::select! {
-                // A call is shown before it is over.
+                // A call is shown before its end.
                 biased;
                 Some((place, input)) = now_shown.recv() => {
-                    // Whoever comes back is to see what was allowed.
+                    // A reader that comes back must see the input that was allowed.
                     draft.show(place, input);
                     draft.save();
                     continue;
@@ -152,7 +152,7 @@ impl CallContext<'_> {
         }
     }
 
-    /// Looks whether a call can be made: past the hooks, and with which input.
+    /// Checks whether a call can be made: reads its input and asks the hooks.
     async fn prepare(&self, ready: ReadyCall, refused: bool) -> Prepared<'_> {
         let ReadyCall { place, call, alias, tool, arguments } = ready;
         let start = self.sessions.clock().time();
@@ -188,7 +188,7 @@ impl CallContext<'_> {
         prepared(input, Ok(tool))
     }
 
-    /// The arguments that the model wrote, if they can be the input of a tool.
+    /// Reads the model's arguments, if they can be the input of a tool.
     fn read(&self, arguments: String) -> Result<Box<RawValue>, String> {
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
         let input = match json::read(arguments) {
@@ -218,7 +218,7 @@ impl CallContext<'_> {
 }
 
 impl RunningCall<'_> {
-    /// Runs a call; gives the input that counted in the end, and what came of it as the hooks tell it.
+    /// Runs a call. Returns the input that was used in the end, and the result after the hooks.
     async fn run(&self, tool: &Offered, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
         let (input, mut result) = match &tool.place {
             Place::Client(of_client) => {
@@ -237,7 +237,7 @@ impl RunningCall<'_> {
                 let result = self.run_here(&**server, &input).await;
                 (input, result)
             }
-            // These are not made here.
+            // Page calls are yielded before this.
             Place::Page(_) => return (input, ToolResult::Failed("This call is the page's to run".to_owned())),
         };
         for hook in &self.context.sessions.setup().hooks {
@@ -250,7 +250,7 @@ impl RunningCall<'_> {
         (input, result)
     }
 
-    /// A client or a frontend runs it: this is where a session meets the line.
+    /// Lets a client or a frontend run the call, through the hub.
     async fn delegate(
         &self,
         tool: &Offered,
@@ -286,14 +286,14 @@ impl RunningCall<'_> {
         let reply = if is_allowed { Reply::Once } else { Reply::Reject };
         tell(&|ask| TurnEvent::Answered { ask: ask.id.clone(), call: self.call.clone(), reply });
         if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
-            // Whoever makes the calls is gone only when this is.
+            // The receiver outlives this future.
             _ = self.shown.send((self.place, open.head().input.clone()));
         }
         let finished = open.outcome().await;
         (finished.head.input.clone(), told(&finished, ask.map(|ask| ask.id.clone())))
     }
 
-    /// The server's own tool, bounded as others are.
+    /// Runs a server tool, with the bounds of other tools.
     async fn run_here(&self, tool: &dyn ServerTool, input: &RawValue) -> ToolResult {
         let limits = self.context.sessions.hub().limits();
         let invocation = Invocation {
@@ -314,19 +314,19 @@ impl RunningCall<'_> {
     }
 }
 
-/// What a model is told of a call that is over.
+/// The result that a model is shown for a call that has ended.
 pub(crate) fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
         Outcome::Acknowledged(ack) => acknowledged(ack),
         Outcome::Denied(reason) => ToolResult::Denied { reason: reason.clone(), ask },
-        // As if the frontend had said so itself.
+        // The same as if the frontend had reported the timeout itself.
         Outcome::Timeout(_) if finished.head.tool.executor == Executor::Frontend => acknowledged(&Ack::timeout()),
         other => ToolResult::Failed(other.failure().unwrap_or_default()),
     }
 }
 
-/// What a frontend says is for the model as it is. That it took too long is an answer too, and no failure of the call.
+/// A frontend's report goes to the model unchanged. A timeout is an answer too, and not a failure of the call.
 fn acknowledged(ack: &Ack) -> ToolResult {
     let error = (ack.status == AckStatus::Failed).then(|| ack.failure()).flatten();
     ToolResult::Given { output: ack.payload(), error }
@@ -341,7 +341,7 @@ fn completed(success: &Success) -> ToolResult {
     }
 }
 
-/// What a model is told of a call that was not made.
+/// The message that a model is shown for a call that was not made.
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::InvalidInput(error) => format!("Invalid input: {error}"),

@@ -1,4 +1,4 @@
-//! A message that is being written: what the model says grows into parts, and listeners are told as it does.
+//! The message of a step while it is written: the model's pieces grow into parts, and listeners see each change.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use crate::store::{
 };
 use crate::tools::Offered;
 
-/// A text up to this long is shown whole with every piece; a longer one whenever it has grown by a sixteenth, so that
-/// showing it costs no more than in proportion to its length.
+/// A text up to this length is sent whole with every piece. A longer text is sent whole each time it has grown by a
+/// sixteenth, so that the total cost stays proportional to its length.
 const SHOWN_WHOLE: usize = 4_096;
-/// Room for a text of the usual size, so that it need not move as it grows.
+/// The initial capacity of a text: most texts fit without moving.
 const USUAL_TEXT: usize = 256;
 
-/// A message that is being written.
+/// The message of a step while it is written.
 pub(super) struct Draft {
     sessions: Sessions,
     session: Arc<Session>,
     feed: Option<Feed>,
     message: Message,
-    /// Names that the model has for tools, where they are not the tools' ids.
+    /// The model's names of tools that differ from the tools' ids, with the ids.
     aliases: Vec<(SmolStr, SmolStr)>,
-    /// The text that is growing; it becomes a part when something else begins.
+    /// The text that is growing. It becomes a part when something else begins.
     growing: Option<Growing>,
     calls: Vec<CallDraft>,
     usage: Usage,
     stop: Option<StopReason>,
     /// The last save, until it has ended.
     saving: Option<StoreFuture<()>>,
-    /// Something changed since.
+    /// Whether something has changed since that save.
     is_unsaved: bool,
 }
 
@@ -54,30 +54,29 @@ struct Growing {
 /// A call whose arguments are being written.
 struct CallDraft {
     index: usize,
-    /// Its place among the parts.
+    /// Its index among the parts.
     place: usize,
     arguments: String,
     told: Shown,
 }
 
-/// How much of a text listeners know.
+/// How many bytes of a text were sent to listeners.
 #[derive(Default)]
 struct Shown {
-    /// In pieces.
+    /// Sent in pieces.
     pieces: usize,
-    /// As a whole.
+    /// Sent as a whole.
     whole: usize,
 }
 
 impl Shown {
-    /// Whether it is time to show the whole text.
     fn shows_whole(&self, length: usize) -> bool {
         length <= SHOWN_WHOLE || (length - self.whole) * 16 >= length
     }
 }
 
 impl Draft {
-    /// Begins a message, and tells so.
+    /// Begins a message and sends that event.
     pub(super) fn new(sessions: &Sessions, session: &Arc<Session>, feed: Option<Feed>, message: Message) -> Self {
         let mut draft = Self {
             sessions: sessions.clone(),
@@ -93,7 +92,7 @@ impl Draft {
             is_unsaved: false,
         };
         if draft.is_watched() {
-            // Whoever is told of it finds it.
+            // A reader of the event must find the message in the store.
             draft.save();
         }
         draft.emit(|| TurnEvent::StepBegan(Arc::new(draft.message.without_parts())));
@@ -103,23 +102,23 @@ impl Draft {
         draft
     }
 
-    /// Learns what the model is offered.
+    /// Takes note of the tools that the model is offered.
     pub(super) fn know(&mut self, offered: &[Offered]) {
         let renamed = offered.iter().filter(|tool| tool.alias != tool.id());
         self.aliases = renamed.map(|tool| (tool.alias.clone(), tool.id().into())).collect();
     }
 
-    /// Whether anybody listens or follows.
+    /// Whether anybody listens to the session or follows the turn.
     pub(super) fn is_watched(&self) -> bool {
         self.feed.is_some() || self.sessions.hub().is_watched(&self.session)
     }
 
-    /// Whether the model has said all.
+    /// Whether the model's answer is complete.
     pub(super) fn is_complete(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// Takes a piece of what the model says.
+    /// Takes a piece of the model's answer.
     pub(super) fn take(&mut self, piece: ModelEvent) -> Result<(), TurnError> {
         match piece {
             ModelEvent::Text(delta) => self.grow(Field::Text)?.text.push_str(&delta),
@@ -182,7 +181,7 @@ impl Draft {
         self.has_room()?;
         self.close_text(None);
         let call = self.sessions.clock().call_id();
-        // Some servers give no id; the answer needs one.
+        // Some servers give no id, but the answer to the call needs one.
         let provider_call = if id.is_empty() { call.to_string() } else { id };
         self.calls.push(CallDraft {
             index,
@@ -204,7 +203,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes back all that the model has said. Listeners that cannot forget a call see that it ended.
+    /// Discards everything that the model has said. Calls are ended first, for listeners that cannot remove a call.
     fn restart(&mut self) {
         self.close_text(None);
         self.end_calls(Some("The provider began its answer anew"));
@@ -216,13 +215,13 @@ impl Draft {
         }
     }
 
-    /// The id of the tool that the model calls so; the name itself if there is none.
+    /// The id of the tool with this alias; the name itself if there is none.
     fn id_of(&self, name: &str) -> SmolStr {
         let renamed = self.aliases.iter().find(|(alias, _)| alias == name);
         renamed.map_or_else(|| name.into(), |(_, id)| id.clone())
     }
 
-    /// The calls, ready to be made, in the model's order.
+    /// The calls to make, in the model's order.
     pub(super) fn calls(&mut self, offered: &[Offered]) -> Vec<ReadyCall> {
         let calls = std::mem::take(&mut self.calls);
         calls
@@ -241,12 +240,11 @@ impl Draft {
             .collect()
     }
 
-    /// The id of the message.
     pub(super) fn id(&self) -> &MessageId {
         &self.message.id
     }
 
-    /// A call is about to be run; told when it is kept.
+    /// A call is about to run. Listeners are told after the message is stored.
     pub(super) fn run(&mut self, place: usize, request: Option<&RequestId>, state: ToolState) {
         self.change(place, |part| {
             part.request = request.cloned();
@@ -254,14 +252,14 @@ impl Draft {
         });
     }
 
-    /// Tells of a call as it is now.
+    /// Sends the current state of a call.
     pub(super) fn tell_call(&self, place: usize) {
         if let Some(part) = self.message.parts.get(place) {
             self.tell_part(part);
         }
     }
 
-    /// A call is shown to a frontend, or goes on with another input.
+    /// A call is shown to a frontend, or continues with another input.
     pub(super) fn show(&mut self, place: usize, shown: Box<RawValue>) {
         self.change(place, |part| {
             if let ToolState::Running { input, .. } = &mut part.state {
@@ -271,7 +269,7 @@ impl Draft {
         self.tell_call(place);
     }
 
-    /// A call is over.
+    /// Records the end of a call.
     pub(super) fn over(&mut self, over: Over) {
         let Over { place, input, start, result } = over;
         let end = self.sessions.clock().time();
@@ -286,8 +284,9 @@ impl Draft {
         }
     }
 
-    /// Keeps the message as it is now. Not awaited: the store keeps the order, and the end is awaited. While an earlier
-    /// save is under way there is no other: a slow store is not given the same parts over and over.
+    /// Begins a save of the message as it is now. It is not awaited: the store keeps the order of writes, and the last
+    /// save is awaited. If an earlier save is still in progress, none begins, so that a slow store does not get the
+    /// same parts again and again.
     pub(super) fn save(&mut self) {
         self.is_unsaved = self.saving.as_mut().is_some_and(|saving| saving.now_or_never().is_none());
         if !self.is_unsaved {
@@ -295,14 +294,14 @@ impl Draft {
         }
     }
 
-    /// Keeps the message if it never was: before it is waited for what the model says next.
+    /// Begins a save if there was none yet, before the model's next piece is awaited.
     pub(super) fn save_first(&mut self) {
         if self.saving.is_none() {
             self.save();
         }
     }
 
-    /// Gives the message as it is now to the store, which keeps it before what it is given next.
+    /// Hands the message as it is now to the store, which stores it before later writes.
     pub(super) async fn queue(&mut self) {
         self.save();
         while self.is_unsaved {
@@ -310,7 +309,7 @@ impl Draft {
         }
     }
 
-    /// Keeps the message as it is now, and waits until it is kept.
+    /// Stores the message as it is now.
     pub(super) async fn keep(&mut self) {
         self.queue().await;
         self.wait_for_save().await;
@@ -320,24 +319,24 @@ impl Draft {
         if let Some(saving) = &mut self.saving
             && let Err(error) = saving.await
         {
-            // The end of the message is saved once more, and then it counts.
+            // The message is saved again when it is complete, and a failure of that save counts.
             tracing::warn!(%error, "a message could not be kept while it was written");
         }
         self.saving = None;
     }
 
-    /// Whether something changed while the last save was under way.
+    /// Whether something changed during the last save.
     pub(super) fn is_unsaved(&self) -> bool {
         self.is_unsaved
     }
 
-    /// Waits for the save that is under way, and saves again. Safe to drop while it waits.
+    /// Waits for the save in progress, then saves again. Cancel safe.
     pub(super) async fn save_again(&mut self) {
         self.wait_for_save().await;
         self.save();
     }
 
-    /// The message is complete, or ends here because of an error.
+    /// Completes the message, or ends it with an error.
     pub(super) fn complete(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
         self.close_text(None);
         self.end_calls(error.as_ref().map(TurnError::message));
@@ -359,7 +358,7 @@ impl Draft {
         (message, saving)
     }
 
-    /// Ends the calls that are not over yet. Those that are the page's to run go on if there is no error.
+    /// Ends the calls that are still open. Without an error, yielded calls stay open.
     fn end_calls(&mut self, error: Option<&str>) {
         let now = self.sessions.clock().time();
         for place in 0..self.message.parts.len() {
@@ -377,7 +376,7 @@ impl Draft {
         }
     }
 
-    /// The growing text is a part from now on. A thought goes back to its provider with what it wants kept.
+    /// Turns the growing text into a part. Reasoning gets the value that its provider wants back.
     fn close_text(&mut self, kept: Option<Kept>) {
         self.tell();
         let Some(growing) = self.growing.take() else { return };
@@ -411,7 +410,7 @@ impl Draft {
         }
     }
 
-    /// Tells what has grown since the last time.
+    /// Sends what has grown since the last time.
     pub(super) fn tell(&mut self) {
         if !self.is_watched() {
             return;
@@ -453,7 +452,7 @@ impl Draft {
         let (message, part) = (&self.message.id, id);
         self.emit(|| TurnEvent::Grew { message: message.clone(), part: part.clone(), field, delta: delta.clone() });
         told.pieces = text.len();
-        // Whoever follows the feed has every piece, and needs no whole.
+        // Followers of the feed have every piece, and need no snapshot.
         if self.sessions.hub().is_watched(&self.session) && told.shows_whole(text.len()) {
             let delta: Arc<str> = text[told.whole..].into();
             let part = Arc::new(Part { id: id.clone(), body: whole(text) });

@@ -1,4 +1,4 @@
-//! Whether two answers are the same: a hash of what an answer means. It may be kept, and so never changes.
+//! A hash of the meaning of an answer, to see whether two answers are the same. It may be stored, so it never changes.
 
 use std::hash::Hasher;
 
@@ -7,10 +7,10 @@ use siphasher::sip::SipHasher13;
 
 use super::Outcome;
 
-/// Bytes of JSON in an answer that is compared by what it means. What is longer is compared as it is written.
+/// JSON of at most this many bytes is compared by meaning. Longer JSON is compared as text.
 const COMPARED: usize = 64 << 10;
 
-/// The hash of a client's answer; `None` if it was no client's.
+/// The hash of a client's answer; `None` if the outcome is no client's answer.
 pub(super) fn hash(outcome: &Outcome) -> Option<u64> {
     let mut hash = AnswerHash(SipHasher13::new());
     match outcome {
@@ -42,7 +42,7 @@ pub(super) fn hash(outcome: &Outcome) -> Option<u64> {
     Some(hash.0.finish())
 }
 
-/// Takes bytes whose order and width are the same everywhere.
+/// A hasher of bytes whose order and width are the same on every machine.
 struct AnswerHash(SipHasher13);
 
 impl AnswerHash {
@@ -64,16 +64,16 @@ impl AnswerHash {
         self.text(text.map_or("", String::as_str));
     }
 
-    /// JSON by what it means, unless that takes long: the bytes themselves still tell one answer from another.
+    /// Hashes JSON by meaning, or as text if it is long: the text still tells different answers apart.
     fn json(&mut self, json: &str) {
-        // It may also be deeper than serde reads.
+        // It may also be nested deeper than serde reads.
         match (json.len() <= COMPARED).then(|| serde_json::from_str(json)) {
             Some(Ok(value)) => self.value(&value),
             _ => self.text(json),
         }
     }
 
-    /// JSON by what it means: objects by key whatever their order, numbers by value.
+    /// Hashes JSON by meaning: objects regardless of the order of keys, numbers by value.
     fn value(&mut self, value: &Value) {
         match value {
             Value::Null => self.tag(0),
@@ -115,7 +115,7 @@ impl AnswerHash {
         }
     }
 
-    /// A whole number; one that no float can say is told from those that are near it.
+    /// Hashes a whole number. The tag sets numbers that no float can represent apart from those near them.
     fn whole(&mut self, number: i64) {
         self.tag(2);
         self.tag(u8::from(number as f64 as i64 == number));

@@ -1,4 +1,4 @@
-//! The finished calls that the store in memory keeps, in the shards of the call table.
+//! The finished calls of the store in memory, in the shards of the call table.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,23 @@ use crate::id::{RequestId, SessionId};
 use crate::store::call::FinishedCall;
 use crate::store::{CallFilter, Most, Page, StoreError, weight};
 
-/// After how many calls a shard is swept of what is too old; the shards take turns.
+/// After this many calls, one shard is swept of calls that are too old. The shards take turns.
 const SWEEP_EVERY: u64 = 16;
 
-/// How often all shards are swept while as many bytes come as may be kept.
+/// How often all shards are swept while as many bytes arrive as may be stored.
 const SWEEPS: u64 = 4;
 
-/// The newest finished calls. When there are too many, or they take too much room, the oldest go first.
+/// The newest finished calls. When there are too many, or they take too much memory, the oldest are dropped first.
 #[derive(Debug)]
 pub(super) struct FinishedCalls {
-    // std's mutexes: nothing is awaited inside. One for each shard: threads that end calls seldom meet.
+    // std mutexes are enough: nothing is awaited inside. Each shard has one, so that threads seldom collide.
     shards: Vec<Mutex<Calls>>,
     last: Last,
     most_calls: u64,
     most_bytes: u64,
 }
 
-/// The finished calls of a shard. Some may be too old by now: others came elsewhere.
+/// The finished calls of a shard. Some may be too old by now, because of newer calls in other shards.
 #[derive(Debug, Default)]
 struct Calls {
     kept: HashMap<RequestId, KeptCall>,
@@ -39,16 +39,16 @@ struct Calls {
 struct KeptCall {
     call: Arc<FinishedCall>,
     age: Age,
-    /// Known without looking at the call, which nobody may have touched for long.
+    /// Stored here so that the call itself, which may be out of the cache, need not be read.
     bytes: usize,
 }
 
-/// How much came before a call, of all shards: it is too old when too much has come since.
+/// How much came before a call, over all shards. A call is too old when too much has come after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Age {
     /// The call's number, from 1.
     number: u64,
-    /// How many bytes all calls before it take.
+    /// The size of all calls before it.
     bytes: u64,
 }
 
@@ -76,13 +76,13 @@ impl Calls {
     fn insert(&mut self, new: KeptCall) {
         let (age, request) = (new.age, new.call.head.request.clone());
         if self.kept.insert(request.clone(), new).is_some() {
-            // Rare: an id is free again once the call table has forgotten it.
+            // Rare: an id can be reused once the call table has forgotten it.
             self.order.retain(|(_, known)| *known != request);
         }
         self.order.push_back((age, request));
     }
 
-    /// Takes out what is too old.
+    /// Removes calls that are too old.
     fn shrink(&mut self, oldest: Age) -> Vec<KeptCall> {
         let mut gone = Vec::new();
         while self.order.front().is_some_and(|(age, _)| !age.is_kept(oldest)) {
@@ -92,7 +92,7 @@ impl Calls {
         gone
     }
 
-    /// Those that came before a number and are not too old, the newest first.
+    /// Calls with numbers lower than `before` that are not too old, newest first.
     fn newest(&self, before: Option<u64>, oldest: Age) -> impl Iterator<Item = &KeptCall> {
         let is_before = |(age, _): &(Age, RequestId)| before.is_none_or(|before| age.number < before);
         let end = self.order.partition_point(is_before);
@@ -111,7 +111,7 @@ impl FinishedCalls {
         self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How old one may be and is still kept.
+    /// The age of the oldest call that is kept.
     fn oldest(&self) -> Age {
         let (number, bytes) = (self.last.number.load(Ordering::Relaxed), self.last.bytes.load(Ordering::Relaxed));
         Age { number: (number + 1).saturating_sub(self.most_calls), bytes: bytes.saturating_sub(self.most_bytes) }
@@ -120,15 +120,15 @@ impl FinishedCalls {
     pub(super) fn add(&self, call: &Arc<FinishedCall>) {
         let bytes = weight::of_call(call);
         let mut calls = self.shard(shard_of(&call.head.request));
-        // Under the lock: a shard's calls are in the order of their numbers.
+        // Numbered under the lock, so that a shard's calls are in the order of their numbers.
         let age = self.last.next(bytes);
         calls.insert(KeptCall { call: call.clone(), age, bytes });
         let oldest = self.oldest();
         let gone = calls.shrink(oldest);
-        // Freed after the lock is.
+        // Freed after the lock is released.
         drop(calls);
         drop(gone);
-        // A shard where nothing comes any more does not shrink by itself.
+        // A shard without new calls does not shrink by itself.
         let (shards, step) = (u64::from(SHARDS), (self.most_bytes / SWEEPS / u64::from(SHARDS)).max(1));
         let by_number = age.number / SWEEP_EVERY..(age.number + 1) / SWEEP_EVERY;
         let by_bytes = age.bytes / step..(age.bytes + bytes as u64) / step;
@@ -143,14 +143,14 @@ impl FinishedCalls {
         calls.kept.get(request).filter(|kept| kept.age.is_kept(oldest)).map(|kept| kept.call.clone())
     }
 
-    /// The newest first, each with its number; those with a lower number than `before`.
+    /// A page of calls with numbers lower than `before`, each with its number, newest first.
     pub(super) fn list(
         &self,
         filter: &CallFilter,
         before: Option<u64>,
         most: Most,
     ) -> Result<Page<(u64, Arc<FinishedCall>)>, StoreError> {
-        // All at once, so that none of them is missed for one that came later.
+        // All shards are locked at the same time, so that no call is missed in favour of a later one.
         let shards: Vec<MutexGuard<'_, Calls>> = (0..SHARDS).map(|shard| self.shard(shard)).collect();
         let oldest = self.oldest();
         let wanted =
@@ -177,7 +177,7 @@ impl FinishedCalls {
     }
 }
 
-/// Where a call is kept: most often with the others of its client.
+/// The shard of a call: usually the one of its client.
 fn shard_of(request: &RequestId) -> u16 {
     named_by(request).unwrap_or_default()
 }
