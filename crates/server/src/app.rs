@@ -153,8 +153,7 @@ pub enum SetupError {
 }
 
 impl App {
-    /// Builds the server from its configuration, for the address that it listens on, and recovers what an earlier
-    /// process stored.
+    /// Builds the server for the address that it listens on, and recovers the state that an earlier process stored.
     pub async fn new(
         config: Config,
         address: SocketAddr,
@@ -365,8 +364,7 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
 fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
     let limits = &config.limits;
     let (calls, call_bytes, bounds) = (limits.stored_calls, limits.stored_bytes as u64, sqlite::Bounds::default());
-    // The file may grow far beyond the quota, so that turns that are under way when the quota is used up still have
-    // room.
+    // The file may grow far beyond the quota, so that turns under way still have room when the quota is used up.
     let file_bytes = quota(limits.session_bytes).saturating_mul(2).max(bounds.file_bytes);
     sqlite::Bounds { calls, call_bytes, file_bytes, ..bounds }
 }

@@ -61,8 +61,7 @@ async fn events(Access(app, principal): Access, Query(query): Query<EventQuery>)
         principal.must_be_client(client)?;
     }
     if let Some(id) = principal.session(query.session.clone())?.filter(|_| query.session.is_some()) {
-        // A session that is unknown here has no owner. A client still sees only the events of that session that concern
-        // itself.
+        // A session that the application keeps itself has no owner here: a client sees only its own events of it.
         match app.sessions().get(&id).await {
             Ok(session) => must_not_be_of_another(&principal, &session)?,
             Err(SessionError::Unknown(_)) => {}
@@ -248,8 +247,7 @@ impl Wrapping {
     }
 }
 
-/// Writes an event as a frame on one line. Links replace data URLs, because events go to many readers and files should
-/// not.
+/// Writes an event as a frame on one line. Links replace data URLs, because files should not go to many readers.
 fn frame(event: &wire::Event, link: &str) -> Bytes {
     let mut json = without_data_urls(json(event), link);
     if json.contains(['\n', '\r']) {

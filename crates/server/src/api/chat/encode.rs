@@ -103,8 +103,7 @@ impl Encoder {
         self.end_loose();
         match error {
             Some(TurnError::Aborted(reason) | TurnError::Stopped(reason)) => {
-                // A page that continues by itself when all calls of a step are over must not restart an interrupted
-                // turn.
+                // A page that continues by itself after all calls of a step must not restart an interrupted turn.
                 self.push(&Chunk::Finish { finish_reason: "interrupted" });
                 self.push(&Chunk::Abort { reason });
             }

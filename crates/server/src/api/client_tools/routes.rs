@@ -290,7 +290,7 @@ struct ConnectionQuery {
     connection: Option<String>,
 }
 
-/// Reads a parameter of a stream. Whoever puts a URL together leaves it empty where there is nothing to say.
+/// Reads a parameter of a stream. An empty parameter counts as absent, because some clients build URLs that way.
 fn unless_empty<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<Option<T>, D::Error> {
     match String::deserialize(deserializer)?.as_str() {
         "" => Ok(None),

@@ -94,8 +94,7 @@ impl conversation::Encoder for Numbered {
     fn take(&mut self) -> Bytes {
         let mut frames = Vec::new();
         for event in self.encoder.take() {
-            // The terminal event is sent even if the reader has seen everything, and new events are unseen by
-            // definition.
+            // The terminal event is sent even to a reader that has seen it. New events are always unseen.
             let is_unseen = self.number >= self.from || self.is_new || event.is_terminal();
             if is_unseen {
                 let data = json(&Event::from(event));
