@@ -266,7 +266,7 @@ fn as_json(text: &str) -> Box<RawValue> {
 pub(super) struct Surroundings<'a> {
     /// The open asks, by call.
     pub(super) asks: HashMap<CallId, PermissionId>,
-    /// Calls that are offered to their frontends.
+    /// Calls that are offered to the client or frontend that runs them.
     pub(super) shown: HashSet<CallId>,
     /// Names of server tools.
     pub(super) server_tools: Vec<&'a str>,

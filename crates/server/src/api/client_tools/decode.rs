@@ -57,7 +57,7 @@ fn effect(effect: wire::Effect) -> Effect {
     }
 }
 
-/// Converts a positive number of milliseconds. The limits shorten what is too long.
+/// Converts a positive number of milliseconds. The limits handle a time that is too long.
 fn milliseconds(milliseconds: f64) -> Result<Duration, &'static str> {
     // A year is above every limit and still safe for the arithmetic.
     const LONG: f64 = 365.0 * 24.0 * 60.0 * 60.0 * 1000.0;
