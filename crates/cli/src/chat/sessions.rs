@@ -183,8 +183,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         // A session asks only whether calls may be made.
         let Answer::Call(answer) = answer else { return Ok(()) };
         match self.asks.get(&question.id) {
-            // This retries while the server cannot be reached. A user instead sees the error at once, and can try
-            // again.
+            // This retries while the server cannot be reached. A user sees the error at once instead and can retry.
             Some(ask) if self.approval != Approval::User => Ok(ask.answer(&answer).await?),
             _ => Ok(self.api.answer_permission(&self.session.id, &question.id, &answer).await?),
         }
