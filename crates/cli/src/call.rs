@@ -101,7 +101,7 @@ async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<S
     }
 }
 
-/// Adds how to find the tools there are to the error that a tool is not found.
+/// Adds a hint how to list tools to the error that a tool is not found.
 fn point_to_tools(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>().and_then(Error::code) {
         Some(ErrorCode::NotFound) => anyhow!("{error}; `handback tools` lists what there is"),

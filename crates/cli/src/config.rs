@@ -33,7 +33,7 @@ pub(crate) struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// The settings of a file, for commands that have no use for the server's flags.
+    /// The settings of a file, for commands without the server's flags.
     pub(crate) fn from_file(config: Option<PathBuf>) -> Self {
         Self { config, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! What the client commands share: which server they use, with which token, and how they print its answers.
+//! The part that the client commands share: the server, the token, and the printing of answers.
 
 use std::ffi::OsStr;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) struct ServerArgs {
     token: Option<Token>,
 }
 
-/// A token, and whether it is typed on the command line. The token of the environment is the Handback server's.
+/// A token, and whether it was typed on the command line. The token of the environment is for the Handback server.
 #[derive(Debug, Clone)]
 struct Token {
     text: String,
@@ -62,8 +62,8 @@ impl ServerArgs {
         Api::new(self.url(), self.token())
     }
 
-    /// The token to send to a server that may not be the one of `--url`. A typed token is for any server that the same
-    /// command line names; the token of the environment is sent only to the server of `--url`.
+    /// The token for a server that may not be the one of `--url`. A typed token is for any server on the same command
+    /// line; the token of the environment is sent only to the server of `--url`.
     pub(crate) fn token_for(&self, server: &Url) -> Option<&str> {
         let is_own = || Url::parse(self.url()).is_ok_and(|own| own.origin() == server.origin());
         self.token().filter(|_| self.token.as_ref().is_some_and(|token| token.is_typed) || is_own())

@@ -18,7 +18,7 @@ pub(crate) struct UsageError(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct Interrupted(pub(crate) &'static str);
 
-/// Prints an error with a tip what to do about it, and returns the exit code.
+/// Prints an error with a hint what to do about it, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         // The reader of the output has seen enough, as in `handback tools | head -1`.

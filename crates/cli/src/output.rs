@@ -19,14 +19,14 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(print(&format!("{}\n", json_line(value)?))?)
 }
 
-/// One line of JSON that is safe to show on a terminal: JSON escapes some control characters, and this the others.
+/// One line of JSON that is safe for a terminal. JSON escapes some control characters, and this function the others.
 fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     for char in serde_json::to_string(value)?.chars() {
         match char {
             // These occur only between the values of raw JSON; in strings they are escaped already.
             '\n' | '\r' | '\t' => line.push(' '),
-            // The others occur only in strings: between values JSON has nothing but ASCII.
+            // Other control characters occur only in strings, because between values JSON is ASCII.
             char if is_obeyed(char) => line.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => line.push(char),
         }
@@ -65,7 +65,7 @@ impl Table {
         Self { text: (rows.len() > 1).then(|| lines.collect()), empty }
     }
 
-    /// Writes the table to standard output, or to standard error that it is empty.
+    /// Writes the table to standard output, or the note that it is empty to standard error.
     pub(crate) fn print(&self) -> io::Result<()> {
         match &self.text {
             Some(text) => print(text),

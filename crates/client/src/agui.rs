@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `registry` | the tools that the front end runs |
 //! | `conversation` | the conversation, as a front end shows it |
-//! | `processor` | what events do to a conversation |
+//! | `processor` | applies events to a conversation |
 //! | `mapper` | a conversation as the messages of a request |
-//! | `agent` | agents, which can be asked for a run: at one URL, or with threads and runs |
+//! | `agent` | agents, which execute runs: at one URL, or with threads and runs |
 //! | `run` | a run with the tools that it calls and the runs that continue it |
 //! | `runs` | many runs at once |
 //!

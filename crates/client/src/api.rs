@@ -32,7 +32,7 @@ pub struct Api {
     http: Arc<Http>,
 }
 
-/// Which calls to list; `None` does not restrict.
+/// A filter for calls; `None` does not restrict.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CallFilter {
@@ -45,7 +45,7 @@ pub struct CallFilter {
 }
 
 impl CallFilter {
-    /// The defaults, but for what `change` sets.
+    /// The defaults with the changes that `change` makes.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut filter = Self::default();
         change(&mut filter);
@@ -81,35 +81,35 @@ impl Api {
         self.http.url()
     }
 
-    /// Registers tools of a client; the same tool again replaces the earlier one.
+    /// Registers tools of a client. A tool replaces an earlier one of the same name.
     pub async fn register(&self, request: &RegisterRequest) -> Result<Registered, Error> {
         self.write(Method::POST, &["client-tools", "register"], request).await
     }
 
-    /// Takes tools of a client back; its calls under way go on.
+    /// Unregisters tools of a client; calls under way continue.
     pub async fn unregister(&self, request: &UnregisterRequest) -> Result<Unregistered, Error> {
         self.write(Method::DELETE, &["client-tools", "unregister"], request).await
     }
 
-    /// Closes a connection that will not return: no grace is kept for it.
+    /// Closes a connection that will not return, without a grace period.
     pub async fn disconnect(&self, request: &DisconnectRequest) -> Result<Done, Error> {
         self.write(Method::POST, &["client-tools", "disconnect"], request).await
     }
 
-    /// Calls a tool and waits for its result, as long as that takes. The failure of a tool is a result; a call that
+    /// Calls a tool and waits for its result, however long that takes. The failure of a tool is a result; a call that
     /// ends without one (timeout, cancelled, disconnected) is [`Error::Refused`].
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
         let request = ExecuteRequest { wait: None, ..request.clone() };
         self.read(self.request(Method::POST, &["client-tools", "execute"]).json(&request)).await
     }
 
-    /// Calls a tool and does not wait: [`Api::call`] gives the outcome.
+    /// Calls a tool without waiting: [`Api::call`] returns the outcome.
     pub async fn submit(&self, request: &ExecuteRequest) -> Result<Accepted, Error> {
         let request = ExecuteRequest { wait: Some(false), ..request.clone() };
         self.write(Method::POST, &["client-tools", "execute"], &request).await
     }
 
-    /// A call, with its outcome once it is done; waits up to `wait` (60 s at most) for that.
+    /// A call, with its outcome once it is done. Waits up to `wait` (60 s at most) for the outcome.
     pub async fn call(&self, request_id: &str, wait: Option<Duration>) -> Result<Call, Error> {
         let query = [("wait", wait.map(|wait| wait.as_millis().to_string()))];
         let longest = ANSWER_TIMEOUT.saturating_add(wait.unwrap_or_default());
@@ -127,7 +127,7 @@ impl Api {
         self.get(&["client-tools", "calls"], &query).await
     }
 
-    /// Cancels a call; its client and its caller are told.
+    /// Cancels a call; its client and its caller are notified.
     pub async fn cancel(&self, request: &CancelRequest) -> Result<Done, Error> {
         self.write(Method::POST, &["client-tools", "cancel"], request).await
     }
@@ -161,8 +161,8 @@ impl Api {
         self.http.open(request, ANSWER_TIMEOUT).await
     }
 
-    /// Opens the WebSocket of a client, and gives the `Date` of the server's answer too. It is an upgraded request, so
-    /// that it uses the same TLS, proxy and credentials as all others.
+    /// Opens the WebSocket of a client, and also returns the `Date` of the server's answer. It is an upgraded request,
+    /// so that it uses the same TLS, proxy and credentials as all others.
     pub(crate) async fn open_socket(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
         let key = generate_key();
         let request = self

@@ -13,7 +13,7 @@ use crate::tools::{ClientTools, Options, ToolsLease};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// The client's id, which makes a restarted process the same client; by default, a new one.
+    /// The client's id; a restarted process with the same id is the same client. By default, a new one.
     pub client_id: Option<String>,
     /// An application key or a client token.
     pub token: Option<String>,
@@ -22,7 +22,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The defaults, but for what `change` sets.
+    /// The defaults with the changes that `change` makes.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut options = Self::default();
         change(&mut options);
@@ -30,7 +30,7 @@ impl ClientOptions {
     }
 }
 
-/// How a session is started.
+/// The options of a new session.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StartSession {
@@ -42,12 +42,12 @@ pub struct StartSession {
     pub model: Option<Model>,
     /// An object that the server keeps with the session.
     pub metadata: Option<Box<RawValue>>,
-    /// Whether the session has none of the client's tools. They are not connected for it then.
+    /// Whether the session has none of the client's tools; then they are not connected for it.
     pub without_tools: bool,
 }
 
 impl StartSession {
-    /// The defaults, but for what `change` sets.
+    /// The defaults with the changes that `change` makes.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut start = Self::default();
         change(&mut start);
@@ -86,7 +86,7 @@ impl Client {
     /// Starts a session in which the model may call this client's tools, and connects them if they are not.
     ///
     /// # Errors
-    /// As [`ClientTools::connect`]; [`Error::Refused`] if there is no such agent or model; [`Error::GivenUp`] after a
+    /// As [`ClientTools::connect`]; [`Error::Refused`] if the agent or model does not exist; [`Error::GivenUp`] after a
     /// minute without the server.
     pub async fn start_session(&self, start: StartSession) -> Result<SessionHandle, Error> {
         let StartSession { title, agent, model, metadata, without_tools } = start;
@@ -94,7 +94,7 @@ impl Client {
         let tools = (!without_tools).then(|| self.tools.clone());
         let client_id = tools.as_ref().map(|tools| tools.client_id().to_owned());
         let request = CreateSession { title, agent, model, metadata, client_id, parent_id: None };
-        // A session that was created although the answer was lost is empty, and does no harm.
+        // A session that was created although the answer was lost is empty and harmless.
         match with_retries(|| self.api().create_session(&request)).await {
             Ok(session) => Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
             Err(error) => {

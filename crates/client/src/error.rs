@@ -1,15 +1,15 @@
-//! What can go wrong between the SDK and the server.
+//! Errors between the SDK and the server.
 
 use std::time::Duration;
 
 use handback_wire::error::{ErrorBody, ErrorCode};
 use handback_wire::session::MessageWithParts;
 
-/// A request that got no answer, or not the one it asked for.
+/// A request that failed or had an unexpected answer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The base URL cannot be one of a Handback server.
+    /// The base URL cannot be that of a Handback server.
     #[error("\"{url}\" is not the URL of a server: {reason}")]
     InvalidUrl {
         /// The URL as it was given.
@@ -53,7 +53,7 @@ pub enum Error {
         /// The server's base URL.
         url: String,
     },
-    /// The answer is not one of a Handback server: something else listens there.
+    /// The answer is not from a Handback server: something else listens there.
     #[error("the answer from {url} is not one of a Handback server: {reason}")]
     Unexpected {
         /// The server's base URL.
@@ -78,7 +78,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The server was gone for too long. What was asked of it may have been done, or be under way.
+    /// The server could not be reached for too long. The request may have been carried out, or still be under way.
     #[error("{reason}; given up after {} s", .after.as_secs())]
     GivenUp {
         /// The last failure.
@@ -94,9 +94,9 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong, for programs; `None` if the body has no code, as in the session API, or is not Handback's.
+    /// The code, for programs; `None` if the body has no code, as in the session API, or is not from Handback.
     pub code: Option<ErrorCode>,
-    /// What went wrong, for people.
+    /// The message, for people.
     pub message: String,
     /// The whole error body of the client-tools API.
     pub body: Option<ErrorBody>,

@@ -22,8 +22,8 @@ const SILENCE: Duration = Duration::from_secs(90);
 
 /// Events, and the state of their connection.
 ///
-/// Every connection begins with [`Event::Connected`]; events from before it are not replayed. An error is one that no
-/// retry mends, and the last item.
+/// Every connection begins with [`Event::Connected`]; earlier events are not replayed. An error is the last item, and
+/// means that a retry would not help.
 pub type Events = BoxStream<'static, Result<Notice, Error>>;
 
 /// An item of the stream of events.
@@ -50,7 +50,7 @@ impl Api {
         self.listen(None)
     }
 
-    /// The events of one session, as [`Api::events`] gives those of all.
+    /// The events of one session, in the same way as [`Api::events`].
     pub fn session_events(&self, session: &str) -> Events {
         self.listen(Some(session.to_owned()))
     }
@@ -79,7 +79,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// The next item, and the listener that gives the ones after it.
+    /// Returns the next item, and the listener for the items after it.
     async fn next(mut self) -> (Result<Notice, Error>, Option<Self>) {
         let error = match self.event().await {
             Ok(event) => return (Ok(Notice::Event(Box::new(event))), Some(self)),
@@ -123,7 +123,7 @@ fn decode(data: &str) -> Option<Event> {
     }
     let read = || {
         let RawEvent { kind, properties } = serde_json::from_str(data)?;
-        // The type comes first now: properties with raw JSON can be read only once their type is known.
+        // The type is put first, because properties with raw JSON can be read only when their type is known.
         serde_json::from_str(&format!("{{\"type\":{kind},\"properties\":{properties}}}"))
     };
     read().inspect_err(|error| tracing::debug!(%error, "an event that is skipped")).ok()

@@ -1,4 +1,4 @@
-//! HTTP requests, as the API and the agents of AG-UI make them.
+//! HTTP requests of the API and of AG-UI agents.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 /// How much of the body of a refusal is read, and for how long; the rest is ignored.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer may take that does not wait for a tool.
+/// How long an answer that does not wait for a tool may take.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The bytes per second of the slowest network that is supported.
 const MIN_SPEED: usize = 32 * 1024;
@@ -45,7 +45,7 @@ pub(crate) struct Http {
     client: Client,
     base: Url,
     headers: HeaderMap,
-    /// What error messages call the server.
+    /// The name of the server in error messages.
     pub(crate) name: String,
 }
 
@@ -67,9 +67,9 @@ impl Http {
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            // A call may take hours, so only the socket itself can say that the peer is gone.
+            // A call may take hours, so only the socket itself can detect that the peer is gone.
             .tcp_keepalive(Duration::from_secs(30))
-            // A WebSocket is an upgraded request, which later versions do not have.
+            // A WebSocket is an upgraded request, which later versions of HTTP lack.
             .http1_only()
             // A redirect would send the credentials to another server, and turn a POST into a GET.
             .redirect(Policy::none());
@@ -80,7 +80,7 @@ impl Http {
         Ok(Self { client, base, headers: HeaderMap::new(), name: "the server".to_owned() })
     }
 
-    /// Sends a header with every request; `None` if there can be no such header.
+    /// Sends a header with every request; `None` if the header is not valid.
     pub(crate) fn header(&mut self, name: &str, value: &str) -> Option<()> {
         let mut value = HeaderValue::try_from(value).ok()?;
         value.set_sensitive(true);
@@ -93,22 +93,22 @@ impl Http {
         self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}")).ok_or(Error::InvalidToken)
     }
 
-    /// The URL of the server, as it was given.
+    /// The URL of the server, as given.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
 
-    /// The URL of the server for messages.
+    /// The URL of the server, for messages.
     pub(crate) fn url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// The URL of a path below that of the server.
+    /// The URL of a path below the server's URL.
     pub(crate) fn endpoint(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         url.set_query(None);
         url.set_fragment(None);
-        // It fails only for a URL without a host, which `new` refuses.
+        // This fails only for a URL without a host, which `new` refuses.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -157,7 +157,7 @@ impl Http {
         Ok(response)
     }
 
-    /// The head of an answer. Other than the timeout of a request, `within` does not limit the body.
+    /// Reads the head of an answer. Unlike the timeout of a request, `within` does not limit the body.
     pub(crate) async fn head(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
         timeout(within, request.send())
             .await
@@ -165,7 +165,7 @@ impl Http {
             .map_err(|error| self.failed(&error))
     }
 
-    /// Sends a request. An answer that is no success is an error.
+    /// Sends a request. An unsuccessful answer is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
         let response = request.send().await.map_err(|error| self.failed(&error))?;
         self.accepted(response).await
@@ -210,7 +210,7 @@ impl Http {
     }
 }
 
-/// Whether a URL is of this machine, for which the proxy of the environment is not meant.
+/// Whether a URL is on this machine; the proxy of the environment is not for such URLs.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -221,7 +221,7 @@ pub(crate) fn header(response: &Response, name: HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// As much of the body of a refusal as comes soon.
+/// Reads the part of a refusal's body that arrives soon.
 async fn read_briefly(response: &mut Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     let reading = async {

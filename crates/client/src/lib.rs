@@ -9,9 +9,9 @@
 //! | [`session`] | a session to talk in, over connections that may be lost |
 //! | [`api`] | typed requests to the server's HTTP API |
 //! | [`events`] | the events of the server |
-//! | [`tools`] | the tools of a client: a connection that offers them and runs their calls, and reconnects |
+//! | [`tools`] | the tools of a client: a connection that offers them, runs their calls, and reconnects |
 //! | [`tool`] | a tool: its definition for the server, and its code |
-//! | [`error`] | what can go wrong between the SDK and the server |
+//! | [`error`] | errors between the SDK and the server |
 //! | [`agui`] | a front end of AG-UI: runs of any agent that speaks it, with tools that run here |
 //! | `http`, `sse`, `retry`, `lock` | requests, streams of events, retries, and locks |
 

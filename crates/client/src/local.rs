@@ -18,7 +18,7 @@ use crate::lock::lock;
 
 /// The environment variable that names the binary if the options do not.
 const BINARY_VARIABLE: &str = "HANDBACK_BINARY";
-/// The line by which the server says that it is ready.
+/// The line that the server prints when it is ready.
 const READY: &str = "handback listening on ";
 /// How long the server may take to start; then it is killed.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ const MAX_LINE_BYTES: u64 = 8 * 1024;
 /// How many lines are kept, the newest ones, for the error if the server does not start.
 const MAX_LINES: usize = 64;
 
-/// How a server is started. By default, it keeps nothing and needs no configuration.
+/// The options of a local server. By default, it stores nothing and needs no configuration.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
@@ -46,7 +46,7 @@ pub struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// The defaults, but for what `change` sets.
+    /// The defaults with the changes that `change` makes.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut options = Self::default();
         change(&mut options);
@@ -76,7 +76,7 @@ impl Handback {
     /// # Errors
     /// [`Error::NotStarted`], with the server's standard error.
     pub async fn start_with(options: LocalOptions) -> Result<Self, Error> {
-        // Nothing else in this crate reads the environment: which binary there is depends on the machine.
+        // Nothing else in this crate reads the environment. It does here because the binary depends on the machine.
         let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE));
         let failed = |reason: String| Error::NotStarted { binary: binary.display().to_string(), reason };
         let mut command = command(&binary, &options);
@@ -91,7 +91,7 @@ impl Handback {
             Ok(Some(url)) => url,
             ended => {
                 let reason = if ended.is_ok() { "it ended" } else { "it did not start in time" };
-                // It fails if the server has ended by itself.
+                // This fails if the server has ended by itself.
                 let _ = child.start_kill();
                 // The wait is limited, because another process may hold the other end of the pipe.
                 let _ = timeout(STOP_TIMEOUT, collecting).await;
@@ -187,7 +187,7 @@ impl LastLines {
         }
     }
 
-    /// The lines after a colon; empty if there are none.
+    /// A colon and the lines after it; empty if there are no lines.
     fn after_colon(&self) -> String {
         let lines = lock(&self.0);
         if lines.is_empty() { String::new() } else { format!(": {}", Vec::from(lines.clone()).join("\n")) }

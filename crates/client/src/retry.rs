@@ -48,7 +48,7 @@ impl Backoff {
 /// Makes a request, and repeats it while it fails with a transient error.
 ///
 /// # Errors
-/// An error that no retry mends; [`Error::GivenUp`] after [`PATIENCE`].
+/// An error that a retry does not fix; [`Error::GivenUp`] after [`PATIENCE`].
 pub(crate) async fn with_retries<T, F>(mut request: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// When to reconnect to a stream.
+/// Decides when to reconnect to a stream.
 #[derive(Debug)]
 pub(crate) struct Reconnect {
     backoff: Backoff,
@@ -81,14 +81,14 @@ impl Reconnect {
         Self { backoff, ever_connected: false, max_tries }
     }
 
-    /// The server has sent something on a connection: the delays and the count of failures start over.
+    /// Notes that the server has sent something on a connection: the delays and the count of failures start over.
     pub(crate) fn connected(&mut self) {
         self.backoff.reset();
         self.ever_connected = true;
     }
 
-    /// The delay before the next try. `None` if too many have failed, or no try mends the error: the server does not
-    /// accept the credentials, has refused the first connection, or has closed for good.
+    /// The delay before the next try. `None` if too many tries have failed or a retry would not help: the server does
+    /// not accept the credentials, has refused the first connection, or has closed for good.
     pub(crate) fn delay_after(&mut self, error: &Error) -> Option<Duration> {
         let is_denied = matches!(error.status(), Some(401 | 403));
         let is_final = is_denied || matches!(error, Error::Closed { .. });

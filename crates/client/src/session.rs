@@ -1,10 +1,10 @@
-//! A session to talk in: a prompt is sent once, and its answer comes whatever happens to the connection.
+//! A session to talk in: a prompt is sent once, and its answer arrives even if connections are lost.
 //!
 //! | module | responsibility |
 //! | --- | --- |
 //! | `turn` | one turn, from the prompt to its answer |
 //! | `driver` | the state machine of a turn |
-//! | `transcript` | what is new in events and messages |
+//! | `transcript` | finds what is new in events and messages |
 //! | `event` | the events of a turn |
 //! | `ask` | a call that waits until somebody allows it |
 
@@ -25,7 +25,7 @@ pub use self::event::TurnEvent;
 pub use self::turn::Turn;
 
 impl Api {
-    /// Sends a prompt to a session, and gives the events of its turn, as [`SessionHandle::stream`] does.
+    /// Sends a prompt to a session, and returns the events of its turn, as [`SessionHandle::stream`] does.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
         Turn::new(self, session, prompt.into(), None)
     }
@@ -63,8 +63,8 @@ impl SessionHandle {
     /// Sends a prompt, and waits for the last message of the answer, whose text is [`MessageWithParts::text`]. The
     /// prompt is a text, or a whole [`Prompt`] (with a model or an agent of its own, or files).
     ///
-    /// Calls that ask to be allowed are left to others; to answer them, see [`SessionHandle::stream`]. Dropping the
-    /// future only stops waiting: see [`SessionHandle::abort`].
+    /// Calls that need approval are left to others; to answer them, see [`SessionHandle::stream`]. Dropping the future
+    /// only stops waiting: see [`SessionHandle::abort`].
     ///
     /// # Errors
     /// [`Error::TurnFailed`], with that message, if the turn ended early; else as [`Turn::next`].
@@ -72,7 +72,7 @@ impl SessionHandle {
         self.stream(prompt).finish().await
     }
 
-    /// Sends a prompt, and gives the events of its turn.
+    /// Sends a prompt, and returns the events of its turn.
     pub fn stream(&self, prompt: impl Into<Prompt>) -> Turn {
         match &self.tools {
             Some(tools) => tools.turn(&self.session.id, prompt),

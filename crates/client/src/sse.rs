@@ -49,7 +49,7 @@ impl EventReader {
         Self { events: Box::pin(SseByteStream::new(Box::pin(watched))), unfinished }
     }
 
-    /// The next event, which may have no data; the error says why the connection is lost. Safe to drop while it waits.
+    /// The next event, which may have no data; an error says why the connection is lost. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> Result<Sse, String> {
         let event = match self.events.next().await {
             Some(Ok(event)) => event,

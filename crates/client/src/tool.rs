@@ -21,7 +21,7 @@ pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<'static, Result<Success, 
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Tool {
-    /// What the server is told: name, description, schema of the input, timeout, effect.
+    /// The definition for the server: name, description, schema of the input, timeout, effect.
     pub definition: client_tools::Tool,
     /// The code that runs it.
     pub handler: Handler,
@@ -81,7 +81,7 @@ impl Tool {
         Self { definition, handler }
     }
 
-    /// Sets what running the tool does to the world, which says whether a call may be run again.
+    /// Sets whether the tool changes something, and so whether a call may be run again.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.definition.effect = Some(effect);
@@ -103,7 +103,7 @@ impl Tool {
     }
 }
 
-/// The schema of a type, as a model reads it best: inlined, and without the name of the Rust type.
+/// The schema of a type in the form that suits models: inlined, and without the name of the Rust type.
 pub(crate) fn schema_of<T: JsonSchema>() -> Option<Box<RawValue>> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -121,7 +121,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// Why a tool failed, for the model to read. The `?` operator makes one of every error.
+/// Why a tool failed, for the model to read. The `?` operator converts any error to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError(String);
 
@@ -137,7 +137,7 @@ impl ToolError {
     }
 }
 
-// `ToolError` is no `Error`: this implementation would conflict with that of `From<T> for T`.
+// `ToolError` does not implement `Error`, because this implementation would conflict with `From<T> for T`.
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
         let mut message = error.to_string();
@@ -176,7 +176,7 @@ impl Invocation {
     /// Reads the input as `T`.
     ///
     /// # Errors
-    /// The input does not fit; the error says how, for the model.
+    /// The input does not fit; the error explains it to the model.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(self.request.input.get())
             .map_err(|error| ToolError::new(format!("the input does not fit: {error}")))

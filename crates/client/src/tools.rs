@@ -3,13 +3,13 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `lease` | the sessions that a connection was opened for |
-//! | `link` | one connection after the other, and what is registered on each |
-//! | `connection` | one connection, whatever its transport |
+//! | `link` | keeps the client connected, and registers its tools on each connection |
+//! | `connection` | one connection, independent of its transport |
 //! | `socket`, `stream` | the transports: a WebSocket; server-sent events and requests |
 //! | `calls` | the calls that run: one task each, from its arrival to the delivery of its result |
-//! | `memory`, `journal` | what this process knows of calls, and what outlives it, so that none is run twice |
+//! | `memory`, `journal` | records of calls in this process and beyond it, so that no call runs twice |
 //! | `clock` | deadlines, on this machine's clock |
-//! | `status` | the state of the connection, and what happens on it |
+//! | `status` | the state of the connection, and its events |
 
 mod calls;
 mod clock;
@@ -44,26 +44,26 @@ pub use status::{Observer, State, Status};
 /// How many changes wait for the connection; further callers wait for room.
 const MAX_WAITING_CHANGES: usize = 64;
 
-/// What carries the calls to this client.
+/// The transport that carries the calls to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Transport {
     /// A stream of server-sent events, and a request for each result. It works wherever HTTP does.
     #[default]
     Sse,
-    /// A WebSocket for both: less work for each call.
+    /// A WebSocket for both, with less work for each call.
     WebSocket,
 }
 
-/// How a client behaves; the defaults are good.
+/// The options of a client; the defaults suit most.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What carries the calls.
+    /// The transport of the calls.
     pub transport: Transport,
     /// How long the server keeps tools and calls when the connection is lost: 30 s, at most 5 minutes.
     pub grace: Duration,
-    /// Where calls are recorded: in memory.
+    /// The record of calls; by default, in memory.
     pub journal: Journal,
     /// The delays between the tries to connect: they double from the first (1 s) to the second (30 s), and each is
     /// shortened at random by up to half.
@@ -72,12 +72,12 @@ pub struct Options {
     pub max_reconnect_attempts: Option<u32>,
     /// A connection that is silent for this long counts as lost: 90 s. The server sends something every 30 s.
     pub silence: Duration,
-    /// Is called with all that happens.
+    /// A function that is called with everything that happens.
     pub observer: Observer,
 }
 
 impl Options {
-    /// The defaults, but for what `change` sets.
+    /// The defaults with the changes that `change` makes.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut options = Self::default();
         change(&mut options);
@@ -125,7 +125,7 @@ struct Inner {
     sessions: tokio::sync::Mutex<Weak<()>>,
 }
 
-/// What the client and the tasks of its connection share.
+/// The state that the client and the tasks of its connection share.
 struct Shared {
     api: Api,
     client_id: String,
@@ -137,7 +137,7 @@ struct Shared {
     connection: Mutex<String>,
 }
 
-/// What is offered, and where.
+/// The tools that are offered, and the sessions that have them.
 #[derive(Default)]
 struct Offered {
     /// The tools, in the order of registration.
@@ -208,11 +208,11 @@ impl ClientTools {
         self.change(Change::Register(tool)).await
     }
 
-    /// Takes a tool back; its calls under way go on. Returns when the server has confirmed it; before
+    /// Unregisters a tool; its calls under way continue. Returns when the server has confirmed it; before
     /// [`connect`](Self::connect), at once.
     ///
     /// # Errors
-    /// See [`Error`]; the tool is not offered any more in any case.
+    /// See [`Error`]; the tool is no longer offered in any case.
     pub async fn unregister(&self, name: &str) -> Result<(), Error> {
         lock(&self.inner.shared.offered).remove(name);
         self.change(Change::Unregister(name.to_owned())).await
@@ -220,12 +220,12 @@ impl ClientTools {
 
     /// Connects, and stays connected until [`disconnect`](Self::disconnect): a lost connection is opened again, and the
     /// tools are registered again. Returns when the connection is open and the tools are registered, however long that
-    /// takes. The tools are offered in this session, or in all of the client's. A second call with another session
-    /// offers them there as well.
+    /// takes. The tools are offered in this session, or in all sessions of the client. A second call with another
+    /// session offers them there as well.
     ///
     /// # Errors
-    /// What no retry mends: the server does not accept the credentials, or refuses the client or its tools at the first
-    /// connection.
+    /// An error that a retry does not fix: the server does not accept the credentials, or refuses the client or its
+    /// tools at the first connection.
     pub async fn connect(&self, session: Option<&str>) -> Result<(), Error> {
         let session = session.map(str::to_owned);
         let mut state = self.state();
@@ -244,8 +244,8 @@ impl ClientTools {
         }
     }
 
-    /// Registers all tools once more, in case the server was restarted and the connection does not know it yet. Returns
-    /// when the server has confirmed them; at once, if the client is not connected.
+    /// Registers all tools once more, in case the server has restarted and the connection does not know it yet. Returns
+    /// when the server has confirmed them; at once if the client is not connected.
     ///
     /// # Errors
     /// The server refuses the tools; [`Error::Closed`] if the client is disconnected meanwhile.
@@ -253,8 +253,8 @@ impl ClientTools {
         self.change(Change::Confirm).await
     }
 
-    /// Says goodbye: cancels the handlers, which have a few seconds to end, takes the tools back from the server, and
-    /// closes the connection. Another connection of the same client keeps the tools.
+    /// Says goodbye: cancels the handlers, which have a few seconds to end, unregisters the tools, and closes the
+    /// connection. Another connection of the same client keeps the tools.
     ///
     /// This waits for the handlers, so a handler that waits for it is dropped after those seconds.
     pub async fn disconnect(&self) {
@@ -268,7 +268,7 @@ impl ClientTools {
         commands.closed().await;
     }
 
-    /// Connects, stays connected until `shutdown` fires, and says goodbye: for a program that does nothing else.
+    /// Connects, stays connected until `shutdown` fires, and says goodbye, for a program that does nothing else.
     ///
     /// # Errors
     /// As [`connect`](Self::connect); also if the server refuses the client later.
@@ -290,7 +290,7 @@ impl ClientTools {
         }
     }
 
-    /// Makes a change, and returns when the server has confirmed it; at once, if there is no connection to be.
+    /// Makes a change, and returns when the server has confirmed it; at once if no connection is wanted.
     async fn change(&self, change: Change) -> Result<(), Error> {
         let commands = {
             // The lock is held until the change is made, so that a concurrent `connect` sees it.
@@ -304,10 +304,10 @@ impl ClientTools {
         self.command(commands, change).await
     }
 
-    /// Has the task make a change, and returns when the server has confirmed it.
+    /// Tells the task to make a change, and returns when the server has confirmed it.
     async fn command(&self, commands: Commands, change: Change) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        // It fails if the task has ended, which the select sees.
+        // The send fails if the task has ended, which the select sees.
         let _ = commands.send(Command { change, answer }).await;
         tokio::select! {
             biased;
@@ -327,8 +327,8 @@ impl fmt::Debug for ClientTools {
 }
 
 impl Inner {
-    /// Starts a connection that offers the tools in this session, unless there is one. If that one does not offer them
-    /// there, or is about to end, this gives the way to change it and the token that says whether it ends.
+    /// Starts a connection that offers the tools in this session, unless there is one. If the existing one does not
+    /// offer them there or is about to end, this returns its command channel and the token that says whether it ends.
     fn start_unless_running(&self, session: &Option<String>) -> Option<(Commands, CancellationToken)> {
         let mut running = lock(&self.running);
         let mut offered = lock(&self.shared.offered);
@@ -337,7 +337,7 @@ impl Inner {
             return (!is_offered).then(|| (earlier.commands.clone(), earlier.stop.clone()));
         }
         offered.sessions = vec![session.clone()];
-        // The server never confirmed what an earlier connection had proposed.
+        // The server never confirmed the tool that an earlier connection proposed.
         offered.proposed = None;
         let (commands, receiver) = mpsc::channel(MAX_WAITING_CHANGES);
         let stop = CancellationToken::new();
@@ -349,7 +349,7 @@ impl Inner {
 }
 
 impl Running {
-    /// The way to have the task make a change; `None` if the task is over, or about to be.
+    /// The channel to the task for changes; `None` if the task has ended or is about to end.
     fn commands(&self) -> Option<Commands> {
         (!self.stop.is_cancelled() && !self.commands.is_closed()).then(|| self.commands.clone())
     }
@@ -360,7 +360,7 @@ impl Shared {
         lock(&self.connection).clone()
     }
 
-    /// Gives the connection a name that no other had.
+    /// Gives the connection a new unique name.
     fn rename_connection(&self) {
         *lock(&self.connection) = format!("{:032x}", fastrand::u128(..));
     }
@@ -384,7 +384,7 @@ impl Shared {
         }
     }
 
-    /// The error for callers that wait for a connection when it gets into this state.
+    /// The error of callers that wait for a connection when it enters this state.
     fn why_closed(&self, state: &State) -> Error {
         match state {
             State::Closed(Some(error)) => error.clone(),
@@ -399,11 +399,11 @@ impl Shared {
 }
 
 impl Offered {
-    /// Makes a change that needs no confirmation, or has it.
+    /// Makes a change that the server has confirmed, or that needs no confirmation.
     fn apply(&mut self, change: Change) {
         match change {
             Change::Register(tool) => {
-                // A tool takes the place of one with the same name.
+                // A tool replaces one with the same name.
                 match self.tools.iter_mut().find(|known| known.definition.id == tool.definition.id) {
                     Some(known) => *known = tool,
                     None => self.tools.push(tool),

@@ -1,5 +1,5 @@
-//! One folder a protocol: `routes.rs` takes a request apart and calls the core, `decode.rs` and `encode.rs` map
-//! between wire and core, and nothing else does.
+//! Each protocol has a folder. Its `routes.rs` reads requests and calls the core; only its `decode.rs` and `encode.rs`
+//! map between wire and core.
 
 pub mod agui;
 pub mod auth;
@@ -52,7 +52,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// The server, and who asks.
+/// The server and the sender of the request.
 pub(crate) struct Access(pub(crate) App, pub(crate) Principal);
 
 impl FromRequestParts<App> for Access {
@@ -63,7 +63,7 @@ impl FromRequestParts<App> for Access {
     }
 }
 
-/// Lets only the application pass.
+/// An extractor that rejects every sender but the application.
 #[derive(Debug)]
 pub struct Application;
 
@@ -76,7 +76,7 @@ impl FromRequestParts<App> for Application {
     }
 }
 
-/// Refuses a message of too many parts, whoever brings it: each is an event to whoever listens.
+/// Refuses a message with too many parts, because each part becomes an event for every listener.
 fn must_fit(hub: &Hub, parts: usize) -> Result<(), Problem> {
     let most = hub.limits().parts_per_message;
     match parts > most {
@@ -85,7 +85,7 @@ fn must_fit(hub: &Hub, parts: usize) -> Result<(), Problem> {
     }
 }
 
-/// The one parameter of a path, or several as a tuple, decoded.
+/// The decoded parameter of a path, or a tuple of several.
 #[derive(Debug)]
 pub struct PathValue<T = String>(pub T);
 

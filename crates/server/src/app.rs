@@ -1,4 +1,4 @@
-//! Puts it together: the only place that names concrete stores.
+//! Assembles the server: the only place that names concrete stores and models.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
 use crate::store::{self as sqlite, OpenError, Sqlite};
 
-/// The name of the database in its directory.
+/// The file name of the database in its directory.
 const DATABASE: &str = "handback.db";
 
-/// What every request handler can reach. A cheap clone of one shared state.
+/// The shared state that every request handler can reach. Cloning it is cheap.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -43,14 +43,14 @@ struct Inner {
     hub: Hub,
     sessions: Sessions,
     runs: Runs,
-    /// The file that things are kept in; `None`: memory.
+    /// `None` if the store is in memory.
     database: Option<Arc<Sqlite>>,
     config: Config,
     auth: Auth,
     origins: Origins,
     tasks: TaskTracker,
     closing: CancellationToken,
-    /// The same without a lock, for connections, which look often.
+    /// The state of `closing` without a lock, because connections check it often.
     is_closing: AtomicBool,
     rejected: Family<StatusLabel, Counter>,
 }
@@ -112,30 +112,30 @@ struct StatusLabel {
 /// ```
 #[derive(Default)]
 pub struct Extensions {
-    /// Providers of models, by name; one of a configured name takes its place.
+    /// Model providers by name. A provider here overrides a configured one of the same name.
     pub models: Vec<(String, Arc<dyn Model>)>,
     /// Tools that run on the server, offered in every session.
     pub tools: Vec<Arc<dyn ServerTool>>,
-    /// Tools that frontends run, offered in chats; one of a configured name takes its place.
+    /// Tools that frontends run, offered in chats. A tool here overrides a configured one of the same name.
     pub frontend_tools: Vec<ToolSpec>,
-    /// Whoever looks at calls of models, before and after.
+    /// Hooks that look at the calls of models, before and after each call.
     pub hooks: Vec<Arc<dyn Hook>>,
 }
 
-/// What is served, and how errors are told.
+/// The routes of the server, their OpenAPI document, and the shapes of their errors.
 pub struct Routes {
     /// All routes.
     pub router: Router<App>,
-    /// Their description.
+    /// The OpenAPI document of the routes.
     pub document: utoipa::openapi::OpenApi,
-    /// The shapes that errors have.
+    /// The error shape of each path.
     pub errors: ErrorShapes,
 }
 
-/// What cannot be set up as configured.
+/// The part of the configuration that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The key that tokens are checked with.
+    /// The public key that checks tokens.
     #[error(transparent)]
     PublicKey(#[from] BadPublicKey),
     /// The database.
@@ -144,16 +144,16 @@ pub enum SetupError {
     /// A provider.
     #[error(transparent)]
     Provider(#[from] InvalidSettings),
-    /// A tool of a frontend.
+    /// A frontend tool.
     #[error(transparent)]
     FrontendTool(#[from] InvalidTool),
-    /// What an earlier run left could not be read or marked.
+    /// The state of an earlier process could not be read or marked.
     #[error("sessions could not be taken up: {0}")]
     Recover(#[from] StoreError),
 }
 
 impl App {
-    /// An application as configured, for a server that listens on that address. What an earlier run has left is taken up.
+    /// Builds the server for the address that it listens on, and recovers the state that an earlier process stored.
     pub async fn new(
         config: Config,
         address: SocketAddr,
@@ -225,7 +225,7 @@ impl App {
         Routes { router, document: api::document::completed(document, &errors), errors }
     }
 
-    /// Clients, tools and calls.
+    /// The handle to clients, tools and calls.
     pub fn hub(&self) -> &Hub {
         &self.0.hub
     }
@@ -235,7 +235,7 @@ impl App {
         &self.0.sessions
     }
 
-    /// The runs of threads.
+    /// The runs of AG-UI threads.
     pub fn runs(&self) -> &Runs {
         &self.0.runs
     }
@@ -245,23 +245,22 @@ impl App {
         &self.0.config
     }
 
-    /// Keys and tokens.
+    /// The check of keys and tokens.
     pub fn auth(&self) -> &Auth {
         &self.0.auth
     }
 
-    /// Where requests may come from.
+    /// The hosts and origins that requests may come from.
     pub fn origins(&self) -> &Origins {
         &self.0.origins
     }
 
-    /// Tasks that shutting down waits for.
+    /// Tasks that shutdown waits for.
     pub fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
     }
 
-    /// Does something as a whole, on a task of its own, whether or not whoever wants it stays; what came of it is dropped
-    /// if nobody takes it.
+    /// Runs work to its end on its own task, even if the receiver is dropped. The result is then discarded.
     pub(crate) fn begin_apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -271,7 +270,7 @@ impl App {
         is_done
     }
 
-    /// Closes the database: everything that was taken is in it then. Called when all tasks are done.
+    /// Closes the database after flushing everything that it accepted. Call this when all tasks are done.
     pub async fn close_database(&self) -> Result<(), StoreError> {
         match &self.0.database {
             Some(database) => database.close().await,
@@ -279,7 +278,7 @@ impl App {
         }
     }
 
-    /// Whether something can be kept at the moment.
+    /// Whether the store can write at the moment.
     pub async fn can_write(&self) -> bool {
         match &self.0.database {
             Some(database) => database.is_writable().await,
@@ -287,18 +286,18 @@ impl App {
         }
     }
 
-    /// All connections have to go.
+    /// Tells all connections to close.
     pub fn close(&self) {
         self.0.is_closing.store(true, Ordering::Release);
         self.0.closing.cancel();
     }
 
-    /// Whether all connections have to go.
+    /// Whether all connections must close.
     pub fn is_closing(&self) -> bool {
         self.0.is_closing.load(Ordering::Acquire)
     }
 
-    /// Cancelled when all connections have to go.
+    /// A token that is cancelled when all connections must close.
     pub fn closing(&self) -> &CancellationToken {
         &self.0.closing
     }
@@ -317,7 +316,7 @@ impl App {
     }
 }
 
-/// What sessions run with: what is built in, what is configured, what is added.
+/// Combines the built-in, configured and added models, tools and hooks that sessions run with.
 fn sessions_setup(hub: &Hub, config: &Config, extensions: Extensions) -> Result<Setup, SetupError> {
     let mut models = Models::default();
     models.insert(DEMO_PROVIDER, Arc::new(Scripted));
@@ -340,7 +339,7 @@ fn sessions_setup(hub: &Hub, config: &Config, extensions: Extensions) -> Result<
     })
 }
 
-/// A provider, from the settings.
+/// Builds a provider from its settings.
 fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, InvalidSettings> {
     let settings = provider::Settings {
         name: name.to_owned(),
@@ -349,7 +348,7 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
         images: provider.images,
         max_tokens: provider.max_tokens,
         bounds: provider::RequestBounds {
-            // Before it says anything, a provider may have to load its model.
+            // A provider may have to load its model before its first byte.
             first_byte: provider.stall_timeout * 5,
             stall: provider.stall_timeout,
             ..provider::RequestBounds::default()
@@ -361,16 +360,16 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
     })
 }
 
-/// What the database takes and keeps, from the settings.
+/// Derives the bounds of the database from the settings.
 fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
     let limits = &config.limits;
     let (calls, call_bytes, bounds) = (limits.stored_calls, limits.stored_bytes as u64, sqlite::Bounds::default());
-    // Far more than the quota: what is under way when it is used up must find room.
+    // The file may grow far beyond the quota, so that turns under way still have room when the quota is used up.
     let file_bytes = quota(limits.session_bytes).saturating_mul(2).max(bounds.file_bytes);
     sqlite::Bounds { calls, call_bytes, file_bytes, ..bounds }
 }
 
-/// 0 is no limit.
+/// A quota of 0 means no limit.
 fn quota(most: u64) -> u64 {
     if most == 0 { u64::MAX } else { most }
 }

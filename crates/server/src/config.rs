@@ -38,7 +38,7 @@ const HOUR: u64 = 3_600_000;
 /// The built-in provider, which needs no key. No other provider may have its name.
 pub const DEMO_PROVIDER: &str = "demo";
 
-/// Everything that can be configured.
+/// All settings of the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
@@ -168,7 +168,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
 
     /// Its name, which is also the name of the provider that the environment sets up.

@@ -34,6 +34,6 @@ pub mod store;
 pub mod transport;
 
 pub use app::App;
-/// Clients, tools and calls, for programs that embed the server.
+/// The core (clients, tools and calls), for programs that embed the server.
 pub use handback_core as core;
 pub use serve::Server;

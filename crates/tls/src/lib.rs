@@ -1,5 +1,5 @@
-//! How Handback and its clients speak TLS to others. It is said here, not by a default of the process: whoever embeds the
-//! server or the SDK may have a default of their own.
+//! The TLS settings of Handback and its clients. They are explicit and do not use the default of the process, because a
+//! program that embeds the server or the SDK may set its own default.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// The settings of an HTTP client: certificates that the machine trusts, and HTTP/1.1.
+/// The TLS settings of an HTTP client: it trusts the machine's certificates and speaks HTTP/1.1.
 ///
 /// # Errors
 /// The certificates that the machine trusts cannot be read.

@@ -1,17 +1,17 @@
-//! AG-UI 1.0: what a front end sends to run an agent, and the events that it gets.
+//! AG-UI 1.0: the input of a run, and its events.
 //!
-//! One request is one run: a [`RunAgentInput`] goes out, a stream of [`Event`]s comes back. The types are those of
-//! protocol 1.0; those who speak an earlier one leave out what it does not know (see [`speaks_1_0`]).
+//! One request is one run: a [`RunAgentInput`] goes out, and a stream of [`Event`]s comes back. The types are those of
+//! protocol 1.0; speakers of an earlier version leave out what it does not have (see [`speaks_1_0`]).
 //!
-//! Optional fields are left out when they are written, never null; null is taken for absent when they are read. Unknown
-//! fields are passed over, and messages and content parts of a kind that is not known are kept as they are.
+//! Optional fields are left out when written, and null counts as absent when read. Unknown fields are ignored. Messages
+//! and content parts of an unknown kind are kept unchanged.
 //!
-//! | module | what it has |
+//! | module | contents |
 //! | --- | --- |
 //! | `event` | the 31 types of events |
-//! | `input` | what a run is started with: tools, context, answers to interrupts |
-//! | `message` | the messages of a conversation and what they are made of |
-//! | `outcome` | how a run ends: interrupts, usage |
+//! | `input` | the input of a run: tools, context, answers to interrupts |
+//! | `message` | the messages of a conversation and their parts |
+//! | `outcome` | the end of a run: interrupts, usage |
 
 mod event;
 mod input;
@@ -23,10 +23,10 @@ pub use input::{Context, Resume, ResumeStatus, RunAgentInput, Tool};
 pub use message::{CallType, Content, FunctionCall, Labels, Message, Part, Source, ToolCall};
 pub use outcome::{Interrupt, Outcome, SubagentOutcome, TokenUsage};
 
-/// The version of the protocol that these types are.
+/// The protocol version of these types.
 pub const PROTOCOL_VERSION: &str = "1.0";
 
-/// Whether whoever declares this version knows what came with 1.0.
+/// Whether a declared version includes AG-UI 1.0.
 pub fn speaks_1_0(declared: Option<&str>) -> bool {
     let major = declared.and_then(|version| version.split('.').next());
     major.and_then(|major| major.trim().parse::<u64>().ok()).is_some_and(|major| major >= 1)

@@ -1,4 +1,4 @@
-//! Minting client tokens.
+//! Requests and answers of minting client tokens.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -13,13 +13,13 @@ pub struct ClientTokenRequest {
     /// The client that the token speaks for.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// The one session that the token is good for; all of the client's when absent.
+    /// The only session that the token is valid for; absent: all sessions of the client.
     #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// Agents that the token may name besides those that are open to all clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
-    /// How long the token is good for, in seconds.
+    /// How long the token is valid, in seconds.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_592_000))]
     pub ttl: Option<u64>,
 }

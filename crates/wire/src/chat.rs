@@ -1,13 +1,13 @@
-//! The AI SDK's UI message stream: what its `useChat` sends, and the chunks that it reads.
+//! The AI SDK's UI message stream: the request that its `useChat` sends, and the chunks that it reads.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
-/// Parts of one message.
+/// Most parts of one message.
 pub const MOST_PARTS: usize = 4_096;
 
-/// What a page sends: the whole conversation, the last message being what is new.
+/// A page's request: the whole conversation, of which the last message is new.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -16,45 +16,45 @@ pub struct ChatRequest {
     /// The chat, which is a session.
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1, max_length = 256))]
     pub id: String,
-    /// The conversation as the page knows it: `UiMessage`s.
-    // Most often only the last one matters, and so they are read one by one when they are needed.
+    /// The conversation that the page knows: `UiMessage`s.
+    // Usually only the last message matters, so each one is parsed when it is needed.
     #[cfg_attr(feature = "openapi", schema(required = true, value_type = Vec<UiMessage>, min_items = 1))]
     pub messages: Vec<Box<RawValue>>,
     /// `submit-message` (also when absent) or `regenerate-message`.
     pub trigger: Option<String>,
     /// The message that is edited, regenerated or continued.
     pub message_id: Option<String>,
-    /// Tools of the page itself: a list, or an object that has them by their names, as assistant-ui sends them.
+    /// Tools of the page itself: a list, or an object that has them by name, as assistant-ui sends them.
     #[serde(deserialize_with = "crate::object::list_or_map")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<PageTools>))]
     pub tools: Option<Vec<PageTool>>,
     /// The client whose tools the chat has.
     #[serde(rename = "clientID")]
     pub client_id: Option<String>,
-    /// The client's connection that it comes from: calls of the turn are offered there first. The header
+    /// The connection of the client that the request comes from: calls of the turn are offered there first. The header
     /// `x-handback-connection` does the same.
     pub connection: Option<String>,
     /// The model, as `providerID/modelID`.
     pub model: Option<String>,
     /// The agent.
     pub agent: Option<String>,
-    /// What becomes of the stream when a call has to be allowed: `hold` (also when absent) or `yield`.
+    /// What the stream does when a call needs approval: `hold` (also when absent) or `yield`.
     pub approvals: Option<Approvals>,
 }
 
-/// What becomes of the stream when a call has to be allowed.
+/// What the stream does when a call needs approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Approvals {
-    /// It stays open until somebody answers.
+    /// The stream stays open until somebody answers.
     Hold,
-    /// It ends; the page's next request brings the answer.
+    /// The stream ends, and the page's next request brings the answer.
     Yield,
 }
 
-/// A tool that the page brings along and runs itself.
+/// A tool that the page sends and runs itself.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -63,20 +63,20 @@ pub struct PageTool {
     pub name: String,
     /// What it does, for the model.
     pub description: Option<String>,
-    /// What its input looks like: a JSON Schema.
+    /// The JSON Schema of its input.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub parameters: Option<Box<RawValue>>,
 }
 
-/// The tools of a page, for the description of the API.
+/// The tools of a page, for the OpenAPI document.
 #[cfg(feature = "openapi")]
 #[derive(utoipa::ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]
 enum PageTools {
-    /// One after the other.
+    /// A list.
     List(Vec<PageTool>),
-    /// By their names.
+    /// By name.
     Map(std::collections::BTreeMap<String, PageTool>),
 }
 
@@ -86,7 +86,7 @@ impl crate::object::Named for PageTool {
     }
 }
 
-/// A message as pages have it: an assistant's has all steps of a turn.
+/// A message in the page's form: an assistant's message has all steps of a turn.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -95,12 +95,12 @@ pub struct UiMessage {
     pub id: String,
     /// `user`, `assistant` or `system`.
     pub role: String,
-    /// What it is made of.
+    /// Its parts.
     #[serde(deserialize_with = "crate::object::short_list::<_, _, MOST_PARTS>")]
     pub parts: Vec<UiPart>,
 }
 
-/// A part of a message; which fields there are depends on its type and state.
+/// A part of a message. Its type and state decide which fields are present.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -111,12 +111,12 @@ pub struct UiPart {
     pub kind: String,
     /// The text.
     pub text: Option<String>,
-    /// Of a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
-    /// `output-available`, `output-error`, `output-denied`; of a text: `streaming`, `done`.
+    /// For a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
+    /// `output-available`, `output-error`, `output-denied`; for a text: `streaming`, `done`.
     pub state: Option<String>,
     /// The call.
     pub tool_call_id: Option<String>,
-    /// The tool, of a `dynamic-tool`.
+    /// The tool of a `dynamic-tool`.
     pub tool_name: Option<String>,
     /// The input.
     #[serde(deserialize_with = "crate::object::any")]
@@ -126,17 +126,17 @@ pub struct UiPart {
     #[serde(deserialize_with = "crate::object::any")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub output: Option<Box<RawValue>>,
-    /// What went wrong.
+    /// The error.
     pub error_text: Option<String>,
-    /// Whether somebody else than the page runs the call.
+    /// Whether the call runs elsewhere and not on the page.
     pub provider_executed: Option<bool>,
-    /// What was asked, and what the user said.
+    /// The question to the user, and the answer.
     pub approval: Option<UiApproval>,
     /// The media type of a file.
     pub media_type: Option<String>,
     /// The name of a file.
     pub filename: Option<String>,
-    /// Where a file is.
+    /// The URL of a file.
     pub url: Option<String>,
 }
 
@@ -146,11 +146,11 @@ pub struct UiPart {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct UiApproval {
-    /// The question.
+    /// The id of the ask.
     pub id: String,
     /// The answer, once there is one.
     pub approved: Option<bool>,
-    /// Why not.
+    /// Why the call is rejected.
     pub reason: Option<String>,
 }
 
@@ -172,13 +172,13 @@ pub struct Chat {
 #[allow(missing_docs, reason = "the fields are named by the AI SDK, and each chunk says what it is for")]
 #[non_exhaustive]
 pub enum Chunk<'a> {
-    /// A message begins, or goes on if the page has one of that id.
+    /// A message begins, or continues if the page has one with this id.
     Start {
         message_id: &'a str,
     },
     /// A step begins.
     StartStep,
-    /// A text begins, grows, ends.
+    /// A text begins, grows and ends.
     TextStart {
         id: &'a str,
     },
@@ -189,7 +189,7 @@ pub enum Chunk<'a> {
     TextEnd {
         id: &'a str,
     },
-    /// What the model thinks.
+    /// Reasoning begins, grows and ends.
     ReasoningStart {
         id: &'a str,
     },
@@ -200,7 +200,7 @@ pub enum Chunk<'a> {
     ReasoningEnd {
         id: &'a str,
     },
-    /// The model calls a tool; its arguments grow.
+    /// The model calls a tool, and the arguments grow.
     ToolInputStart {
         tool_call_id: &'a str,
         tool_name: &'a str,
@@ -209,7 +209,7 @@ pub enum Chunk<'a> {
         tool_call_id: &'a str,
         input_text_delta: &'a str,
     },
-    /// The call is made: with `provider_executed` by somebody else, otherwise by the page.
+    /// The call can run: elsewhere with `provider_executed`, otherwise on the page.
     ToolInputAvailable {
         tool_call_id: &'a str,
         tool_name: &'a str,
@@ -217,7 +217,7 @@ pub enum Chunk<'a> {
         input: &'a RawValue,
         provider_executed: Option<bool>,
     },
-    /// The call is not made.
+    /// The call does not run.
     ToolInputError {
         tool_call_id: &'a str,
         tool_name: &'a str,
@@ -225,7 +225,7 @@ pub enum Chunk<'a> {
         input: &'a RawValue,
         error_text: &'a str,
     },
-    /// The call has to be allowed, and is or is not.
+    /// The call needs approval, and the answer to that.
     ToolApprovalRequest {
         approval_id: &'a str,
         tool_call_id: &'a str,
@@ -235,7 +235,7 @@ pub enum Chunk<'a> {
         approved: bool,
         reason: Option<&'a str>,
     },
-    /// What came of the call.
+    /// The result of the call.
     ToolOutputAvailable {
         tool_call_id: &'a str,
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
@@ -258,7 +258,7 @@ pub enum Chunk<'a> {
     Abort {
         reason: &'a str,
     },
-    /// The message is complete, for now.
+    /// The message is complete for now.
     Finish {
         finish_reason: &'a str,
     },

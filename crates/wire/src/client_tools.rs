@@ -1,19 +1,19 @@
 //! The client-tools API: bodies of the endpoints, SSE data, listings.
 //!
-//! Inputs and metadata stay raw JSON: they are passed on as they came.
+//! Inputs and metadata stay raw JSON and are passed on unchanged.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
-/// What running a tool does to the world, and so whether it may be run again.
+/// Whether a tool changes something, and so whether a call may be run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// Changes nothing.
     Read,
-    /// Changes something; twice is the same as once.
+    /// Changes something; running it twice has the same effect as once.
     Idempotent,
     /// Changes something each time.
     #[default]
@@ -35,9 +35,9 @@ pub struct Tool {
     pub parameters: Option<Box<RawValue>>,
     /// How long a call may take, in milliseconds.
     pub timeout: Option<f64>,
-    /// What running it does; absent: `write`.
+    /// Whether it changes something; absent: `write`.
     pub effect: Option<Effect>,
-    /// A version to show and pass on.
+    /// A version for people and programs to read.
     pub version: Option<String>,
 }
 
@@ -49,10 +49,10 @@ pub struct RegisterRequest {
     /// The client that runs the tools.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// Offer the tools in this session only.
+    /// Offers the tools in this session only.
     #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
-    /// The tools; all of them are registered, or none.
+    /// The tools; either all or none are registered.
     pub tools: Vec<Tool>,
 }
 
@@ -69,10 +69,10 @@ pub struct Registered {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnregisterRequest {
-    /// The client whose tools they are.
+    /// The client that owns the tools.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// Take the tools out of this session only.
+    /// Removes the tools from this session only.
     #[serde(rename = "sessionID")]
     pub session_id: Option<String>,
     /// Names or full ids; absent: all of the client's tools.
@@ -86,7 +86,7 @@ pub struct UnregisterRequest {
 pub struct Unregistered {
     /// Always true.
     pub success: bool,
-    /// The full ids of the tools that are gone.
+    /// The full ids of the removed tools.
     pub unregistered: Vec<String>,
 }
 
@@ -94,10 +94,10 @@ pub struct Unregistered {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DisconnectRequest {
-    /// The client whose connection it is.
+    /// The client of the connection.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// The connection's name, as it was given when it was opened.
+    /// The name that the connection was opened with.
     pub connection: String,
 }
 
@@ -109,7 +109,7 @@ pub struct ExecuteRequest {
     /// The full id of the tool.
     #[serde(rename = "toolID")]
     pub tool_id: String,
-    /// A name for the call; made by the server when absent.
+    /// An id for the call; created by the server when absent.
     #[serde(rename = "requestID")]
     pub request_id: Option<String>,
     /// The session that the call belongs to.
@@ -121,12 +121,12 @@ pub struct ExecuteRequest {
     /// The caller's own id of the call.
     #[serde(rename = "callID")]
     pub call_id: Option<String>,
-    /// The tool's input, an object that fits its schema; absent: `{}`.
+    /// The tool's input, an object that matches its schema; absent: `{}`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// How long the call may take, in milliseconds.
     pub timeout: Option<f64>,
-    /// False: answer 202 at once and let the caller fetch the outcome.
+    /// False answers 202 at once; the caller fetches the outcome later.
     pub wait: Option<bool>,
 }
 
@@ -139,7 +139,7 @@ pub struct Accepted {
     pub request_id: String,
 }
 
-/// What a client sends back for a call, and what the caller gets.
+/// A client's result of a call, which the caller receives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "status", rename_all = "lowercase", try_from = "Flat")]
@@ -148,7 +148,7 @@ pub enum ToolResult {
     Success(Success),
     /// The tool failed.
     Error {
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
@@ -164,7 +164,7 @@ pub struct Success {
     /// The output, for the model.
     #[serde(default, deserialize_with = "or_default")]
     pub output: String,
-    /// Whatever else the client wants to pass on, an object.
+    /// More data of the client, an object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
     /// Files that belong to the output.
@@ -192,11 +192,11 @@ pub struct Attachment {
     pub mime: String,
     /// Its name.
     pub filename: Option<String>,
-    /// Where it is; may be a data URL.
+    /// Its URL; may be a data URL.
     pub url: String,
 }
 
-/// `POST /client-tools/result`, as it is written. Reading also takes the fields of the result beside `requestID`.
+/// `POST /client-tools/result`, as it is written. Reading also accepts the fields of the result beside `requestID`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResultRequest {
@@ -214,7 +214,7 @@ pub struct ResultRequest {
 pub struct Done {
     /// Always true.
     pub success: bool,
-    /// True when the same result had been taken before.
+    /// True if the same result was accepted before.
     pub ignored: Option<bool>,
 }
 
@@ -226,11 +226,11 @@ pub struct CancelRequest {
     /// The call to cancel.
     #[serde(rename = "requestID")]
     pub request_id: String,
-    /// Why; the client and the caller are told.
+    /// The reason, for the client and the caller.
     pub reason: Option<String>,
 }
 
-/// A call, as a client gets it.
+/// A call, as its client receives it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -252,41 +252,41 @@ pub struct ToolRequest {
     pub call_id: String,
     /// The full id of the tool.
     pub tool: String,
-    /// The input; it fits the tool's schema.
+    /// The input, which matches the tool's schema.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub input: Box<RawValue>,
     /// When the call expires, RFC 3339.
     #[serde(default)]
     pub deadline: String,
-    /// What running the tool does.
+    /// Whether the tool changes something.
     #[serde(default)]
     pub effect: Effect,
-    /// Which time this call is offered, from 1.
+    /// The number of this offer, from 1.
     #[serde(default = "first")]
     pub attempt: u32,
-    /// Said of a call that a frontend runs.
+    /// Present if a frontend runs the call.
     #[serde(rename = "executionMode")]
     pub execution_mode: Option<ExecutionMode>,
 }
 
-/// Who runs a call, where it is not a client.
+/// Who runs a call, if not a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ExecutionMode {
-    /// Whatever shows the session: the call is acknowledged.
+    /// The frontend that shows the session, which acknowledges the call.
     Frontend,
 }
 
-/// A call that is over for the client, whatever it still does (`event: tool-cancel`).
+/// A call that is over for the client, even if it still runs (`event: tool-cancel`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolCancel {
     /// The call.
     #[serde(rename = "requestID")]
     pub request_id: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -302,22 +302,22 @@ pub struct Client {
     pub tools: usize,
     /// How many calls are under way.
     pub calls: usize,
-    /// Since when it is known, RFC 3339.
+    /// When it was first seen, RFC 3339.
     pub since: String,
 }
 
-/// Where a call stands.
+/// The state of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
-    /// Somebody has to allow it first.
+    /// The call waits until somebody allows it.
     AwaitingApproval,
-    /// Waiting for a connection of its client.
+    /// The call waits for a connection of its client.
     Queued,
-    /// Given to one connection.
+    /// The call is given to one connection.
     Offered,
-    /// Over; see its outcome.
+    /// The call is over; see its outcome.
     Done,
 }
 
@@ -330,27 +330,27 @@ pub enum Outcome {
     Success(Success),
     /// The tool failed.
     Error {
-        /// Why.
+        /// The reason.
         error: String,
     },
     /// The client did not answer in time.
     Timeout {
-        /// What happened.
+        /// The reason.
         error: String,
     },
     /// Somebody cancelled the call.
     Cancelled {
-        /// What happened.
+        /// The reason.
         error: String,
     },
     /// The call was not allowed.
     Denied {
-        /// What happened.
+        /// The reason.
         error: String,
     },
     /// The client went away.
     Disconnected {
-        /// What happened.
+        /// The reason.
         error: String,
     },
 }
@@ -389,29 +389,29 @@ pub struct Call {
     /// The client that runs it.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// Said of a call that a frontend runs.
+    /// Present if a frontend runs the call.
     #[serde(rename = "executionMode")]
     pub execution_mode: Option<ExecutionMode>,
-    /// What running the tool does.
+    /// Whether the tool changes something.
     pub effect: Effect,
-    /// Where it stands.
+    /// Its state.
     pub state: CallState,
-    /// Which time it is offered, from 1.
+    /// The number of the latest offer, from 1.
     pub attempt: u32,
-    /// When it was made, RFC 3339.
+    /// When it was created, RFC 3339.
     pub created: String,
-    /// When it expires, RFC 3339; not said while it waits to be allowed, for its time begins then.
+    /// When it expires, RFC 3339; absent while the call waits for approval, because its time begins after that.
     pub deadline: Option<String>,
     /// How long it spent in each phase so far.
     pub times: Phases,
-    /// The input; only where one call is asked for.
+    /// The input; only in the answer about one call.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
     /// How it ended, once it is done.
     pub outcome: Option<Outcome>,
 }
 
-/// Every field of a result or an outcome beside its status: raw JSON cannot be read through a tagged enum.
+/// All fields of a result or an outcome besides its status, because raw JSON cannot be read through a tagged enum.
 #[derive(Deserialize)]
 struct Flat {
     status: String,
@@ -461,7 +461,7 @@ impl TryFrom<Flat> for Outcome {
     }
 }
 
-/// Reads a field that may be null as its default.
+/// Reads a field, or null as the default.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

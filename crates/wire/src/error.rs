@@ -4,35 +4,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
-/// What kind of failure it was; one code, one HTTP status.
+/// The kind of a failure. Each code has one HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// 400: the request is not what the endpoint takes.
+    /// 400: the endpoint does not accept the request.
     InvalidRequest,
     /// 401: no valid key or token.
     Unauthorized,
-    /// 403: known, but not allowed to do this.
+    /// 403: the caller is known, but not allowed to do this.
     Forbidden,
-    /// 404: no such thing.
+    /// 404: the thing does not exist.
     NotFound,
-    /// 405: the path exists, not with this method.
+    /// 405: the path does not take this method.
     MethodNotAllowed,
-    /// 409: it contradicts what is already there.
+    /// 409: the request contradicts the current state.
     Conflict,
     /// 409: the call was cancelled.
     Cancelled,
     /// 410: the call is over.
     Gone,
-    /// 413: larger than the limit.
+    /// 413: the request is larger than the limit.
     TooLarge,
-    /// 426: this endpoint speaks WebSocket.
+    /// 426: this endpoint needs a WebSocket.
     UpgradeRequired,
     /// 429: too many calls for this client; see `Retry-After`.
     RateLimited,
-    /// 500: our own fault.
+    /// 500: the server failed.
     InternalError,
     /// 502: the client went away.
     ClientDisconnected,
@@ -45,7 +45,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The HTTP status that goes with the code.
+    /// The HTTP status of the code.
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidRequest => 400,
@@ -76,7 +76,7 @@ pub struct ErrorBody {
     pub error: String,
     /// What went wrong, for programs.
     pub code: ErrorCode,
-    /// More about it, where there is more.
+    /// More details, if there are any.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub details: Option<Box<RawValue>>,
 }

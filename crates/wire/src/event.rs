@@ -1,4 +1,4 @@
-//! What `GET /event` streams: `{"type": …, "properties": …}`.
+//! The events of `GET /event`: `{"type": …, "properties": …}`.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -12,13 +12,13 @@ use crate::session::{Message, Part, Permission, Reply, Session, Status, TurnErro
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "properties")]
 pub enum Event {
-    /// The stream is open; always the first.
+    /// The stream is open; always the first event.
     #[serde(rename = "server.connected")]
     Connected {},
     /// A call was made.
     #[serde(rename = "client-tool.request")]
     Request {
-        /// The client that is to run it.
+        /// The client that runs it.
         #[serde(rename = "clientID")]
         client_id: String,
         /// The call.
@@ -27,7 +27,7 @@ pub enum Event {
     /// Tools were registered.
     #[serde(rename = "client-tool.registered")]
     Registered(ToolsChanged),
-    /// Tools are gone.
+    /// Tools were removed.
     #[serde(rename = "client-tool.unregistered")]
     Unregistered(ToolsChanged),
     /// A call is on its way to its client.
@@ -48,25 +48,25 @@ pub enum Event {
         /// The call.
         #[serde(flatten)]
         call: CallRef,
-        /// What happened.
+        /// The reason.
         error: String,
     },
-    /// A session was made.
+    /// A session was created.
     #[serde(rename = "session.created")]
     SessionCreated(SessionInfo),
     /// Something about a session changed.
     #[serde(rename = "session.updated")]
     SessionUpdated(SessionInfo),
-    /// A session is gone.
+    /// A session was deleted.
     #[serde(rename = "session.deleted")]
     SessionDeleted(SessionInfo),
-    /// A turn begins, or all turns are over.
+    /// A turn began, or all turns are over.
     #[serde(rename = "session.status")]
     SessionStatus {
         /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// What it does now.
+        /// The current status.
         status: Status,
     },
     /// All turns of a session are over.
@@ -82,10 +82,10 @@ pub enum Event {
         /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// Why.
+        /// The reason.
         error: TurnError,
     },
-    /// A message was made or changed.
+    /// A message was created or changed.
     #[serde(rename = "message.updated")]
     MessageUpdated {
         /// The session.
@@ -94,18 +94,18 @@ pub enum Event {
         /// The message.
         info: Message,
     },
-    /// A part was made or changed.
+    /// A part was created or changed.
     #[serde(rename = "message.part.updated")]
     PartUpdated {
         /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// The part as it is now.
+        /// The current part.
         part: Part,
-        /// What was added to its text since the last event of this type.
+        /// The text that was added since the last event of this type.
         delta: Option<String>,
     },
-    /// A part is gone: its provider has begun the answer anew.
+    /// A part was removed, because its provider began the answer again.
     #[serde(rename = "message.part.removed")]
     PartRemoved {
         /// The session.
@@ -118,7 +118,7 @@ pub enum Event {
         #[serde(rename = "partID")]
         part_id: String,
     },
-    /// The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text.
+    /// The text of a part has grown. `message.part.updated` has it too, but is not sent for every piece of a long text.
     #[serde(rename = "message.part.delta")]
     PartDelta {
         /// The session.
@@ -130,18 +130,18 @@ pub enum Event {
         /// The part.
         #[serde(rename = "partID")]
         part_id: String,
-        /// The field that has grown: `text`.
+        /// The field that has grown; always `text`.
         field: String,
-        /// What was added.
+        /// The text that was added.
         delta: String,
     },
     /// A call waits until somebody allows it.
     #[serde(rename = "permission.updated")]
     PermissionUpdated(Permission),
-    /// The same, for newer clients.
+    /// A call waits until somebody allows it, for newer clients.
     #[serde(rename = "permission.asked")]
     PermissionAsked(Permission),
-    /// An ask was answered, or its time is over.
+    /// An ask was answered or has expired.
     #[serde(rename = "permission.replied")]
     PermissionReplied {
         /// The session.
@@ -160,18 +160,18 @@ pub enum Event {
     },
 }
 
-/// A session that came, changed or went.
+/// A session that was created, changed or deleted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionInfo {
     /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: String,
-    /// All about it.
+    /// The session's data.
     pub info: Session,
 }
 
-/// Tools of one client that came or went.
+/// Tools of one client that were registered or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolsChanged {
@@ -183,7 +183,7 @@ pub struct ToolsChanged {
     pub tool_ids: Vec<String>,
 }
 
-/// Which call an event is about.
+/// The call that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallRef {

@@ -1,7 +1,7 @@
-//! The JSON that Handback and its clients exchange, one module a protocol.
+//! The JSON that Handback and its clients exchange, with one module for each protocol.
 //!
-//! Types here are tolerant when read (unknown keys are ignored, optional fields may be missing or null)
-//! and strict when written (optional fields are left out, never null). They know nothing of the server.
+//! Types are tolerant when read (unknown keys are ignored, optional fields may be missing or null) and strict when
+//! written (optional fields are left out, never null). They do not depend on the server.
 //!
 //! | module | protocol |
 //! | --- | --- |
@@ -9,13 +9,13 @@
 //! | [`session`] | the session API: sessions, messages, parts, permissions |
 //! | [`chat`] | the AI SDK's UI message stream |
 //! | [`agui`] | AG-UI 1.0: runs and their events |
-//! | [`threads`] | threads and runs of AG-UI, as Soliplex serves them |
+//! | [`threads`] | threads and runs of AG-UI, in the form of Soliplex |
 //! | [`frontend_tools`] | acks and claims of calls that a frontend runs |
 //! | [`socket`] | the messages of the client-tools WebSocket |
-//! | [`event`] | what `GET /event` streams |
+//! | [`event`] | the events of `GET /event` |
 //! | [`auth`] | minting client tokens |
 //! | [`error`] | the error body and its codes |
-//! | `object` | objects that are read as objects only |
+//! | `object` | reads objects strictly as objects |
 
 pub mod agui;
 pub mod auth;

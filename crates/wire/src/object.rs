@@ -1,4 +1,4 @@
-//! Objects that are read as objects only: serde would take a list of an object's values for it as well.
+//! Reads objects strictly as objects: serde would also accept a list of an object's values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
     Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
-/// Reads a list of objects, but not more than `MOST`: what is too long is not built first.
+/// Reads a list of at most `MOST` objects. A longer list is refused before it is built.
 pub(crate) fn short_list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -72,13 +72,12 @@ pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
 }
 
-/// Something with a name.
 pub(crate) trait Named {
-    /// Gives it its name.
+    /// Sets the name.
     fn named(self, name: String) -> Self;
 }
 
-/// Reads a list of objects, or an object that has them by their names, or null for none.
+/// Reads a list of objects, or a map of objects by name, or null for none.
 pub(crate) fn list_or_map<'de, D: Deserializer<'de>, T: Deserialize<'de> + Named>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -117,7 +116,7 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deseriali
     Ok(object.map(|Object(value)| value))
 }
 
-/// Reads any JSON; null is JSON too.
+/// Reads any JSON, including null.
 pub(crate) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
@@ -139,6 +138,6 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
 /// Reads a number without its fraction, or null for none.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let number = Option::<serde_json::Number>::deserialize(deserializer)?;
-    // What is too large for it is as large as can be.
+    // A number that is too large becomes the largest.
     Ok(number.and_then(|number| number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))))
 }

@@ -1,7 +1,7 @@
 //! The session API: the subset of opencode's HTTP API that its published SDK uses.
 //!
-//! Parts, messages and tool states are one struct each, with a field for whatever any kind of them has: readers meet
-//! kinds that they do not know, and pass over them.
+//! Parts, messages and tool states are one struct each, with the fields of all their kinds, so that readers can skip
+//! unknown kinds.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::object;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
-    /// A heading; made from the first prompt when absent.
+    /// A heading; generated from the first prompt when absent.
     pub title: Option<String>,
-    /// The session that it comes from.
+    /// The parent session.
     #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same.
@@ -29,12 +29,12 @@ pub struct CreateSession {
     /// The model.
     #[serde(default, deserialize_with = "object::optional")]
     pub model: Option<Model>,
-    /// Whatever is to be kept with it.
+    /// Data to store with the session.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
 }
 
-/// A model, in either of the two ways that it is written.
+/// A model, in either of its two forms.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -42,10 +42,10 @@ pub struct Model {
     /// The provider.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// The model's name there.
+    /// The model's name at the provider.
     #[serde(rename = "modelID")]
     pub model_id: Option<String>,
-    /// The same.
+    /// The model's name at the provider, in the other form.
     pub id: Option<String>,
 }
 
@@ -56,14 +56,14 @@ pub struct Model {
 pub struct Session {
     /// Its id.
     pub id: String,
-    /// The same: it has no other name.
+    /// The same as `id`.
     pub slug: String,
     /// Always `global`.
     #[serde(rename = "projectID")]
     pub project_id: String,
     /// Always empty: sessions belong to clients, not to directories.
     pub directory: String,
-    /// The session that it comes from.
+    /// The parent session.
     #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The client whose tools it has.
@@ -75,20 +75,20 @@ pub struct Session {
     pub version: String,
     /// The agent.
     pub agent: Option<String>,
-    /// The model that answers unless a prompt names another, or another agent.
+    /// The model that answers, unless a prompt names another model or agent.
     pub model: Option<Model>,
-    /// What is kept with it.
+    /// The data stored with the session.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
-    /// When it was made and last used.
+    /// When it was created and last used.
     pub time: SessionTime,
 }
 
-/// When a session was made and last used, in milliseconds since 1970.
+/// When a session was created and last used, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionTime {
-    /// When it was made.
+    /// When it was created.
     pub created: u64,
     /// When something last happened in it.
     pub updated: u64,
@@ -100,9 +100,9 @@ pub struct SessionTime {
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Status {
-    /// No.
+    /// No turn is under way.
     Idle,
-    /// Yes.
+    /// A turn is under way.
     Busy,
 }
 
@@ -111,30 +111,30 @@ pub enum Status {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Prompt {
-    /// What is said.
+    /// The parts of the user's message.
     #[serde(deserialize_with = "object::list")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub parts: Vec<PromptPart>,
-    /// The client that says it. The header `x-handback-client` does the same.
+    /// The client that sends it. The header `x-handback-client` does the same.
     #[serde(rename = "clientID")]
     pub client_id: Option<String>,
-    /// The client's connection that it comes from: calls of the turn are offered there first. The header
+    /// The connection of the client that the prompt comes from: calls of the turn are offered there first. The header
     /// `x-handback-connection` does the same.
     pub connection: Option<String>,
-    /// The model, for this turn.
+    /// The model for this turn.
     #[serde(default, deserialize_with = "object::optional")]
     pub model: Option<Model>,
-    /// The agent, for this turn.
+    /// The agent for this turn.
     pub agent: Option<String>,
-    /// Instructions in place of the agent's.
+    /// Instructions that override the agent's.
     pub system: Option<String>,
     /// Tools switched on or off for this turn, by name, full id or pattern.
     pub tools: Option<BTreeMap<String, bool>>,
-    /// The id of the user's message; made when absent.
+    /// The id of the user's message; created when absent.
     #[serde(rename = "messageID")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub message_id: Option<String>,
-    /// Keep the message without answering it.
+    /// True stores the message without answering it.
     #[serde(rename = "noReply")]
     pub no_reply: Option<bool>,
 }
@@ -151,7 +151,7 @@ impl From<&str> for Prompt {
     }
 }
 
-/// A part of what is said.
+/// A part of a prompt.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -168,7 +168,7 @@ pub enum PromptPart {
         mime: String,
         /// Its name.
         filename: Option<String>,
-        /// Where it is; may be a data URL.
+        /// Its URL; may be a data URL.
         url: String,
     },
 }
@@ -179,12 +179,12 @@ pub enum PromptPart {
 pub struct MessageWithParts {
     /// The message.
     pub info: Message,
-    /// What it is made of.
+    /// Its parts.
     pub parts: Vec<Part>,
 }
 
 impl MessageWithParts {
-    /// What it says: its texts, one after the other.
+    /// The texts of the message, joined.
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter(|part| part.kind == "text");
         texts.filter_map(|part| part.text.as_deref()).collect()
@@ -203,32 +203,32 @@ pub struct Message {
     pub session_id: String,
     /// `user` or `assistant`.
     pub role: String,
-    /// When it was made and complete.
+    /// When it was created and completed.
     pub time: MessageTime,
     /// The agent.
     pub agent: String,
-    /// The model that is to answer; of a user's message.
+    /// Of a user's message: the model that should answer.
     pub model: Option<Model>,
-    /// Instructions in place of the agent's; of a user's message.
+    /// Of a user's message: instructions that override the agent's.
     pub system: Option<String>,
-    /// Tools switched on or off; of a user's message.
+    /// Of a user's message: tools switched on or off.
     pub tools: Option<BTreeMap<String, bool>>,
-    /// The user's message that it answers; of an assistant's message, as are all that follow.
+    /// Of an assistant's message, like all fields below: the user's message that it answers.
     #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
     /// The model that answers.
     #[serde(rename = "modelID")]
     pub model_id: Option<String>,
-    /// Its provider.
+    /// The provider of the model.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// The agent, by its older name.
+    /// The agent, under its older name.
     pub mode: Option<String>,
     /// Always empty.
     pub path: Option<MessagePath>,
-    /// Always 0: prices are not known here.
+    /// Always 0: the server does not know prices.
     pub cost: Option<f64>,
-    /// What it cost in tokens.
+    /// The tokens used.
     pub tokens: Option<Tokens>,
     /// Why the model stopped.
     pub finish: Option<String>,
@@ -236,18 +236,18 @@ pub struct Message {
     pub error: Option<TurnError>,
 }
 
-/// When a message was made and complete, in milliseconds since 1970.
+/// When a message was created and completed, in milliseconds since 1970.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageTime {
-    /// When it was made.
+    /// When it was created.
     pub created: u64,
-    /// When it was complete.
+    /// When it was completed.
     pub completed: Option<u64>,
 }
 
-/// Where an assistant works; nothing is known of that here.
+/// The working directory of an assistant, which the server does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -258,17 +258,17 @@ pub struct MessagePath {
     pub root: String,
 }
 
-/// Tokens that were used.
+/// Tokens used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tokens {
-    /// Read, but not from a cache.
+    /// Tokens read, without cached ones.
     pub input: u64,
-    /// Written, but not while thinking.
+    /// Tokens written, without reasoning.
     pub output: u64,
-    /// Written while thinking.
+    /// Tokens written while reasoning.
     pub reasoning: u64,
-    /// Read from and put into the provider's cache.
+    /// Tokens of the provider's cache.
     pub cache: CacheTokens,
 }
 
@@ -276,9 +276,9 @@ pub struct Tokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CacheTokens {
-    /// Read from it.
+    /// Tokens read from the cache.
     pub read: u64,
-    /// Put into it.
+    /// Tokens written to the cache.
     pub write: u64,
 }
 
@@ -286,38 +286,38 @@ pub struct CacheTokens {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnError {
-    /// What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
+    /// The kind of error: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; for requests
     /// `BadRequest`, `NotFoundError`, `ConflictError` and others.
     pub name: String,
-    /// More about it.
+    /// The details of the error.
     pub data: TurnErrorData,
 }
 
 impl TurnError {
-    /// What happened, for people.
+    /// The message, for people.
     pub fn reason(&self) -> &str {
         if self.data.message.is_empty() { &self.name } else { &self.data.message }
     }
 }
 
-/// More about an error.
+/// The details of an error.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TurnErrorData {
-    /// What happened, for people.
+    /// The message, for people.
     #[serde(default)]
     pub message: String,
-    /// The provider that refuses the key.
+    /// The provider that refused the key.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// The status that a provider answered with.
+    /// The status of the provider's answer.
     #[serde(rename = "statusCode")]
     pub status_code: Option<u16>,
-    /// Whether another try may help.
+    /// Whether a retry may succeed.
     #[serde(rename = "isRetryable")]
     pub is_retryable: Option<bool>,
-    /// Why a prompt is refused with 409: `queue`, too many wait; `taken`, there is a message of its id.
+    /// Why a prompt is refused with 409: `queue` (too many prompts wait) or `taken` (the message id is in use).
     pub reason: Option<String>,
 }
 
@@ -337,7 +337,7 @@ pub struct Part {
     /// `text`, `reasoning`, `file`, `tool`, `step-start` or `step-finish`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Of `text` and `reasoning`.
+    /// Of `text` and `reasoning`: the text.
     pub text: Option<String>,
     /// Of `text` and `reasoning`: when it began and ended.
     pub time: Option<Span>,
@@ -345,20 +345,20 @@ pub struct Part {
     pub mime: Option<String>,
     /// Of `file`: its name.
     pub filename: Option<String>,
-    /// Of `file`: where it is.
+    /// Of `file`: its URL.
     pub url: Option<String>,
-    /// Of `tool`: the call.
+    /// Of `tool`: the id of the call.
     #[serde(rename = "callID")]
     pub call_id: Option<String>,
     /// Of `tool`: the tool's full id.
     pub tool: Option<String>,
-    /// Of `tool`: where it stands.
+    /// Of `tool`: the state of the call.
     pub state: Option<ToolState>,
     /// Of `step-finish`: why the model stopped.
     pub reason: Option<String>,
     /// Of `step-finish`: always 0.
     pub cost: Option<f64>,
-    /// Of `step-finish`: what it cost in tokens.
+    /// Of `step-finish`: the tokens used.
     pub tokens: Option<Tokens>,
 }
 
@@ -373,7 +373,7 @@ pub struct Span {
     pub end: Option<u64>,
 }
 
-/// Where a tool call stands.
+/// The state of a tool call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -383,15 +383,15 @@ pub struct ToolState {
     /// The input, an object.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
-    /// Of `pending`: the arguments as far as the model has written them.
+    /// Of `pending`: the arguments that the model has written so far.
     pub raw: Option<String>,
     /// Of `completed`: a short heading.
     pub title: Option<String>,
-    /// Of `completed`: what the tool gave.
+    /// Of `completed`: the output.
     pub output: Option<String>,
-    /// Of `error`: what happened.
+    /// Of `error`: the message.
     pub error: Option<String>,
-    /// Of `completed`: whatever else the tool passed on.
+    /// Of `completed`: more data of the tool.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Box<RawValue>>,
     /// When it began and ended.
@@ -408,10 +408,10 @@ pub struct ToolState {
 pub struct PermissionResponse {
     /// The answer.
     pub response: Reply,
-    /// The input to use in place of the model's.
+    /// The input that overrides the model's.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
-    /// Why it is rejected, for the model.
+    /// Why the call is rejected, for the model.
     pub message: Option<String>,
 }
 
@@ -423,10 +423,10 @@ pub struct PermissionResponse {
 pub struct PermissionReply {
     /// The answer.
     pub reply: Reply,
-    /// The input to use in place of the model's.
+    /// The input that overrides the model's.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input: Option<Box<RawValue>>,
-    /// Why it is rejected, for the model.
+    /// Why the call is rejected, for the model.
     pub message: Option<String>,
 }
 
@@ -435,16 +435,16 @@ pub struct PermissionReply {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
-    /// This call may be made.
+    /// Allows this call.
     Once,
-    /// This call and all others of the tool in this session may be made.
+    /// Allows this call and all later calls of the tool in this session.
     Always,
-    /// It may not.
+    /// Rejects the call.
     Reject,
 }
 
-/// A call waits until somebody allows it: `permission.updated`, `permission.asked`, `GET /permission`. It has the fields
-/// of both generations of the SDK.
+/// A call that waits until somebody allows it: `permission.updated`, `permission.asked`, `GET /permission`. It has the
+/// fields of both generations of the SDK.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Permission {
@@ -477,54 +477,54 @@ pub struct Permission {
     pub client_id: String,
     /// A question for people.
     pub title: String,
-    /// The input that the model wants.
+    /// The input that the model chose.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub input: Box<RawValue>,
-    /// The tool and the input once more, where older clients look for them.
+    /// The tool and the input again, for older clients.
     pub metadata: PermissionMetadata,
-    /// When it was asked.
+    /// When the ask was made.
     pub time: Asked,
 }
 
-/// What a permission is about, where older clients look for it.
+/// The tool and the input of an ask, for older clients.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PermissionMetadata {
     /// The tool's full id.
     pub tool: String,
-    /// The input that the model wants.
+    /// The input that the model chose.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub input: Box<RawValue>,
 }
 
-/// When something was asked, in milliseconds since 1970.
+/// When an ask was made, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Asked {
-    /// When.
+    /// When it was made.
     pub created: u64,
 }
 
-/// A tool that the model is offered: `GET /session/{id}/tools`.
+/// A tool that the model is offered, in `GET /session/{id}/tools`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OfferedTool {
     /// The tool's full id.
     pub id: String,
-    /// The name that the model knows it by.
+    /// The name that the model uses.
     pub name: String,
     /// What it does.
     pub description: String,
     /// JSON Schema of the input.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub parameters: Box<RawValue>,
-    /// Where it runs: `client` or `server`.
+    /// Where it runs: `client`, `frontend` or `server`.
     pub runs: Runs,
     /// The client that runs it.
     #[serde(rename = "clientID")]
     pub client_id: Option<String>,
-    /// Whether a call is made at once, asked for first, or refused.
+    /// Whether calls are allowed, asked about or denied.
     pub permission: Rule,
 }
 
@@ -536,22 +536,22 @@ pub struct OfferedTool {
 pub enum Runs {
     /// On the client.
     Client,
-    /// In whatever shows the session.
+    /// On the frontend that shows the session.
     Frontend,
     /// On the server.
     Server,
 }
 
-/// Whether a call is made at once, asked for first, or refused.
+/// Whether calls are allowed, asked about or denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Rule {
-    /// At once.
+    /// Calls are made at once.
     Allow,
-    /// Asked for first.
+    /// Somebody must allow each call.
     Ask,
-    /// Refused.
+    /// Calls are refused.
     Deny,
 }

@@ -21,7 +21,7 @@ pub enum ServerMessage {
     },
     /// Answers `unregister`.
     Unregistered {
-        /// The full ids of the tools that are gone.
+        /// The full ids of the removed tools.
         #[serde(rename = "toolIDs")]
         tool_ids: Vec<String>,
     },
@@ -30,7 +30,7 @@ pub enum ServerMessage {
         /// The call.
         request: ToolRequest,
     },
-    /// A call that is over, whatever the client still does.
+    /// A call that is over, even if the client still runs it.
     Cancel {
         /// The call.
         #[serde(rename = "requestID")]
@@ -43,25 +43,25 @@ pub enum ServerMessage {
         /// The call.
         #[serde(rename = "requestID")]
         request_id: String,
-        /// Whether the result counts (also true when the same one was taken before).
+        /// Whether the result is accepted (also true if the same result was accepted before).
         accepted: bool,
-        /// True when the same result had been taken before.
+        /// True if the same result was accepted before.
         ignored: Option<bool>,
-        /// Why it does not count.
+        /// Why the result is not accepted.
         code: Option<ErrorCode>,
     },
     /// Answers `ping`.
     Pong,
-    /// A message that could not be taken; the connection stays.
+    /// A message that is not accepted; the connection stays open.
     Error {
-        /// What was wrong, for people.
+        /// The problem, for people.
         error: String,
-        /// What was wrong, for programs.
+        /// The problem, for programs.
         code: ErrorCode,
     },
 }
 
-/// Every field of a [`ServerMessage`]: raw JSON cannot be read through a tagged enum.
+/// All fields of a [`ServerMessage`], because raw JSON cannot be read through a tagged enum.
 #[derive(Deserialize)]
 struct Flat {
     #[serde(rename = "type")]
@@ -86,7 +86,7 @@ impl TryFrom<Flat> for ServerMessage {
 
     fn try_from(flat: Flat) -> Result<Self, String> {
         let Flat { tool_ids, request_id, reason, accepted, ignored, error, .. } = flat;
-        // One of a later version says nothing here, but is no reason not to read the message.
+        // An unknown code of a later version is dropped, and the message is still read.
         let code = flat.code.and_then(|code| serde_json::from_value(code.into()).ok());
         Ok(match flat.kind.as_str() {
             "registered" => Self::Registered { tool_ids },
@@ -108,7 +108,7 @@ pub struct Answer<'a> {
     /// The message.
     #[serde(flatten)]
     pub message: ServerMessage,
-    /// What the client had put there.
+    /// The reference that the client sent.
     #[serde(rename = "ref")]
     pub reference: Option<&'a RawValue>,
 }
@@ -119,20 +119,20 @@ pub struct Answer<'a> {
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ClientMessage<'a> {
-    /// Registers tools; all of them or none.
+    /// Registers all of the tools or none.
     Register {
         /// The tools.
         tools: &'a [Tool],
-        /// Offer them in this session only.
+        /// Offers the tools in this session only.
         #[serde(rename = "sessionID")]
         session_id: Option<&'a str>,
     },
-    /// Takes tools back.
+    /// Unregisters tools.
     Unregister {
         /// Names or full ids; absent: all of the client's tools.
         #[serde(rename = "toolIDs")]
         tool_ids: Option<&'a [String]>,
-        /// Take them out of this session only.
+        /// Removes the tools from this session only.
         #[serde(rename = "sessionID")]
         session_id: Option<&'a str>,
     },
@@ -146,27 +146,27 @@ pub enum ClientMessage<'a> {
     },
 }
 
-/// A [`ClientMessage`] with a `ref` by which its answer is known.
+/// A [`ClientMessage`] with a `ref` that identifies its answer.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Numbered<'a> {
     /// The message.
     #[serde(flatten)]
     pub message: ClientMessage<'a>,
-    /// The answer has the same.
+    /// The reference that the answer repeats.
     #[serde(rename = "ref")]
     pub reference: u64,
 }
 
-/// Why the server closed a WebSocket, and whether to come back.
+/// Close codes of the server, and whether to reconnect.
 pub mod close {
-    /// The server goes away; come back.
+    /// The server is shutting down; reconnect.
     pub const GOING_AWAY: u16 = 1001;
-    /// Not allowed (any more); do not come back with the same credentials.
+    /// The client is not allowed, or no longer; do not reconnect with the same credentials.
     pub const POLICY: u16 = 1008;
     /// A message was larger than the limit.
     pub const TOO_BIG: u16 = 1009;
-    /// Nothing could be written for too long; come back.
+    /// Writes stalled for too long; reconnect.
     pub const TOO_SLOW: u16 = 4008;
-    /// A newer connection of the same name took over; do not come back.
+    /// A newer connection of the same name superseded this one; do not reconnect.
     pub const SUPERSEDED: u16 = 4009;
 }

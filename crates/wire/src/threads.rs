@@ -1,6 +1,6 @@
-//! Threads and runs of AG-UI, as Soliplex serves them: rooms hold threads, threads hold runs, and a run is executed once.
+//! Threads and runs of AG-UI, in the form of Soliplex: rooms have threads, threads have runs, and a run runs once.
 //!
-//! The envelopes are in snake case, and what belongs to AG-UI in them in camel case. What has no value is null here.
+//! Envelopes are in snake case, and values of AG-UI in camel case. Missing values are null here.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub struct Room {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// What it greets with.
+    /// Its greeting.
     #[serde(default)]
     pub welcome_message: String,
-    /// What one could say.
+    /// Suggestions for the first message.
     #[serde(default)]
     pub suggestions: Vec<String>,
 }
@@ -33,27 +33,27 @@ pub type Rooms = BTreeMap<String, Room>;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Threads {
-    /// They, the one used last first.
+    /// The threads, most recently used first.
     pub threads: Vec<Thread>,
 }
 
-/// A thread to be made.
+/// A request for a new thread.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct NewThread {
-    /// What it is called.
+    /// Its name and description.
     pub metadata: Option<ThreadMetadata>,
 }
 
-/// What a thread is called.
+/// The name and description of a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ThreadMetadata {
     /// Its name.
     pub name: Option<String>,
-    /// What it is about.
+    /// Its description.
     pub description: Option<String>,
 }
 
@@ -65,31 +65,31 @@ pub struct Thread {
     pub room_id: String,
     /// Its id.
     pub thread_id: String,
-    /// When it was made (RFC 3339).
+    /// When it was created (RFC 3339).
     pub created: String,
-    /// What it is called.
+    /// Its name and description.
     pub metadata: Option<ThreadMetadata>,
     /// Its runs by id, without their events; null in a list of threads.
     pub runs: Option<BTreeMap<String, Run>>,
 }
 
-/// A run to be made.
+/// A request for a new run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct NewRun {
-    /// The run that it goes on from.
+    /// The run that it continues.
     pub parent_run_id: Option<String>,
-    /// What it is called.
+    /// Its label.
     pub metadata: Option<RunMetadata>,
 }
 
-/// What a run is called.
+/// The label of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct RunMetadata {
-    /// Its name.
+    /// Its label.
     pub label: Option<String>,
 }
 
@@ -101,25 +101,25 @@ pub struct Run {
     pub run_id: String,
     /// Its thread.
     pub thread_id: String,
-    /// The run that it goes on from.
+    /// The run that it continues.
     pub parent_run_id: Option<String>,
-    /// When it was made (RFC 3339).
+    /// When it was created (RFC 3339).
     pub created: String,
-    /// When it was over (RFC 3339).
+    /// When it ended (RFC 3339).
     pub finished: Option<String>,
-    /// What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). Null where runs are listed.
+    /// Its input: a [`RunAgentInput`](crate::agui::RunAgentInput). Null in listings.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub run_input: Option<Box<RawValue>>,
-    /// Its events so far: [`Event`](crate::agui::Event)s. Null where runs are listed.
+    /// Its events so far: [`Event`](crate::agui::Event)s. Null in listings.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
     pub events: Option<Vec<Box<RawValue>>>,
-    /// What it is called.
+    /// Its label.
     pub metadata: Option<RunMetadata>,
-    /// What it cost, once it is over.
+    /// Its usage, once it has ended.
     pub usage: Option<RunUsage>,
 }
 
-/// What a run cost.
+/// The usage of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunUsage {
@@ -129,7 +129,7 @@ pub struct RunUsage {
     pub output_tokens: u64,
     /// Requests to the model.
     pub requests: u64,
-    /// Calls of tools.
+    /// Tool calls.
     pub tool_calls: u64,
 }
 
@@ -137,6 +137,6 @@ pub struct RunUsage {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Detail {
-    /// What went wrong, for people.
+    /// The problem, for people.
     pub detail: String,
 }

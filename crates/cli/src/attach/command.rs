@@ -39,7 +39,7 @@ pub(super) async fn run(command: &[OsString], invocation: Invocation) -> Result<
     #[cfg(unix)]
     builder.process_group(0);
     let mut child = builder.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    // Where there are no process groups, only the command itself is killed.
+    // On platforms without process groups, only the command itself is killed.
     #[cfg(unix)]
     let mut group = ProcessGroup::of(&child);
     let (status, output, errors) = tokio::select! {
@@ -88,7 +88,7 @@ async fn communicate(child: &mut Child, input: &[u8]) -> Result<(ExitStatus, Vec
             if is_too_large { Err(format!("the command's output is larger than {MAX_OUTPUT} bytes")) } else { Ok(()) }
         });
         let read_errors = read(stderr, &mut errors, |errors| {
-            // One byte more is kept, to know that some are dropped.
+            // One more byte is kept, to know whether some are dropped.
             errors.drain(..errors.len().saturating_sub(ERROR_TAIL + 1));
             Ok(())
         });
@@ -144,7 +144,7 @@ impl ProcessGroup {
 
     fn signal(&self, signal: rustix::process::Signal) {
         if let Some(group) = self.0 {
-            // It fails when all of them have ended already.
+            // The kill fails if all processes have ended already.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }

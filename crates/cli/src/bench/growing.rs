@@ -1,4 +1,4 @@
-//! Growing sessions: what a turn costs early in a session, and what it costs after many turns.
+//! Growing sessions: compares the cost of a turn early in a session with the cost after many turns.
 
 use anyhow::Context;
 use futures_util::future::try_join_all;
@@ -18,7 +18,7 @@ const MEASURED: u32 = 40;
 /// How many first turns are not measured, because they fill caches.
 const SKIPPED: u32 = 10;
 
-/// The fewest turns of a session: fewer have no late ones.
+/// The fewest turns of a session; with fewer there are no late ones.
 pub(super) const FEWEST: u32 = SKIPPED + 2 * MEASURED;
 
 /// Lets `count` sessions grow to so many turns. A failed turn ends the run, since the sessions would no longer be alike.

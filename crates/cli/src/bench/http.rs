@@ -25,7 +25,7 @@ const LARGEST_ANSWER: usize = 4 << 20;
 /// The buffer of a connection, in bytes. Most answers are smaller, and thousands of idle streams have one each.
 const BUFFER: usize = 1 << 10;
 
-/// What can go wrong with a request. The errors of a run are counted by these texts.
+/// The failures of a request. The errors of a run are counted by these texts.
 #[derive(Debug, Error)]
 pub(super) enum Failure {
     #[error(transparent)]
@@ -51,7 +51,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// The failure for a status that is no success, with the code of the error body.
+    /// The failure of an unsuccessful status, with the code of the error body.
     pub(super) fn status(status: u16, body: &[u8]) -> Self {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let code = body["code"].as_str().unwrap_or_default().to_owned();
@@ -59,7 +59,7 @@ impl Failure {
     }
 }
 
-/// Parses the JSON of an answer; `malformed` names an answer that is not as expected.
+/// Parses the JSON of an answer; `malformed` is the error if that fails.
 pub(super) fn json<'a, T: Deserialize<'a>>(body: &'a [u8], malformed: &'static str) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|_| Failure::Malformed(malformed))
 }
@@ -144,7 +144,7 @@ impl Connection {
         self.exchange(&self.target.post(endpoint, body)).await
     }
 
-    /// Sends a request and returns the body of its answer. A status that is no success is a failure.
+    /// Sends a request and returns the body of its answer. An unsuccessful status is a failure.
     async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], Failure> {
         let answer = async {
             // The connection is kept only if its answer is complete; one that failed or timed out is not used again.
@@ -168,7 +168,7 @@ impl Connection {
     }
 }
 
-/// An answer that goes on.
+/// A streamed answer.
 pub(super) struct Stream {
     pub(super) reader: BufReader<TcpStream>,
     framing: Framing,
@@ -279,7 +279,7 @@ async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), data: &mut Vec<u8>)
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) framing: Framing,
-    /// Whether the server takes no other request on this connection.
+    /// Whether the server closes the connection after this answer.
     pub(super) closes: bool,
 }
 

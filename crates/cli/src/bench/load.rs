@@ -124,7 +124,7 @@ async fn call(connection: &mut Connection, client_id: &str) -> Result<Instant, F
     }
 }
 
-/// Runs a turn in the kept session, or in a new one of the next client if that one is used up. Returns when it began.
+/// Runs a turn in the kept session, or in a new one of the next client if it is used up. Returns when it began.
 async fn turn<'a>(
     connection: &mut Connection,
     kept: &mut Option<Session>,

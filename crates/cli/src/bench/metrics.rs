@@ -59,7 +59,7 @@ impl ProcessMetrics {
     }
 }
 
-/// The CPU time of this process; only Linux tells it.
+/// The CPU time of this process, which is known only on Linux.
 fn own_cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // User and system time are the 12th and 13th fields after the program's name, in ticks of 1/100 s.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::metrics::ProcessMetrics;
 
-/// With fewer clients or sessions, the memory for each says more about the start of the server than about them.
+/// With fewer clients or sessions, the memory for each one mostly reflects the start of the server.
 const ENOUGH: u32 = 100;
 
 /// The figures of a run or of one part of it, for scripts and for people.

@@ -1,4 +1,4 @@
-//! What all parts of a run share: the server, the counted failures, and the progress bars.
+//! The state that all parts of a run share: the server, the counted failures, and the progress bars.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ pub(super) struct Run {
     /// How many calls the clients hold; `None` if they answer their calls.
     pub(super) held: Option<AtomicU32>,
     pub(super) shows_progress: bool,
-    /// How often each failure came, by its text.
+    /// How often each failure occurred, by its text.
     pub(super) errors: Mutex<BTreeMap<String, u64>>,
 }
 

@@ -69,7 +69,7 @@ fn texts(message: &Value) -> impl Iterator<Item = &str> {
     parts.filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str())
 }
 
-/// What went wrong in a turn, as far as its answer tells.
+/// The failure of a turn, from its answer.
 fn failure(answer: &Value) -> Failure {
     if let Some(name) = answer["info"]["error"]["name"].as_str() {
         return Failure::Refused(name.to_owned());

@@ -3,7 +3,7 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `address` | finds the agent at a URL |
-//! | `interrupts` | translates what the agent must know before it goes on into questions |
+//! | `interrupts` | translates interrupts of the agent into questions |
 //! | `tools` | local commands as the tools of the front end |
 //! | `translator` | translates a conversation into the pieces that are new |
 
@@ -42,7 +42,7 @@ use crate::output::print_json;
 /// The error code of a run whose interrupts are still open.
 const STILL_OPEN: &str = "interrupts_open";
 
-/// How long commands may take to stop at the end: what a command itself gets, and a little more.
+/// How long commands may take to stop at the end: the time that each command gets, and a little more.
 const STOP: Duration = Duration::from_secs(3);
 
 /// An agent, and the threads in which it answers.
@@ -57,20 +57,20 @@ pub(super) struct AgentBackend {
     threads: Vec<AgentThread>,
 }
 
-/// A conversation, and how much of it is known and shown.
+/// A conversation, and how much of it was received and shown.
 #[derive(Default)]
 struct AgentThread {
     /// Its latest run.
     run: Option<(RunHandle, watch::Receiver<View>)>,
-    /// Whether the end of that run is not reported yet.
+    /// Whether the end of that run must still be reported.
     is_running: bool,
     translator: Translator,
     times: Times,
-    /// The usage that is reported so far.
+    /// The usage that was reported so far.
     usage: Usage,
     /// The interrupts that the agent may still wait for.
     open: Vec<Interrupt>,
-    /// The answers to them that are given so far. They may not have reached the agent.
+    /// The answers so far, which may not have reached the agent.
     answers: Vec<Resume>,
 }
 
@@ -79,7 +79,7 @@ impl AgentThread {
         self.run.as_ref().map(|(handle, _)| handle.conversation()).unwrap_or_default()
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     fn events(&mut self, number: usize) -> Vec<Event> {
         let Some((_, view)) = &mut self.run else { return Vec::new() };
         let View { state, conversation, .. } = &*view.borrow_and_update();
@@ -139,7 +139,7 @@ impl AgentBackend {
         (!names.is_empty()).then(|| names.join(separator))
     }
 
-    /// Sends the answers to the interrupts, and what else the user says.
+    /// Sends the answers to the interrupts, and another text of the user.
     fn resume(&mut self, number: usize, text: Option<&str>) -> Result<(), StartError> {
         let thread = self.thread(number);
         for answer in thread.answers.iter().filter(|answer| !is_allowed(answer)) {
@@ -185,7 +185,7 @@ What you say while a thread answers is said when it has. Ctrl-C stops all answer
 At the prompt, a line that ends with \\ goes on in the next.";
     const HAS_THREADS: bool = true;
 
-    /// Saying something while interrupts are open refuses to answer them.
+    /// Says something. If interrupts are open, this refuses to answer them.
     fn say(&mut self, number: usize, text: &str) -> anyhow::Result<()> {
         let thread = self.thread(number);
         if thread.open.is_empty() {
@@ -199,7 +199,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
         let thread = self.thread(number);
         match &mut thread.run {
             Some((_, view)) if thread.answers.len() < thread.open.len() => {
-                // The end of the run is reported again, and with it the questions.
+                // The end of the run is reported again, together with its questions.
                 view.mark_changed();
                 thread.is_running = true;
                 Ok(())
@@ -217,7 +217,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
         Ok(thread.is_running)
     }
 
-    /// The answers are sent together, when all interrupts are answered.
+    /// Keeps an answer. All answers are sent together when every interrupt has one.
     async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
         let thread = self.thread(question.thread);
         thread.answers.push(resume(&question.id, answer));
@@ -232,7 +232,7 @@ At the prompt, a line that ends with \\ goes on in the next.";
         let running = running.filter_map(|(number, thread)| {
             let (_, view) = thread.run.as_mut()?;
             Some(Box::pin(async move {
-                // It cannot fail, because the thread holds the run that is watched.
+                // This cannot fail, because the thread holds the run that is watched.
                 let _ = view.changed().await;
                 number
             }))

@@ -1,4 +1,4 @@
-//! What a chat talks with: a session of the server, or an agent that speaks AG-UI.
+//! The backend of a chat: a session of the server, or an agent that speaks AG-UI.
 
 use std::future::pending;
 
@@ -17,7 +17,7 @@ pub(super) enum Event {
     Ask(Question),
     /// The question with this id is closed.
     AskClosed(String),
-    /// The answer is over: the state of the thread then, and what the answer cost.
+    /// The answer is over: the new state of the thread, and the tokens that the answer cost.
     Ended(ThreadState, Tokens),
 }
 
@@ -52,21 +52,21 @@ pub(super) trait Backend {
         Ok(())
     }
 
-    /// Stops the answer of a thread; an event tells its end. Returns false if no answer comes, because it waits for the user.
+    /// Stops the answer of a thread; an event reports its end. Returns false if the answer waits for the user.
     async fn interrupt(&mut self, thread: usize) -> Result<bool, Error>;
 
     /// Answers a question. An [`Error`] with status 404 means that the question is closed.
     async fn answer(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()>;
 
-    /// Waits for the next events, and returns the thread of which they are. Safe to drop while it waits.
+    /// Waits for the next events, and returns them with their thread. Safe to drop while it waits.
     async fn next(&mut self) -> (usize, Vec<Event>);
 
-    /// Who the answer waits for, if that is to be shown.
+    /// The name of what the answer waits for, if it should be shown.
     fn awaited(&self) -> Option<String> {
         None
     }
 
-    /// Waits until the connection that offers the tools is lost or open again. Returns what to tell the user.
+    /// Waits until the connection that offers the tools is lost or open again. Returns a message for the user.
     async fn connection_change(&mut self) -> String {
         pending().await
     }
@@ -77,7 +77,7 @@ pub(super) trait Backend {
     /// Runs a command of this backend and returns its output; `None` if there is no such command.
     async fn command(&mut self, command: &str, argument: &str) -> anyhow::Result<Option<String>>;
 
-    /// Tidies up when the user leaves, and returns what to tell them.
+    /// Tidies up when the user leaves, and returns a message for the user.
     async fn leave(&mut self) -> Option<String> {
         None
     }
@@ -85,6 +85,6 @@ pub(super) trait Backend {
     /// Prints the answers as JSON.
     fn print_json(&self) -> anyhow::Result<()>;
 
-    /// Stops all that still runs, and waits until it has stopped.
+    /// Stops everything that still runs, and waits for it.
     async fn close(&self);
 }

@@ -205,7 +205,7 @@ impl<B: Backend> Interactive<'_, B> {
     }
 }
 
-/// Splits typed text into a command and its argument; `None` for a message. A path, or a lone slash, is no command.
+/// Splits typed text into a command and its argument; `None` for a message. A path or a lone slash is not a command.
 fn as_command(typed: &str) -> Option<(&str, &str)> {
     let (first, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
     let name = first.strip_prefix('/')?;

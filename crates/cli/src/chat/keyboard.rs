@@ -9,12 +9,12 @@ use rustix::{
     termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr},
 };
 
-/// The lines that are typed into the terminal. The terminal is read only when a line is wanted: text that is typed while
-/// nothing is asked stays in the terminal, for whoever reads it next.
+/// The lines that the user types. The terminal is read only when a line is wanted; text that is typed at other times
+/// stays in the terminal for the next reader.
 #[derive(Debug, Default)]
 pub(super) struct Keyboard {
     reader: Option<LineReader>,
-    /// The usual mode of the terminal, if typed text is hidden while nothing is asked.
+    /// The usual mode of the terminal, if typed text is hidden while no question is open.
     usual: Option<Mode>,
 }
 
@@ -28,19 +28,19 @@ impl Keyboard {
         reader.next_line().await
     }
 
-    /// Hides typed text from now on, except while something is asked: it would stand in the middle of the answer.
+    /// Hides typed text while no question is open, because it would appear in the middle of the answer.
     pub(super) fn hide(&mut self) {
         let mode = Mode::of_terminal();
         mode.hide_typed();
         self.usual = Some(mode);
     }
 
-    /// Whether typed text is hidden while nothing is asked.
+    /// Whether typed text is hidden while no question is open.
     pub(super) fn is_hidden(&self) -> bool {
         self.usual.is_some()
     }
 
-    /// Prepares for a question. Text that was typed before is discarded, since it is no answer.
+    /// Prepares for a question. Text that was typed before it is discarded, because it is not an answer.
     pub(super) fn ask(&mut self) {
         #[cfg(unix)]
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
@@ -65,7 +65,7 @@ impl Drop for Keyboard {
     }
 }
 
-/// The mode that the terminal had when this was made. Without a terminal, nothing is remembered and nothing is done.
+/// The mode of the terminal when this value was created. Without a terminal there is no mode, and nothing is done.
 #[derive(Debug)]
 pub(super) struct Mode {
     #[cfg(unix)]
@@ -96,14 +96,14 @@ impl Mode {
     fn set(&self, change: impl FnOnce(&mut Termios)) {
         if let Some(mut mode) = self.found.clone() {
             change(&mut mode);
-            // It fails only if the terminal is gone.
+            // This fails only if the terminal is gone.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &mode);
         }
     }
 }
 
-/// Reads standard input, which is a terminal and gives whole lines. It reads only when a line is there and wanted, because
-/// the prompt reads the same terminal.
+/// Reads whole lines from a terminal on standard input. It reads only when a line is there and wanted, because the
+/// prompt reads the same terminal.
 #[cfg(unix)]
 #[derive(Debug)]
 struct LineReader(tokio::io::unix::AsyncFd<io::Stdin>);
@@ -138,7 +138,7 @@ impl LineReader {
     }
 }
 
-/// Reads standard input. A line that was once wanted is read even if nobody waits for it any more.
+/// Reads standard input. A requested line is read even if nobody waits for it any more.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct LineReader(tokio::io::Lines<tokio::io::BufReader<tokio::io::Stdin>>);

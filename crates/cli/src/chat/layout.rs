@@ -1,7 +1,7 @@
-//! How a chat looks: pieces in, text for the terminal out.
+//! The layout of a chat: turns pieces into text for the terminal.
 //!
-//! Answers go to standard output, and all else goes to standard error. Both may be the same terminal, so a line that one of
-//! them has begun is ended before the other begins its own. Untrusted text passes through [`plain`].
+//! Answers go to standard output, everything else to standard error. Both may be the same terminal, so a line that one
+//! of them has begun is ended before the other begins its own. Untrusted text passes through [`plain`].
 //!
 //! The answer of a single thread streams. With several threads, each line begins with the number of its thread. At a
 //! terminal, lines that still grow and calls that still run are rows at the bottom, which are rewritten as they change;
@@ -18,14 +18,14 @@ const MOST_ROWS: usize = 10;
 /// How much of the end of a line is shown while it grows.
 const TAIL_CHARACTERS: usize = 60;
 
-/// A text, and where it goes.
+/// A text and its destination.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Chunk {
     Stdout(String),
     Stderr(String),
 }
 
-/// What standard error is.
+/// The kind of standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A terminal, on which rows can be rewritten.
@@ -53,7 +53,7 @@ pub(super) enum AnswerDisplay {
     Never,
 }
 
-/// The state of what is shown.
+/// The state of the display.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) paint: Paint,
@@ -62,7 +62,7 @@ pub(super) struct Layout {
     pub(super) answers: AnswerDisplay,
     /// Whether there are several threads.
     is_shared: bool,
-    /// The line of a single thread that is not ended yet.
+    /// The line of a single thread that has not ended yet.
     open: Option<OpenLine>,
     /// Growing lines and running calls, in the order in which they began.
     rows: Vec<Row>,
@@ -82,7 +82,7 @@ struct OpenLine {
     at_line_start: bool,
 }
 
-/// What a line is part of.
+/// The kind of text in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Answer,
@@ -152,7 +152,7 @@ impl Layout {
         self.open.as_ref().is_some_and(|open| open.kind != Kind::Call && !open.at_line_start)
     }
 
-    /// Handles Ctrl-C: writes go on below the `^C` of the terminal, unless it is erased together with the rows.
+    /// Handles Ctrl-C: output continues below the `^C` of the terminal, unless `^C` is erased together with the rows.
     pub(super) fn interrupted(&mut self) {
         self.end_line();
         if self.place == Place::Terminal && self.drawn.is_empty() && self.written.is_empty() {
@@ -160,7 +160,7 @@ impl Layout {
         }
     }
 
-    /// Handles text that others wrote at the cursor: writes go on below it.
+    /// Handles text that others wrote at the cursor: output continues below it.
     pub(super) fn move_on(&mut self) {
         self.open = None;
         self.drawn.clear();
@@ -186,9 +186,9 @@ impl Layout {
         }
     }
 
-    /// Streams the text of a single thread. Each line of a thought is marked, since not everybody sees that it is dim.
+    /// Streams the text of a single thread. Each line of reasoning is marked, because some users do not see dim text.
     fn stream(&mut self, part: &str, text: &str, kind: Kind) {
-        // Rows cannot stay below a line that is not ended.
+        // Rows cannot stay below an unfinished line.
         if self.place == Place::Terminal {
             let rows = std::mem::take(&mut self.rows);
             self.leave(rows);
@@ -240,7 +240,7 @@ impl Layout {
         let line = match (call.stage.is_over(), is_open) {
             (false, _) => format!("{sign} {tool} {} {words}", excerpt(&call.input, CALL_CHARACTERS)),
             (true, true) => format!(" {sign} {words}\n{quoted}"),
-            // The line was ended in between, so the tool is named again.
+            // The line has ended meanwhile, so the tool is named again.
             (true, false) => format!("{sign} {tool} {words}\n{quoted}"),
         };
         if is_open {
@@ -271,7 +271,7 @@ impl Layout {
         }
     }
 
-    /// Removes a row. Returns its place among the rows as well, or the place for a new row.
+    /// Removes a row. Also returns its index, or the index for a new row.
     fn take_row(&mut self, is_wanted: impl Fn(&Row) -> bool) -> (usize, Option<Row>) {
         match self.rows.iter().position(is_wanted) {
             Some(place) => (place, Some(self.rows.remove(place))),
@@ -292,7 +292,7 @@ impl Layout {
                 Content::Call(call) if self.place == Place::Terminal => {
                     self.written.push(Chunk::Stderr(self.call_lines(thread, &call)));
                 }
-                // A log has it already.
+                // A log has the call already.
                 Content::Call(_) => {}
             }
         }
@@ -318,7 +318,7 @@ impl Layout {
     /// The lines of a call, with its result.
     fn call_lines(&self, thread: usize, call: &Call) -> String {
         let input = match call.stage {
-            // How much of the input has come is chance, and a log cannot be rewritten.
+            // A log shows no partial input: its length is random, and a log cannot be rewritten.
             Stage::Receiving if self.place == Place::Log => String::new(),
             _ if call.input.is_empty() => String::new(),
             _ => format!(" {}", excerpt(&call.input, CALL_CHARACTERS)),
@@ -367,7 +367,7 @@ impl Layout {
         (self.paint.ink(ink, sign), self.paint.ink(words_ink, &words), quoted)
     }
 
-    /// The chunks to write: they erase the rows, write what stays in their place, and draw the rows below it.
+    /// Returns the chunks to write: they erase the rows, write finished lines in their place, and draw the rows below.
     pub(super) fn flush(&mut self) -> Vec<Chunk> {
         let written = std::mem::take(&mut self.written);
         let rows = if self.place == Place::Terminal { self.draw() } else { String::new() };
@@ -376,7 +376,7 @@ impl Layout {
         }
         let mut chunks = Vec::new();
         if !self.drawn.is_empty() {
-            // It starts at the beginning of the line, which may hold what the user is typing.
+            // The erasing starts at the beginning of the line, which may contain text that the user is typing.
             chunks.push(Chunk::Stderr(format!("\r\u{1b}[{}A\u{1b}[J", self.drawn.lines().count())));
         }
         chunks.extend(written);

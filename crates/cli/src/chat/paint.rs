@@ -49,7 +49,7 @@ impl Paint {
     pub(super) fn excerpt_lines(self, text: &str) -> String {
         let text = plain(text);
         let lines: Vec<&str> = text.trim_end().lines().collect();
-        // One line more takes no more room than the note about it.
+        // One more line takes no more room than the note about it.
         let most = if lines.len() == OUTPUT_LINES + 1 { OUTPUT_LINES + 1 } else { OUTPUT_LINES };
         let mut shown: String =
             lines.iter().take(most).map(|line| self.quoted(&excerpt(line, LINE_CHARACTERS))).collect();

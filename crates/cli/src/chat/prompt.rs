@@ -23,7 +23,7 @@ const NOT_UTF_8: &str = "That is not UTF-8, which is all that is understood here
 /// A prompt at the terminal. The history lives only as long as this value.
 pub(super) struct LineEditor {
     paint: Paint,
-    /// Has the editor's thread prompt, with a plain and a styled text.
+    /// Tells the editor's thread to prompt, with a plain and a styled text.
     prompts: requests::Sender<(String, String)>,
     typed: mpsc::Receiver<rustyline::Result<String>>,
     /// Writes above the line that is being edited; `None` if the terminal cannot do that.
@@ -49,7 +49,7 @@ impl LineEditor {
         let is_cleared = Arc::<AtomicBool>::default();
         let clear_line = ClearLine(Arc::clone(&is_cleared));
         editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(clear_line)));
-        // It fails on a terminal that cannot do it.
+        // This fails on a terminal that cannot do it.
         let printer = editor.create_external_printer().ok();
         let printer = printer.map(|printer| Box::new(printer) as Box<dyn ExternalPrinter + Send>);
         let (prompts, prompted) = requests::channel::<(String, String)>();
@@ -72,7 +72,7 @@ impl LineEditor {
         loop {
             if !self.is_open {
                 let styled = self.paint.ink(Ink::Bold, prompt);
-                // It fails when the editor's thread has ended; `recv` reports that.
+                // This fails when the editor's thread has ended; `recv` reports that.
                 self.is_open = self.prompts.send((prompt.to_owned(), styled)).is_ok();
             }
             let typed = tokio::select! {

@@ -1,4 +1,4 @@
-//! A question to the user: whether a call may be made, or anything else that an agent must know before it goes on.
+//! A question to the user: whether a call may be made, or anything else that an agent must know before it continues.
 
 use handback_wire::session::{PermissionResponse, Reply};
 use serde_json::Value;
@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::paint::excerpt;
 
-/// How much of an input, or of an agent's question, is shown. A longer input can be shown whole, so that nobody allows
-/// unknowingly what they have not seen.
+/// How much of an input or question is shown. A longer input can be shown completely on request, so that nobody allows
+/// a call without having been able to see it.
 const SHOWN_CHARACTERS: usize = 2_000;
 
 /// Who decides about calls that need to be allowed.
@@ -27,12 +27,12 @@ pub(super) struct Question {
     pub(super) id: String,
     /// The thread that waits for the answer.
     pub(super) thread: usize,
-    /// The tool as it is shown, or the question in the agent's words.
+    /// The displayed name of the tool, or the question in the agent's words.
     pub(super) subject: String,
     pub(super) about: About,
 }
 
-/// What a question is about, and so what answers it.
+/// The subject of a question, which decides the type of its answer.
 #[derive(Debug)]
 pub(super) enum About {
     /// Whether a call may be made. `awaits_input` while the user types another input.
@@ -57,7 +57,7 @@ pub(super) struct Choices {
 pub(super) enum Answer {
     /// Whether the call may be made, and how.
     Call(PermissionResponse),
-    /// What the agent must know; `None` if the user refuses to say it.
+    /// The value that the agent asked for; `None` if the user refuses.
     Value(Option<Value>),
 }
 
@@ -80,7 +80,7 @@ impl Question {
         Self { id: id.to_owned(), thread, subject: name.to_owned(), about }
     }
 
-    /// The tool that is to be called, if the question is about a call.
+    /// The tool of the call, if the question is about a call.
     pub(super) fn tool(&self) -> Option<&str> {
         if let About::Call { tool, .. } = &self.about { Some(tool) } else { None }
     }
@@ -103,8 +103,8 @@ impl Question {
         }
     }
 
-    /// Reads a typed line; `None` means that nothing more can be typed. An error is a remark, after which the question is
-    /// asked again.
+    /// Reads a typed line; `None` means the end of input. An error is a remark, and the question is asked again after
+    /// it.
     pub(super) fn read(&mut self, line: Option<&str>) -> Result<Answer, String> {
         let line = line.map(str::trim);
         match (&mut self.about, line) {

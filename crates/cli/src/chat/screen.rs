@@ -7,11 +7,11 @@ use super::layout::{AnswerDisplay, CallStyle, Chunk, Layout, Place};
 use super::paint::{Ink, Paint};
 use crate::output::print;
 
-/// Where a chat is shown.
+/// The screen of a chat.
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) layout: Layout,
-    /// Whether the cursor is in a line that tells what the answer waits for.
+    /// Whether the cursor is in a line that says what the answer waits for.
     tells_waiting: bool,
 }
 
@@ -32,7 +32,7 @@ impl Screen {
     pub(super) fn draw(&mut self, change: impl FnOnce(&mut Layout)) -> io::Result<()> {
         self.end_waiting()?;
         change(&mut self.layout);
-        // One write for all that follows each other, so that nothing flickers.
+        // Consecutive chunks are joined into one write, so that nothing flickers.
         let mut aside = String::new();
         for chunk in self.layout.flush() {
             match chunk {

@@ -87,7 +87,7 @@ impl SessionBackend {
     /// Deletes a session in which nothing was said.
     async fn leave_session(&self) {
         if !self.is_used {
-            // A session that stays does no harm.
+            // A session that stays is harmless.
             let _ = self.api.delete_session(&self.session.id).await;
         }
     }
@@ -137,7 +137,7 @@ impl SessionBackend {
         let Self { setting, session, .. } = self;
         match (&setting.model, &setting.agent, &session.model) {
             (Some(model), _, _) => model_name(model),
-            // The model of the session may be that of the session's own agent.
+            // The session's model may come from its own agent.
             (None, Some(agent), _) if session.agent.as_ref() != Some(agent) => format!("as agent {agent} has it"),
             (None, _, Some(model)) => model_name(model),
             // The server does not name its default.
@@ -183,7 +183,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
         // A session asks only whether calls may be made.
         let Answer::Call(answer) = answer else { return Ok(()) };
         match self.asks.get(&question.id) {
-            // This retries while the server cannot be reached. A user is told so at once instead, and can try again.
+            // This retries while the server cannot be reached. A user sees the error at once instead and can retry.
             Some(ask) if self.approval != Approval::User => Ok(ask.answer(&answer).await?),
             _ => Ok(self.api.answer_permission(&self.session.id, &question.id, &answer).await?),
         }
@@ -255,7 +255,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
     }
 }
 
-/// The session to resume. The server is asked in any case, so that nothing else begins if it cannot be reached.
+/// The session to resume. The server is always asked, so that nothing else begins if it cannot be reached.
 async fn find_session(api: &Api, args: &ChatArgs) -> anyhow::Result<Option<Session>> {
     if let Some(id) = &args.session {
         return Ok(Some(api.session(id).await?));

@@ -1,4 +1,4 @@
-//! The threads of a chat: shows what happens in them, and has their questions answered.
+//! The threads of a chat: shows their events, and has their questions answered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,8 +38,8 @@ pub(super) struct Chat<B> {
     questions: VecDeque<Question>,
     /// Whether the first question is on the screen.
     is_asking: bool,
-    /// The events that are not shown yet, with their threads. None is shown while a question is on the screen; only few come
-    /// then, since a model that waits for calls says nothing.
+    /// The events that are not shown yet, with their threads. No event is shown while a question is on the screen; few
+    /// arrive then, because a model that waits for calls sends nothing.
     backlog: VecDeque<(usize, Event)>,
     /// When something was last shown or typed.
     waits_since: Instant,
@@ -62,7 +62,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Whether an answer comes, or the user is asked.
+    /// Whether an answer comes or waits for the user.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.state, ThreadState::Busy)
     }
@@ -81,7 +81,7 @@ impl Thread {
     }
 }
 
-/// What the caller of [`Chat::next`] has to act on.
+/// The event that the caller of [`Chat::next`] must act on.
 pub(super) enum Next {
     /// The user typed a line; `None` when nothing more can be typed.
     Typed(Option<String>),
@@ -141,7 +141,7 @@ impl<B: Backend> Chat<B> {
         Ok(())
     }
 
-    /// Asks again for an answer that failed, was stopped or waits for the user; returns false if there is none.
+    /// Requests an answer again that failed, was stopped or waits for the user; returns false if there is none.
     pub(super) fn retry(&mut self, number: usize) -> anyhow::Result<bool> {
         if matches!(self.thread(number).state, ThreadState::Idle | ThreadState::Busy) {
             return Ok(false);
@@ -165,7 +165,7 @@ impl<B: Backend> Chat<B> {
         self.is_stopping = false;
     }
 
-    /// Shows what happens until the caller has to act. Ctrl-C stops all answers; a second one ends the chat at once.
+    /// Shows events until the caller has to act. Ctrl-C stops all answers; a second one ends the chat at once.
     pub(super) async fn next(&mut self, signals: &mut Signals) -> anyhow::Result<Next> {
         let stop = tokio::select! {
             next = self.listen() => return next,
@@ -181,7 +181,7 @@ impl<B: Backend> Chat<B> {
         Err(Interrupted("stopped at once").into())
     }
 
-    /// What [`Chat::next`] does until a signal comes. The signal drops this at any await.
+    /// Runs [`Chat::next`] until a signal comes. The signal drops this future at any await.
     async fn listen(&mut self) -> anyhow::Result<Next> {
         loop {
             if let Some(ended) = self.show_backlog().await? {
@@ -218,7 +218,7 @@ impl<B: Backend> Chat<B> {
         if self.is_asking {
             self.close_question("\n")?;
         } else if self.keyboard.is_hidden() {
-            // The terminal echoes nothing for Ctrl-C, so a text may go on.
+            // The terminal echoes nothing for Ctrl-C, so the current text may continue.
             if !self.screen.layout.is_in_text() {
                 self.screen.draw(Layout::end_line)?;
             }
@@ -265,7 +265,7 @@ impl<B: Backend> Chat<B> {
                     self.screen.draw(|layout| layout.show(number, &pieces))?;
                 }
                 Event::Ask(question) => self.decide(question).await?,
-                // It took effect when it came.
+                // The event took effect when it arrived.
                 Event::AskClosed(_) => {}
                 Event::Ended(state, tokens) => {
                     self.screen.draw(|layout| layout.end(number))?;
@@ -294,7 +294,7 @@ impl<B: Backend> Chat<B> {
         self.deliver(&question, answer).await
     }
 
-    /// Gives the backend an answer. A question that somebody else has answered meanwhile is no error.
+    /// Gives the backend an answer. A question that somebody else has answered meanwhile is not an error.
     async fn deliver(&mut self, question: &Question, answer: Answer) -> anyhow::Result<()> {
         match self.backend.answer(question, answer).await {
             Err(error) if is_closed(&error) => Ok(()),

@@ -1,4 +1,4 @@
-//! Agents, which can be asked for a run.
+//! Agents, which execute runs.
 
 mod http;
 mod reader;
@@ -31,37 +31,37 @@ pub enum Incoming {
     },
 }
 
-/// Something that can be asked for a run, such as a server.
+/// An agent that can execute runs, such as a server.
 ///
 /// The future sends the request when it is polled, and the stream is the answer. Dropping either ends the request.
 pub trait Agent: Send + Sync + 'static {
-    /// Asks for a run. If `thread_id` is empty, the agent creates a thread, which the events name. An agent may also
+    /// Requests a run. If `thread_id` is empty, the agent creates a thread, which the events name. An agent may also
     /// give the run an id of its own.
     fn run(&self, input: RunAgentInput) -> BoxFuture<'static, Result<EventStream, AgentError>>;
 }
 
-/// Why an agent did not give a run, or not to its end.
+/// Why an agent did not start a run, or did not finish it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The URL, a header or the token cannot be used.
+    /// The URL, a header or the token is invalid.
     #[error("{reason}")]
     Invalid {
         /// What is wrong.
         reason: String,
     },
-    /// The server does not accept the credentials, or no longer.
+    /// The server does not accept the credentials, or no longer does.
     #[error("not authorized: {message}")]
     AuthExpired {
         /// 401 or 403.
         status: u16,
-        /// What the server says.
+        /// The server's message.
         message: String,
     },
-    /// The server has had too many requests.
+    /// The server has received too many requests.
     #[error("too many requests: {message}")]
     RateLimited {
-        /// What the server says.
+        /// The server's message.
         message: String,
         /// When to try again, if the server says so.
         retry_after: Option<Duration>,
@@ -71,7 +71,7 @@ pub enum AgentError {
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What the server says.
+        /// The server's message.
         message: String,
     },
     /// There is no connection, or it was lost before the run was over. The run may go on at the server.

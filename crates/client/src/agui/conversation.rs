@@ -14,7 +14,7 @@ const MAX_REASON_BYTES: usize = 512;
 /// How many [`Item::Undecodable`] a conversation has; the last of them counts any further events.
 const MAX_UNDECODABLE: usize = 100;
 
-/// A conversation: all that was said and done, and what goes on right now.
+/// A conversation: everything that was said and done, and the current activity.
 ///
 /// [`process`](super::process) changes it by the events of runs, and [`Conversation::say`] by what the user says. The
 /// status of a tool call moves forward only: streaming, pending, executing, and then completed or failed.
@@ -27,13 +27,13 @@ pub struct Conversation {
     pub(super) state: SharedState,
     pub(super) activity: Activity,
     pub(super) interrupts: Vec<Interrupt>,
-    /// The calls that were open when the agent interrupted: they go on when it is answered.
+    /// The calls that were open when the agent interrupted. They continue when the interrupts are answered.
     pub(super) waiting: HashSet<String>,
     pub(super) positions: Positions,
     /// The position of the text that grows.
     pub(super) streaming: Option<usize>,
     pub(super) is_thinking: bool,
-    /// What the model thought that belongs to no item yet.
+    /// Reasoning that belongs to no item yet.
     pub(super) reasoning: String,
     /// The text, call or reasoning that comes in chunks, which have no end event.
     pub(super) chunk: Option<Chunk>,
@@ -46,7 +46,7 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SharedState(pub(super) Value);
 
-/// How many tokens runs took, as far as their agent says.
+/// The tokens that runs used, as reported by their agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -73,7 +73,7 @@ pub(super) enum Chunk {
     Reasoning,
 }
 
-/// The status of a conversation, by the events of its latest run.
+/// The status of a conversation, from the events of its latest run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConversationStatus {
@@ -90,14 +90,14 @@ pub enum ConversationStatus {
     Cancelled,
 }
 
-/// What goes on right now.
+/// The current activity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activity {
-    /// Nothing that is known.
+    /// No known activity.
     #[default]
     None,
-    /// The model thinks.
+    /// The model reasons.
     Thinking,
     /// The agent writes.
     Responding,
@@ -160,7 +160,7 @@ pub struct Text {
     pub role: Role,
     /// The text, which grows while it is [streaming](Conversation::streaming_text).
     pub text: String,
-    /// What the model thought before and meanwhile.
+    /// The model's reasoning before and during the text.
     pub reasoning: String,
     /// Whether the run failed or was stopped before the text was complete.
     pub is_cut_off: bool,
@@ -172,7 +172,7 @@ pub struct Text {
 pub struct ToolCallGroup {
     /// The message that the calls belong to.
     pub parent_message_id: Option<String>,
-    /// What the model thought before.
+    /// The model's reasoning before the calls.
     pub reasoning: String,
     /// The calls.
     pub calls: Vec<ToolCall>,
@@ -188,13 +188,13 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments so far: JSON, as text.
     pub arguments: String,
-    /// How far it is.
+    /// The status of the call.
     pub status: ToolCallStatus,
     /// The result, or the error if the call failed.
     pub result: Option<String>,
 }
 
-/// How far a call is. The status moves in this order only.
+/// The status of a call. It changes only in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolCallStatus {
     /// Its arguments are being received.
@@ -205,7 +205,7 @@ pub enum ToolCallStatus {
     Executing,
     /// It has a result.
     Completed,
-    /// It failed, or was not run at all.
+    /// It failed or was never run.
     Failed,
 }
 
@@ -256,7 +256,7 @@ impl Conversation {
         &self.status
     }
 
-    /// All that was said and done, in order.
+    /// Everything that was said and done, in order.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -266,12 +266,12 @@ impl Conversation {
         &self.state.0
     }
 
-    /// What goes on right now.
+    /// The current activity.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
 
-    /// The text that grows right now.
+    /// The text that is growing.
     pub fn streaming_text(&self) -> Option<&Text> {
         match self.items.get(self.streaming?)? {
             Item::Text(text) => Some(text),
@@ -279,12 +279,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the model thinks right now.
+    /// Whether the model is reasoning.
     pub fn is_thinking(&self) -> bool {
         self.is_thinking
     }
 
-    /// What the model thought that belongs to no text and to no call yet.
+    /// Reasoning that belongs to no text or call yet.
     pub fn reasoning(&self) -> &str {
         &self.reasoning
     }
@@ -294,7 +294,7 @@ impl Conversation {
         &self.interrupts
     }
 
-    /// The tokens that all runs of the conversation took.
+    /// The tokens that all runs of the conversation used.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -404,7 +404,7 @@ impl Conversation {
         }
     }
 
-    /// Fails the open calls that `is_meant` selects.
+    /// Fails the open calls that match `is_meant`.
     pub(super) fn fail_calls(&mut self, error: &str, is_meant: impl Fn(&ToolCall) -> bool) {
         for item in &mut self.items {
             let Item::ToolCalls(group) = item else { continue };
@@ -414,7 +414,7 @@ impl Conversation {
         }
     }
 
-    /// Shows in the activity that a tool is called.
+    /// Adds a tool to the activity.
     pub(super) fn note_calling(&mut self, name: &str) {
         if let Activity::CallingTools(names) = &mut self.activity {
             if names.len() < MAX_NAMES && !names.iter().any(|known| known == name) {
@@ -447,7 +447,7 @@ impl Conversation {
         self.cut_off();
     }
 
-    /// Cuts off whatever was streaming.
+    /// Cuts off everything that was streaming.
     fn cut_off(&mut self) {
         if let Some(Item::Text(text)) = self.streaming.take().and_then(|item| self.items.get_mut(item)) {
             text.is_cut_off = true;
@@ -456,7 +456,7 @@ impl Conversation {
         self.end_activity();
     }
 
-    /// Nothing goes on any more.
+    /// Ends the current activity.
     pub(super) fn end_activity(&mut self) {
         self.is_thinking = false;
         self.reasoning.clear();

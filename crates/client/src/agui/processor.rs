@@ -1,4 +1,4 @@
-//! What events do to a conversation.
+//! Applies events to a conversation.
 //!
 //! The cost of an event does not depend on the length of the conversation: texts and arguments grow in place. Only a
 //! snapshot of the messages and the end of a run look at everything.
@@ -15,10 +15,10 @@ use super::conversation::{
 
 /// The type of activity by which some servers report the tools that they run themselves.
 const SERVER_CALL: &str = "skill_tool_call";
-/// The code of a run error that says that the server does not wait for the answers that it got.
+/// The code of a run error that says that the server does not wait for these answers.
 const UNKNOWN_INTERRUPT: &str = "unknown_interrupt";
 
-/// The conversation after an event. An event that does not fit the ones before it is ignored, with a warning if
+/// Returns the conversation after an event. An event that does not fit the earlier ones is ignored, with a warning if
 /// something is lost.
 pub fn process(mut conversation: Conversation, event: &Event) -> Conversation {
     conversation.apply(event);
@@ -145,7 +145,7 @@ impl Conversation {
         let position = self.positions.texts.get(id).copied();
         let known = position.and_then(|position| self.items.get_mut(position));
         if let (Some(position), Some(Item::Text(text))) = (position, known) {
-            // A text of an earlier run is replayed from its beginning; one of this run goes on.
+            // A text of an earlier run is replayed from its beginning; a text of this run continues.
             if position < self.run_start {
                 text.text.clear();
                 text.reasoning.clear();
@@ -219,7 +219,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a result from the server. A call that runs here gets its result from here.
+    /// Takes a result from the server. The result of a call that runs here is ignored, because it comes from here.
     fn call_ended(&mut self, id: &str, result: Result<String, String>) {
         if let Some(call) = self.known_call(id).filter(|call| call.is_active()) {
             call.end(result);
@@ -316,7 +316,7 @@ impl Conversation {
     }
 }
 
-/// Whether chunks may go on after an event; all other events end what the chunks build.
+/// Whether chunks may continue after an event; all other events end what the chunks build.
 fn continues_chunks(body: &Body) -> bool {
     matches!(
         body,

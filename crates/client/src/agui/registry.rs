@@ -26,12 +26,12 @@ type Executor = Arc<dyn Fn(ToolCall, ToolContext) -> BoxFuture<'static, Result<S
 /// The schema of a tool that declares none: some servers refuse tools without parameters.
 const ANY_OBJECT: &str = r#"{"type":"object","properties":{}}"#;
 
-/// What a tool gets besides its arguments.
+/// The context that a tool gets besides its arguments.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
-    /// Fires when nobody waits for the result any more: the run was cancelled or dropped, or the time is up. The tool
-    /// itself is dropped then; work that it started elsewhere must watch this token.
+    /// Fires when nobody waits for the result any more, because the run was cancelled or dropped, or the deadline has
+    /// passed. The tool itself is dropped then; work that it started elsewhere must watch this token.
     pub cancellation: CancellationToken,
     /// The id of the call.
     pub call_id: String,
@@ -39,14 +39,14 @@ pub struct ToolContext {
     pub thread_id: Option<String>,
     /// The run that made the call.
     pub run_id: Option<String>,
-    /// When the time is up.
+    /// When the call times out.
     pub deadline: Instant,
 }
 
 /// A tool that this front end runs: its definition for the model, and its code.
 ///
-/// Calls of one step run concurrently, also two of the same tool, and so do those of other runs: the code must be safe
-/// for that. It shares a thread with the other calls and with the run, so work that blocks belongs into
+/// Calls of one step run concurrently, even two of the same tool, and so do calls of other runs: the code must be safe
+/// for that. It shares a thread with the other calls and with the run, so blocking work belongs into
 /// `tokio::task::spawn_blocking`.
 #[derive(Clone)]
 pub struct ClientTool {
@@ -103,7 +103,7 @@ impl ClientTool {
         self
     }
 
-    /// What the model is told about the tool.
+    /// The definition that the model gets.
     pub fn definition(&self) -> &Tool {
         &self.definition
     }
@@ -129,7 +129,7 @@ pub struct UnknownTool {
 pub struct ToolRegistry {
     /// In the order of registration.
     tools: Arc<Vec<ClientTool>>,
-    /// Other names, and the names of their tools. No alias is the name of a tool.
+    /// Aliases, and the names of their tools. No alias is the name of a tool.
     aliases: Arc<BTreeMap<String, String>>,
 }
 
@@ -165,7 +165,7 @@ impl ToolRegistry {
         changed
     }
 
-    /// This registry with another name for a tool, by which it can be called too. The model is not told of it.
+    /// This registry with an alias for a tool. The model does not see the alias.
     ///
     /// # Errors
     /// [`UnknownTool`] if there is no tool `name`. An alias that is the name of a tool changes nothing.
@@ -203,7 +203,7 @@ impl ToolRegistry {
         self.tools.is_empty()
     }
 
-    /// What the model is told about the tools, in the order of registration.
+    /// The definitions that the model gets, in the order of registration.
     pub fn definitions(&self) -> Vec<Tool> {
         self.tools.iter().map(|tool| tool.definition.clone()).collect()
     }

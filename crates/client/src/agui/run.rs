@@ -36,7 +36,7 @@ pub struct RunOptions {
     pub depth_limit: u32,
     /// How long a tool may take that has no timeout of its own (default: 60 s).
     pub tool_timeout: Duration,
-    /// What the model is told besides the conversation.
+    /// More context for the model, besides the conversation.
     pub context: Vec<Context>,
     /// Any other JSON for the server (default: an empty object).
     pub forwarded_props: Value,
@@ -68,7 +68,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What a run is asked for.
+/// A request to a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RunRequest {
@@ -99,8 +99,8 @@ pub enum RunRequestError {
     },
 }
 
-/// A conversation with an agent whose tools run here: a request goes to the agent, and the tools that it calls are run
-/// and answered until it is done.
+/// A conversation with an agent whose tools run here: a request goes to the agent, and the tools that the agent calls
+/// run and are answered until the agent is done.
 ///
 /// A request, such as [`Run::say`], is a future that the caller polls; it has no task of its own. Dropping the future
 /// stops the request and its tools at once, and the [view](Run::watch) stays as it was. [`RunHandle::cancel`] stops a
@@ -163,7 +163,7 @@ impl Run {
         self.request(RunRequest::Say(text.into())).await
     }
 
-    /// Asks the agent to go on with the conversation as it is.
+    /// Asks the agent to continue with the conversation as it is.
     pub async fn start(&mut self) -> Result<RunState, RunRequestError> {
         self.request(RunRequest::Start).await
     }
@@ -173,12 +173,12 @@ impl Run {
         self.request(RunRequest::Retry).await
     }
 
-    /// Answers the agent's interrupts, and lets it go on.
+    /// Answers the agent's interrupts, so that it continues.
     pub async fn resume(&mut self, answers: Vec<Resume>) -> Result<RunState, RunRequestError> {
         self.request(RunRequest::Resume(answers)).await
     }
 
-    /// Does any of the requests above.
+    /// Sends any of the requests above.
     ///
     /// # Errors
     /// [`RunRequestError::Interrupted`] if the agent waits for answers, [`RunRequestError::Answers`] unless there is

@@ -158,8 +158,8 @@ impl RunRegistry {
         self.spawn(active, key, run, request)
     }
 
-    /// Starts a run, in place of an active one with the same key. That one is dropped, and its view stays as it was.
-    /// The new run sends nothing before the old one is gone.
+    /// Starts a run that replaces an active one with the same key. The old run is dropped, and its view stays as it
+    /// was. The new run sends nothing before the old one is gone.
     ///
     /// # Errors
     /// [`StartError::TooMany`], [`StartError::Closed`].
@@ -179,7 +179,7 @@ impl RunRegistry {
 
     /// Cancels a run, which its view shows; false if none is active.
     pub fn cancel(&self, key: &RunKey) -> bool {
-        // The table is not locked any more: a watcher of the run may look at it.
+        // The table is no longer locked here, because a watcher of the run may read it.
         self.get(key).is_some_and(|handle| handle.cancel())
     }
 
@@ -237,7 +237,7 @@ impl RunRegistry {
             let ending = if is_over(&previous.handle) { Ending::Ended(state) } else { Ending::Replaced };
             self.runs.dismiss(key.clone(), previous, ending);
         }
-        // While the table is locked: whoever finds the run can cancel it, and events of a key are sent in order.
+        // The table stays locked, so that a run in it can be cancelled at once and events of a key are sent in order.
         let begun = run.begin(request);
         self.runs.send(Lifecycle::Started { key: key.clone(), handle: handle.clone() });
         let task = Arc::new(Task { runs: Arc::clone(&self.runs), key, handle: handle.clone() });
@@ -274,7 +274,7 @@ impl Runs {
     }
 
     fn send(&self, event: Lifecycle) {
-        // It fails if nobody listens.
+        // The send fails if nobody listens.
         let _ = self.lifecycle.send(event);
     }
 }

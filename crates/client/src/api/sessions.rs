@@ -38,14 +38,14 @@ impl Api {
         self.get(&["session", "status"], &[]).await
     }
 
-    /// Sends a prompt and waits for the last message of the answer, as long as that takes. A turn that ends early is no
-    /// error: `info.error` says why. The turn goes on when this future is dropped; see [`Api::abort`].
+    /// Sends a prompt and waits for the last message of the answer, however long that takes. A turn that ends early is
+    /// not an error: `info.error` says why. The turn continues when this future is dropped; see [`Api::abort`].
     pub async fn prompt(&self, session: &str, prompt: &Prompt) -> Result<MessageWithParts, Error> {
         self.read(self.request(Method::POST, &["session", session, "message"]).json(prompt)).await
     }
 
-    /// Sends a prompt and does not wait: the answer comes as [`events`](Api::events), and is among the
-    /// [`messages`](Api::messages) in the end, with `prompt.message_id` as their parent.
+    /// Sends a prompt without waiting: the answer comes as [`events`](Api::events), and is finally among the
+    /// [`messages`](Api::messages), with `prompt.message_id` as their parent.
     pub async fn prompt_async(&self, session: &str, prompt: &Prompt) -> Result<(), Error> {
         let request = self.request(Method::POST, &["session", session, "prompt_async"]).json(prompt);
         self.http.send(self.http.timed(request)?).await.map(drop)
@@ -62,18 +62,18 @@ impl Api {
         self.http.send(request).await.map(drop)
     }
 
-    /// What the model is offered in a session, and where each tool runs.
+    /// The tools that the model is offered in a session, and where each runs.
     pub async fn session_tools(&self, session: &str) -> Result<Vec<OfferedTool>, Error> {
         self.get(&["session", session, "tools"], &[]).await
     }
 
-    /// The calls that wait until somebody allows them, of all sessions, the oldest first.
+    /// The calls of all sessions that wait until somebody allows them, the oldest first.
     pub async fn permissions(&self) -> Result<Vec<Permission>, Error> {
         self.get(&["permission"], &[]).await
     }
 
-    /// Allows or rejects a call that waits for it; `input` replaces the model's, and must fit the tool's schema. If it
-    /// was answered already, or its time is over, this is [`Error::Refused`] with status 404.
+    /// Allows or rejects a waiting call; `input` overrides the model's, and must match the tool's schema. If the call
+    /// was answered already or its ask has expired, this is [`Error::Refused`] with status 404.
     pub async fn answer_permission(
         &self,
         session: &str,
@@ -84,7 +84,7 @@ impl Api {
         self.http.send(request.timeout(ANSWER_TIMEOUT)).await.map(drop)
     }
 
-    /// Opens the stream of events, of one session or of all.
+    /// Opens the stream of events, of one session or of all sessions.
     pub(crate) async fn open_events(&self, session: Option<&str>) -> Result<Response, Error> {
         let request = self.query(&["event"], &[("sessionID", session.map(str::to_owned))]);
         self.http.open(request, ANSWER_TIMEOUT).await

@@ -9,10 +9,10 @@ use crate::api::Api;
 use crate::error::Error;
 use crate::retry::with_retries;
 
-/// A call that waits until somebody allows it. The server takes no answer for a no after a while (5 minutes by
-/// default). Dropping an ask answers nothing.
+/// A call that waits until somebody allows it. After a while (5 minutes by default) the server treats a missing answer
+/// as a rejection. Dropping an ask does not answer it.
 ///
-/// Every answer is retried for up to a minute while the server cannot be reached, and fails as [`Ask::answer`] does.
+/// Every answer is retried for up to a minute while the server cannot be reached. It fails as [`Ask::answer`] does.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// The tool, its input, and whose call it is.
@@ -36,7 +36,7 @@ impl Ask {
         self.answer(&response(Reply::Always)).await
     }
 
-    /// Rejects the call; the model is told why.
+    /// Rejects the call; the model gets the reason.
     pub async fn reject(&self, reason: &str) -> Result<(), Error> {
         self.answer(&PermissionResponse { message: Some(reason.to_owned()), ..response(Reply::Reject) }).await
     }
@@ -44,14 +44,14 @@ impl Ask {
     /// Sends an answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 if somebody else has answered, or the time for it is over; with 400 if the
-    /// input does not fit, and then the ask stays open. [`Error::GivenUp`] after that minute.
+    /// [`Error::Refused`] with status 404 if somebody else has answered or the ask has expired; with status 400 if the
+    /// input does not match the schema, and then the ask stays open. [`Error::GivenUp`] after that minute.
     pub async fn answer(&self, answer: &PermissionResponse) -> Result<(), Error> {
         let Permission { id, session_id, .. } = &self.permission;
         let may_be_answered = AtomicBool::new(false);
         with_retries(|| async {
             match self.api.answer_permission(session_id, id, answer).await {
-                // An earlier try has answered, and its response was lost.
+                // An earlier try has answered, and the server's response was lost.
                 Err(error) if error.status() == Some(404) && may_be_answered.load(Ordering::Relaxed) => Ok(()),
                 answered => {
                     may_be_answered.fetch_or(matches!(answered, Err(Error::Interrupted { .. })), Ordering::Relaxed);

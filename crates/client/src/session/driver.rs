@@ -64,7 +64,7 @@ impl Driver {
         tools: Option<ClientTools>,
         aborted: CancellationToken,
     ) -> Self {
-        // By this id the server knows a repeated prompt, and the turn knows its answers.
+        // The id lets the server recognise a repeated prompt, and the turn its answers.
         let id = prompt.message_id.get_or_insert_with(|| format!("msg_{:032x}", fastrand::u128(..))).clone();
         Self {
             events: api.session_events(&session),
@@ -88,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// The next event, and the driver that gives the ones after it.
+    /// Returns the next event, and the driver for the events after it.
     pub(super) async fn next(mut self) -> Result<Option<(TurnEvent, Option<Self>)>, Error> {
         loop {
             match self.ready.pop_front() {
@@ -157,7 +157,7 @@ impl Driver {
         self.transcript.is_answer(&info.id) && info.time.completed.is_some() && (self.has_missed || !has_more)
     }
 
-    /// Sends the prompt if that is still to be done, and reads what was missed.
+    /// Sends the prompt if it is not sent yet, and reads what was missed.
     async fn catch_up(&mut self) -> Result<(), Error> {
         if !self.is_sent {
             self.send().await?;
@@ -208,7 +208,7 @@ impl Driver {
             return Ok(());
         }
         self.read_at = Instant::now() + QUIET;
-        // An abort that came before this found no turn to stop.
+        // An abort before this point found no turn to stop.
         if self.aborted.is_cancelled() { abort(&self.api, &self.session).await } else { Ok(()) }
     }
 
@@ -218,7 +218,7 @@ impl Driver {
         Ok(messages.iter().any(|message| Some(&message.info.id) == self.prompt.message_id.as_ref()))
     }
 
-    /// Reads the session, by which the turn may be over.
+    /// Reads the session, which may show that the turn is over.
     async fn read_session(&mut self) -> Result<(), Error> {
         // The status is read first: if the session is idle, the messages that are read after it are complete.
         let status = self.api.session_status().await;
@@ -229,7 +229,7 @@ impl Driver {
         self.ready.extend(self.transcript.read(&messages));
         let answer = messages.into_iter().rfind(|message| self.transcript.is_answer(&message.info.id)).map(Box::new);
         match answer {
-            // The status does not matter: the session stays busy while other prompts wait.
+            // The status does not matter, because the session stays busy while other prompts wait.
             Some(message) if is_last(&message) => {
                 let tokens = self.transcript.tokens();
                 self.ready.push_back(TurnEvent::Done { message, tokens });
@@ -238,7 +238,7 @@ impl Driver {
             }
             answer if status.get(&self.session) == Some(&SessionStatus::Busy) => {
                 self.stopped_since = None;
-                // The server may not keep the message yet that is being written.
+                // The server may not have stored the message that is being written.
                 let is_written = |message: &MessageWithParts| {
                     message.info.time.completed.is_none() || !self.transcript.is_last(&message.info.id)
                 };
@@ -249,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// The session is idle although the turn has not ended: an error if it stays so.
+    /// Handles a session that is idle although the turn has not ended: an error if it stays idle.
     fn stopped(&mut self, answer: Option<Box<MessageWithParts>>) -> Result<(), Error> {
         if self.stopped_since.get_or_insert_with(Instant::now).elapsed() < STOPPED {
             self.is_behind = true;
@@ -262,7 +262,7 @@ impl Driver {
         })
     }
 
-    /// Gives an ask, if it belongs to this turn and is new.
+    /// Emits an ask if it belongs to this turn and is new.
     fn ask(&mut self, permission: Permission) {
         if self.transcript.is_answer(&permission.message_id) && self.asks.insert(permission.id.clone()) {
             self.ready.push_back(TurnEvent::Ask(Box::new(Ask { permission, api: self.api.clone() })));
@@ -286,7 +286,7 @@ impl Driver {
         }
     }
 
-    /// The server cannot be reached: an error if that lasts for too long.
+    /// Handles a server that cannot be reached: an error if that lasts for too long.
     fn lost(&mut self, reason: String, retry_in: Duration) -> Result<(), Error> {
         self.is_behind = true;
         self.read_at = Instant::now() + retry_in;
@@ -310,13 +310,13 @@ impl Driver {
     }
 }
 
-/// Whether a message is the last of a turn: it is complete, and has no calls whose results the model would answer.
+/// Whether a message is the last of a turn: it is complete, and has no calls whose results the model must answer.
 fn is_last(message: &MessageWithParts) -> bool {
     let info = &message.info;
     info.time.completed.is_some() && (info.error.is_some() || !message.parts.iter().any(|part| part.kind == "tool"))
 }
 
-/// Waits until the tools can be called. A server that was lost may have been restarted, and has to confirm them again.
+/// Waits until the tools can be called. A server that was lost may have restarted, and has to confirm them again.
 async fn tools_ready(tools: Option<ClientTools>, lost_since: Option<Instant>) -> Result<(), Error> {
     let Some(tools) = tools else { return Ok(()) };
     if lost_since.is_none() && tools.state().borrow().is_open() {

@@ -15,7 +15,7 @@ pub enum TurnEvent {
         /// What was added.
         text: String,
     },
-    /// More of what the model thinks before it answers.
+    /// More reasoning of the model before its answer.
     Reasoning {
         /// The part that has grown: the pieces of a part, joined, are its text.
         part: String,
@@ -27,7 +27,7 @@ pub enum TurnEvent {
     Tool(Box<Part>),
     /// A call waits until somebody allows it.
     Ask(Box<Ask>),
-    /// An ask is over: somebody answered it, or its time was over.
+    /// An ask is closed: somebody answered it, or it expired.
     AskClosed {
         /// The id of its permission.
         id: String,

@@ -1,7 +1,7 @@
-//! What is new in the events and messages of a turn.
+//! Finds what is new in the events and messages of a turn.
 //!
 //! The same text comes as pieces of a growing part, as a whole part, and, after a lost connection, in messages that are
-//! read again. The transcript knows what it gave of each part, so that it gives only the rest.
+//! read again. The transcript remembers what it returned of each part, and returns only the rest.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use handback_wire::session::{Message, MessageWithParts, Part, Tokens};
 
 use super::event::TurnEvent;
 
-/// What is known of one turn. Its size is bounded, because the server bounds turns.
+/// The known state of one turn. Its size is bounded, because the server bounds turns.
 #[derive(Debug)]
 pub(super) struct Transcript {
     /// The user's message.
     question: String,
     /// The latest versions of the messages that answer it, in order.
     answers: Vec<Message>,
-    /// What was given, by part.
+    /// What was returned, by part.
     given: HashMap<String, GivenPart>,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Transcript {
 struct GivenPart {
     text: String,
     is_reasoning: bool,
-    /// Whether `text` is all that the part had at its latest event: only then can the next piece be appended.
+    /// Whether `text` is all that the part had at its latest event. Only then can the next piece be appended.
     is_current: bool,
-    /// How far the call was in the latest event that was given; 0 if there was none.
+    /// The stage of the call in the latest event that was returned; 0 if there was none.
     stage: u8,
 }
 
@@ -37,7 +37,7 @@ impl Transcript {
         Self { question, answers: Vec::new(), given: HashMap::new() }
     }
 
-    /// What an event adds. Events of other turns add nothing.
+    /// Returns what an event adds. Events of other turns add nothing.
     pub(super) fn hear(&mut self, event: &Event) -> Option<TurnEvent> {
         match event {
             Event::MessageUpdated { info, .. } => {
@@ -50,7 +50,7 @@ impl Transcript {
         }
     }
 
-    /// What the current messages of the session add.
+    /// Returns what the current messages of the session add.
     pub(super) fn read(&mut self, messages: &[MessageWithParts]) -> Vec<TurnEvent> {
         let mut added = Vec::new();
         for message in messages {
@@ -64,7 +64,7 @@ impl Transcript {
         added
     }
 
-    /// Events were missed: pieces are ignored until their part comes as a whole.
+    /// Notes that events were missed: pieces are ignored until their part comes as a whole.
     pub(super) fn lose_track(&mut self) {
         self.given.values_mut().for_each(|part| part.is_current = false);
     }
@@ -117,7 +117,7 @@ impl Transcript {
         given.is_reasoning = part.kind == "reasoning";
         let new = match whole.strip_prefix(given.text.as_str()) {
             Some(new) => new.to_owned(),
-            // This version is older than what was given.
+            // This version is older than the text that was returned.
             None if given.text.starts_with(whole) => {
                 given.is_current = false;
                 return None;
@@ -136,7 +136,7 @@ impl Transcript {
         Some(given.piece(part, delta))
     }
 
-    /// A call is given whenever its status has moved on.
+    /// Returns a call whenever its status has advanced.
     fn take_call(&mut self, part: &Part) -> Option<TurnEvent> {
         let stage = match part.state.as_ref()?.status.as_str() {
             "pending" => 1,

@@ -1,7 +1,7 @@
-//! One turn: a prompt, and what happens until it is answered.
+//! One turn: a prompt, and the events until it is answered.
 //!
-//! Events say what happens. Whether the turn is over, and what the answer is, is read from the server, so that events
-//! that were missed do not matter.
+//! Events show the progress. The end of the turn and its answer are read from the server, so that missed events do not
+//! matter.
 
 use std::fmt;
 use std::pin::Pin;
@@ -54,7 +54,7 @@ impl Turn {
         self.events.next().await
     }
 
-    /// Waits for the last message, and ignores all events before it: asks are left to others.
+    /// Waits for the last message, and ignores all events before it; asks are left to others.
     ///
     /// # Errors
     /// As [`Turn::next`], and [`Error::TurnFailed`], with that message, if the turn ended with an error.

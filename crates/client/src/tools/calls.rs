@@ -31,7 +31,7 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 const DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// How many results are sent at once, each on a connection of its own; the others wait.
 const MAX_DELIVERIES: usize = 64;
-/// How many calls run or wait for their delivery; one more is left to expire. The server gives a client 1,024 at once.
+/// How many calls run or wait for delivery; one more is left to expire. The server gives a client 1,024 at once.
 const MAX_TASKS: usize = 4 * 1024;
 
 /// The calls of a connected client. Dropping it drops their handlers.
@@ -102,7 +102,7 @@ impl Calls {
     }
 }
 
-/// A call that counts as running while its task is there.
+/// A call that counts as running while its task exists.
 struct RunningCall {
     shared: Arc<Shared>,
     request_id: String,
@@ -156,7 +156,7 @@ impl Runner {
         }
     }
 
-    /// Answers a call that is not run.
+    /// Answers a call without running it.
     async fn answer(&self, request_id: &str, result: Arc<ToolResult>, deadline: Instant) {
         lock(&self.shared.memory).record(request_id, Arc::clone(&result));
         self.deliver(request_id.to_owned(), result, deadline).await;
@@ -193,7 +193,7 @@ impl Runner {
         let error = result.as_ref().err().cloned();
         let result = Arc::new(result.map_or_else(|error| ToolResult::Error { error }, ToolResult::Success));
         self.record(&request_id, &result).await;
-        // Nobody waits for the result of a call that the server has ended. If this client stops, somebody does.
+        // Nobody waits for the result of a call that the server has ended. If this client stops, somebody still waits.
         if !is_over || self.stop.is_cancelled() {
             self.shared.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
             self.deliver(request_id, result, deadline).await;
@@ -209,7 +209,7 @@ impl Runner {
     /// Sends a result until the server has taken or refused it, at most until the call's deadline.
     async fn deliver(&self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
         let mut sent = self.send(&request_id, &result, deadline).await;
-        // If the server cannot take the result, the caller gets to know why instead.
+        // If the server does not accept the result, the caller gets the reason instead.
         if let Err(error) = &sent
             && matches!(error.status(), Some(400 | 413))
         {
@@ -257,7 +257,7 @@ impl Runner {
     }
 }
 
-/// Whether the server itself has refused a result for good. Errors of anything in between may pass.
+/// Whether the server itself has refused a result for good. Errors of machines in between may pass.
 fn is_final(error: &Error) -> bool {
     match error.status() {
         Some(400 | 401 | 403 | 413) => true,

@@ -1,10 +1,10 @@
-//! When a call expires, on this machine's clock.
+//! The deadlines of calls, on this machine's clock.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// The longest that Handback lets a call take, for calls whose deadline cannot be read.
+/// The longest time that Handback allows a call, used if a deadline cannot be read.
 pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The server's clock. Deadlines are in the server's time, and the clock of this machine may be minutes off.
@@ -15,14 +15,14 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Reads the clock from `date`, the header of an answer that just came. The header has whole seconds, so a deadline
-    /// comes up to a second late.
+    /// Reads the clock from `date`, a header of an answer that just arrived. The header has whole seconds, so a
+    /// deadline comes up to a second late.
     pub(super) fn new(date: Option<&str>) -> Self {
         Self { shown: date.and_then(|date| httpdate::parse_http_date(date).ok()), read: Instant::now() }
     }
 
-    /// The time of an RFC 3339 `deadline`; `None` if it is past. If it is unknown, it is as late as possible: the
-    /// server ends the call in any case.
+    /// The time of an RFC 3339 `deadline`; `None` if it is past. An unreadable deadline is as late as possible, because
+    /// the server ends the call in any case.
     pub(super) fn deadline(&self, deadline: &str) -> Option<Instant> {
         let (Some(shown), Ok(deadline)) = (self.shown, humantime::parse_rfc3339(deadline)) else {
             return Some(Instant::now() + LONGEST);

@@ -1,4 +1,4 @@
-//! One connection to the server, whatever its transport.
+//! One connection to the server, independent of its transport.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Shared, Transport};
 use crate::api::{Api, StreamRequest};
 use crate::error::Error;
 
-/// Something that the server sends on a connection.
+/// An event that the server sends on a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
     /// A call to run, and its deadline; `None` if that is past.
@@ -29,7 +29,7 @@ pub(super) enum Connection {
 }
 
 impl Connection {
-    /// Opens a connection, from the event `cursor` on, and gives the uplink that goes with it.
+    /// Opens a connection from the event `cursor` on, and returns it with its uplink.
     pub(super) async fn open(
         shared: &Shared,
         cursor: Option<&str>,
@@ -51,8 +51,8 @@ impl Connection {
         })
     }
 
-    /// The next event; the error says why the connection is lost. Moves the cursor, from which the next connection goes
-    /// on. Safe to drop while it waits.
+    /// The next event; an error says why the connection is lost. Moves the cursor, from which the next connection
+    /// resumes. Safe to drop while it waits.
     pub(super) async fn next(&mut self, cursor: &mut Option<String>) -> Result<ConnectionEvent, Error> {
         match self {
             Self::Sse(stream) => stream.next(cursor).await,

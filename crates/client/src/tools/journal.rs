@@ -21,7 +21,7 @@ const MAX_RECORD_BYTES: usize = 64 * 1024;
 const MAX_CALLS: usize = 16 * 1024;
 /// How many calls begin between two clean-ups.
 const CLEANUP_INTERVAL: usize = 4 * 1024;
-/// The file with the time until which calls may come whose records were forgotten.
+/// The file with the time until which calls with forgotten records may arrive.
 const FORGOTTEN: &str = "forgotten";
 
 /// Where calls are recorded, so that none is run twice.
@@ -29,14 +29,14 @@ const FORGOTTEN: &str = "forgotten";
 pub struct Journal(Option<Arc<Directory>>);
 
 impl Journal {
-    /// Nothing outlives this process. A `write` call that an earlier process may have run is not run: it is answered
-    /// with an error that says that its outcome is unknown.
+    /// Nothing outlives this process. A `write` call that an earlier process may have run is not run: its answer is the
+    /// error that its outcome is unknown.
     pub fn memory() -> Self {
         Self(None)
     }
 
-    /// Calls are recorded in this directory, which is created if needed. All processes with one client id should share
-    /// one.
+    /// Calls are recorded in this directory, which is created if needed. All processes with the same client id should
+    /// share one.
     ///
     /// # Errors
     /// The directory cannot be created or read.
@@ -48,7 +48,7 @@ impl Journal {
         Ok(Self(Some(Arc::new(directory))))
     }
 
-    /// Records that a call begins, unless it has before.
+    /// Records that a call begins, unless it is recorded already.
     pub(super) async fn begin(&self, client_id: &str, request_id: &str, remaining: Duration) -> Beginning {
         let Some(directory) = self.0.clone() else { return Beginning::NotKept };
         let name = name(client_id, request_id);
@@ -65,22 +65,22 @@ impl Journal {
     }
 }
 
-/// What the journal knows of a call that is about to be run.
+/// The journal's knowledge of a call that is about to run.
 #[derive(Debug)]
 pub(super) enum Beginning {
-    /// No record outlives the process.
+    /// The journal does not outlive the process.
     NotKept,
-    /// It has no record; `has_forgotten` if its record may have been forgotten.
+    /// The call has no record. `has_forgotten`: its record may have been forgotten.
     First { has_forgotten: bool },
-    /// It was begun, and may have ended.
+    /// The call began, and may have ended.
     Begun,
-    /// It was run; this is its result, if that was kept.
+    /// The call ran, with this result if it was stored.
     Done(Option<Arc<ToolResult>>),
     /// The journal cannot be written.
     Failed(io::Error),
 }
 
-/// The record of a call. The TypeScript SDK writes the same, so that both can share a directory.
+/// The record of a call. The TypeScript SDK uses the same format, so that both can share a directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     /// When the record may be deleted, in milliseconds since 1970.
@@ -121,7 +121,7 @@ impl Directory {
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(match read(&path)? {
                 Some(Note { state: NoteState::Done, result, .. }) => Beginning::Done(result),
-                // A file that cannot be read is being written, or was when the machine stopped.
+                // An unreadable file is being written, or was when the machine stopped.
                 Some(Note { state: NoteState::Started, .. }) | None => Beginning::Begun,
             }),
             Err(error) => Err(error),
@@ -141,7 +141,7 @@ impl Directory {
         replace(&path, &text)
     }
 
-    /// The time until which calls may come whose records were forgotten.
+    /// The time until which calls with forgotten records may arrive.
     fn forgotten_until(&self) -> io::Result<u64> {
         match fs::read_to_string(self.path.join(FORGOTTEN)) {
             Ok(text) => Ok(text.trim().parse().unwrap_or(u64::MAX)),
@@ -162,7 +162,7 @@ impl Directory {
             let expires = match read(&path)? {
                 Some(note) => note.expires,
                 None => match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
-                    // The record does not say when it expires, so it may be as late as possible.
+                    // The record does not say when it expires, so the latest possible time is used.
                     Ok(changed) => since_1970(changed) + milliseconds(LONGEST + KEPT),
                     // Another process has deleted it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -196,7 +196,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = remove(&draft))
 }
 
-/// Whether the name of a file is one that a journal gives.
+/// Whether a file name is one of a journal.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (hash, rest) = name.split_at_checked(64).unwrap_or_default();

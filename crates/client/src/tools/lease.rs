@@ -1,4 +1,4 @@
-//! Leases of a connection that was opened for sessions: it is closed when the last of them ends.
+//! Leases of a connection that was opened for sessions. When the last lease ends, the connection closes.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ pub(crate) struct ToolsLease {
 }
 
 impl ToolsLease {
-    /// Connects the tools for a session; `None` if they are connected already, and not for a session.
+    /// Connects the tools for a session; `None` if they are connected already for another purpose.
     pub(crate) async fn begin(tools: &ClientTools) -> Result<Option<Self>, Error> {
         let lease = Self::join(tools).await;
-        // The lock is not held: connecting may take for ever, and `end` needs the lock.
+        // The lock is not held here, because connecting may take forever, and `end` needs the lock.
         match tools.connect(None).await {
             Ok(()) => Ok(lease),
             Err(error) => {
@@ -37,7 +37,7 @@ impl ToolsLease {
     /// Disconnects the tools if no other session needs them.
     pub(crate) async fn end(lease: Option<Self>) {
         let Some(Self { tools, user }) = lease else { return };
-        // The lock is held until the tools are disconnected: a session that starts meanwhile connects them after that.
+        // The lock is held until the tools are disconnected, so that a session that starts meanwhile reconnects them.
         let _sessions = tools.inner.sessions.lock().await;
         if Arc::into_inner(user).is_some() {
             tools.disconnect().await;

@@ -1,4 +1,4 @@
-//! The task that keeps a client connected: one connection after the other, and what is registered on each.
+//! The task that keeps a client connected, and registers its tools on each connection.
 
 use std::future::pending;
 use std::pin::pin;
@@ -26,10 +26,10 @@ const OPENING_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the goodbye may take.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A change of what the client offers.
+/// A change to what the client offers.
 pub(super) enum Change {
     Register(Tool),
-    /// The client does not offer this tool any more; the server must be told.
+    /// The client no longer offers this tool, and the server must be notified.
     Unregister(String),
     /// Offer all tools in this session as well.
     Join(Option<String>),
@@ -53,12 +53,12 @@ pub(super) struct Link {
     uplink: watch::Sender<Option<Uplink>>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// The id of the latest event, from which the next connection goes on.
+    /// The id of the latest event, from which the next connection resumes.
     cursor: Option<String>,
     reconnect: Reconnect,
     /// Why the server refused this client for good.
     refused: Option<Error>,
-    /// The last field, and so the last to be dropped: once it is closed, all of the task is gone.
+    /// The last field, and so the last to be dropped: once the channel is closed, all of the task is gone.
     commands: mpsc::Receiver<Command>,
 }
 
@@ -99,8 +99,8 @@ impl Link {
             let Err(lost) = self.serve(&stop).await else { return };
             self.uplink.send_replace(Uplink::without_connection(&self.shared));
             if matches!(lost, Error::Superseded { .. }) {
-                // Only this client uses the name, so a late request of its own has superseded the connection. Under
-                // another name that cannot happen again.
+                // Only this client uses the name, so a late request of its own has superseded the connection. With a
+                // new name that cannot happen again.
                 self.shared.rename_connection();
             }
             let Some(retry_in) = self.reconnect.delay_after(&lost) else {
@@ -174,7 +174,7 @@ impl Link {
         self.shared.state.send_replace(State::Open);
     }
 
-    /// Takes the server's answer to a change. A transient error is passed on: the next connection asks again.
+    /// Takes the server's answer to a change. A transient error is returned, and the next connection asks again.
     fn conclude(&mut self, answer: Result<(), Error>) -> Result<(), Error> {
         if answer.as_ref().is_err_and(Error::is_transient) {
             return answer;
@@ -185,7 +185,7 @@ impl Link {
         if answer.is_ok() {
             offered.apply(command.change);
         }
-        // It fails if the caller does not wait any more.
+        // The send fails if the caller no longer waits.
         let _ = command.answer.send(answer);
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Link {
 
 type Asking = BoxFuture<'static, Result<(), Error>>;
 
-/// Waits for the server's answer; for ever, if nothing is asked.
+/// Waits for the server's answer; forever if nothing was asked.
 async fn answer_to(asking: &mut Option<Asking>) -> Result<(), Error> {
     let Some(question) = asking else { return pending().await };
     let answer = question.await;

@@ -1,4 +1,4 @@
-//! What this process knows of its calls, by `requestID`.
+//! The calls that this process knows, by `requestID`.
 //!
 //! A call may come again: after a lost connection, from a restarted server, or repeated by the network. The memory
 //! makes sure that it is not run a second time.
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How many calls run at once; one more is answered with an error. The server's own limit for a client is the same.
 const MAX_RUNNING: usize = 1024;
-/// How many results are remembered. Of older calls, the memory only keeps that they were run.
+/// How many results are remembered. For older calls, the memory only knows that they were run.
 const MAX_RESULTS: usize = 1024;
 /// How many bytes of results are remembered; the oldest are forgotten first, the newest is always kept.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
@@ -21,11 +21,11 @@ const MAX_CALLS: usize = 64 * 1024;
 /// What to do with a call that arrived.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It is new, and counts as running from now on; the token fires when it is cancelled.
+    /// The call is new, and counts as running from now on; the token fires when it is cancelled.
     New(CancellationToken),
-    /// It is running, and its result will be sent.
+    /// The call is running, and its result will be sent.
     Running,
-    /// It was run; this is its result, if that is still known.
+    /// The call ran, with this result if it is still known.
     Done(Option<Arc<ToolResult>>),
     /// Too many calls run.
     Full,
@@ -42,13 +42,13 @@ pub(super) struct Memory {
     calls: HashMap<String, KnownCall>,
     /// The ids of the calls that are done, the oldest first.
     done: VecDeque<String>,
-    /// How many of those, from the oldest on, have no result any more.
+    /// How many of the `done` calls, from the oldest on, no longer have a result.
     without_result: usize,
     result_bytes: usize,
 }
 
 impl Memory {
-    /// Says what to do with a call that arrived; `stop` is the parent of its cancellation.
+    /// Decides what to do with a call that arrived; `stop` is the parent of its cancellation.
     pub(super) fn admit(&mut self, request_id: &str, stop: &CancellationToken) -> Admission {
         match self.calls.get(request_id) {
             Some(KnownCall::Running(_)) => return Admission::Running,
@@ -74,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// Records the result of a call, in place of an earlier one that the server did not take.
+    /// Records the result of a call, which replaces an earlier one that the server did not accept.
     pub(super) fn record(&mut self, request_id: &str, result: Arc<ToolResult>) {
         let bytes = size(&result);
         match self.calls.get_mut(request_id) {

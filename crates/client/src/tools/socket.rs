@@ -1,4 +1,4 @@
-//! A connection that is a WebSocket, which carries the calls and the client's requests.
+//! A WebSocket connection, which carries the calls and the client's requests.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -166,11 +166,11 @@ impl Socket {
                 Some(error) => timeout(CLOSE_TIMEOUT, reading).await.unwrap_or(Some(error)),
                 None => None,
             },
-            // A server that does not take the close frame finds out by itself.
+            // A server that does not take the close frame detects the end by itself.
             () = async { self.closing.cancelled().await; sleep(CLOSE_TIMEOUT).await } => None,
         };
         if let Some(error) = lost {
-            // It fails if the events were dropped.
+            // The send fails if the events were dropped.
             let _ = self.events.send(Err(error)).await;
         }
     }
@@ -187,7 +187,7 @@ impl Socket {
         loop {
             let text = tokio::select! {
                 () = self.closing.cancelled() => {
-                    // It fails if the server is gone already.
+                    // Closing fails if the server is gone already.
                     let _ = sink.close().await;
                     return None;
                 }
@@ -230,7 +230,7 @@ impl Socket {
         }
     }
 
-    /// Reads a message: gives an event, or passes an answer to the sender that waits for it.
+    /// Reads a message: returns an event, or passes an answer to the sender that waits for it.
     fn read(&self, text: &str) -> Option<ConnectionEvent> {
         #[derive(Deserialize)]
         struct Reference {

@@ -1,11 +1,11 @@
-//! The state of the connection, and what happens on it.
+//! The state of the connection, and its events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// A function that is called with all that happens. It must not block.
+/// A function that is called with everything that happens. It must not block.
 pub type Observer = Arc<dyn Fn(Status) + Send + Sync>;
 
 /// The state of the connection.

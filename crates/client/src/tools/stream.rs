@@ -43,7 +43,7 @@ impl CallStream {
 }
 
 fn read(block: Sse, clock: &ServerClock, cursor: &mut Option<String>) -> Option<ConnectionEvent> {
-    // An empty id takes the one before it back. With an id that no header can carry, no connection could be opened.
+    // An empty id resets the cursor. An id that no header can carry is ignored: no connection could resume from it.
     if let Some(id) = block.id.filter(|id| id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok()) {
         *cursor = Some(id).filter(|id| !id.is_empty());
     }

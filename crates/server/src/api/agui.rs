@@ -1,9 +1,9 @@
-//! AG-UI: `POST /agui` and `POST /agui/{agent}` take a run's input and stream its events. Runs that are kept are in
+//! AG-UI: `POST /agui` and `POST /agui/{agent}` take the input of a run and stream its events. Stored runs are in
 //! [`rooms`](super::rooms).
 //!
-//! A thread is a session. What a front end sends is the whole conversation as it knows it; what counts is what comes
-//! after the last answer: what the user says, what came of the calls that were the front end's to run, or what was
-//! said to interrupts. A run tells one turn, or what is left of it.
+//! A thread is a session. A front end sends the whole conversation that it knows. Only what follows the last answer is
+//! new: messages of the user, results of calls that the front end ran, or answers to interrupts. A run streams one
+//! turn, or the rest of one.
 
 mod capabilities;
 pub(super) mod decode;

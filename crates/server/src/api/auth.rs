@@ -1,4 +1,4 @@
-//! Minting client tokens.
+//! The route that mints client tokens.
 
 use std::time::Duration;
 

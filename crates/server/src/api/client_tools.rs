@@ -1,4 +1,4 @@
-//! The client-tools API: register tools, connect, run calls, answer them.
+//! The client-tools API: clients register tools, connect, and answer calls; the application makes calls.
 
 mod decode;
 pub(crate) mod encode;

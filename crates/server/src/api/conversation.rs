@@ -1,5 +1,5 @@
-//! What the protocols have in common by which pages talk to a session. A protocol decodes a request into a
-//! [`PageInput`], [`converse`] finds out what is to be done for it and does it, and an [`Encoder`] writes what comes of it.
+//! The part that all protocols for pages share. A protocol decodes a request into a [`PageInput`], [`converse`] plans
+//! and executes it, and an [`Encoder`] writes the resulting events.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -27,47 +27,46 @@ use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::transport::sse::{self, Next};
 
-/// Messages of a conversation that a page may send along.
+/// Most messages in a page's request.
 const MESSAGES: usize = 10_000;
 
-/// What a page sends, whatever its protocol.
+/// A page's request, independent of its protocol.
 pub(super) struct PageInput {
     pub(super) session: SessionId,
-    /// The conversation before what is new.
+    /// The conversation before the new messages.
     pub(super) history: EarlierMessages,
     pub(super) request: PageRequest,
 }
 
-/// What a protocol wants of the sessions that it shows.
+/// The behaviour that a protocol wants from the sessions that it shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Face {
     pub(super) manners: Manners,
-    /// Whether whoever follows a turn leaves when there is nothing but asks.
+    /// Whether a follower of a turn leaves when only asks are open.
     pub(super) yields_asks: bool,
-    /// Whether it can run the tools of frontends.
+    /// Whether the page can run frontend tools.
     pub(super) has_frontend: bool,
-    /// Whether a session is made when there is none.
+    /// Whether an unknown session is created.
     pub(super) makes_sessions: bool,
 }
 
-/// An earlier conversation. It is read as a whole only where the server does not know it.
+/// The earlier messages that a page sends. They are read completely only if the server does not know the conversation.
 pub(super) struct EarlierMessages {
-    /// Its first message, if that has a name.
+    /// The id of the first message, if it has one.
     pub(super) first: Option<MessageId>,
     pub(super) is_empty: bool,
-    /// How many bytes it has.
     pub(super) bytes: usize,
     pub(super) read: ReadEarlier,
 }
 
-/// Reads a conversation; an error says which message is wrong.
+/// Reads the messages; an error names the message that is wrong.
 type ReadEarlier = Box<dyn FnOnce(&App) -> Result<Vec<Earlier>, Problem> + Send>;
 
-/// Why a request was not acted on.
+/// The reason why a page's request was not carried out.
 pub(super) enum Failed {
-    /// It is answered with this.
+    /// The problem is the answer.
     Problem(Problem),
-    /// It cannot be planned; its protocol may have its own way to say so.
+    /// The request cannot be planned; its protocol may report this in its own way.
     NotPlanned(NotPlanned),
 }
 
@@ -78,7 +77,7 @@ impl<E: Into<Problem>> From<E> for Failed {
 }
 
 impl Failed {
-    /// What a protocol answers that has no words of its own for it.
+    /// The answer of a protocol that has no way of its own to report the failure.
     pub(super) fn into_problem(self) -> Problem {
         match self {
             Self::Problem(problem) => problem,
@@ -106,7 +105,7 @@ impl From<NotPlanned> for Problem {
     }
 }
 
-/// Does what a page asks for, as a whole, whether or not the page stays; tells what comes of it.
+/// Carries out a page's request completely, even if the page disconnects, and returns the playback of its events.
 pub(super) async fn converse(
     app: &App,
     principal: &Principal,
@@ -158,7 +157,7 @@ async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -
     let shown = as_shown(app, known.as_deref(), &id, needs)?;
     must_not_shadow(&needs.page_tools, &sessions.offered(&shown, shown.client.as_ref(), &BTreeMap::new(), &[]))?;
     let earlier = earlier(app, &shown, needs.model.as_ref(), history).await?;
-    // Refused before anything is changed: no session is made, stopped or forgotten for it.
+    // A refusal comes before any change: no session has been created, stopped or forgotten yet.
     let stored = sessions.messages(&id).await?;
     let stored = if stored.is_empty() { &earlier } else { &stored };
     request.plan(stored, sessions.is_busy(&id)).map_err(Failed::NotPlanned)?;
@@ -171,13 +170,13 @@ async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -
         Some(_) => sessions.get(&id).await?,
         None => sessions.get_or_create(id, new).await?,
     };
-    // Somebody else may have made it just now.
+    // Another request may have created the session just now.
     must_own(principal, &session)?;
     sessions.import(&session.id, earlier).await?;
     sessions.converse(&session, &principal.actor(), &request).await.map_err(Failed::NotPlanned)
 }
 
-/// The session as it is once the page shows it.
+/// The session with the client and the frontend that the page adds to it.
 fn as_shown(app: &App, known: Option<&Session>, id: &SessionId, needs: &TurnNeeds) -> Result<Session, SessionError> {
     let mut shown = match known {
         Some(session) => Session::clone(session),
@@ -192,7 +191,7 @@ fn as_shown(app: &App, known: Option<&Session>, id: &SessionId, needs: &TurnNeed
     Ok(shown)
 }
 
-/// The messages of a conversation that only the page knows of.
+/// The messages that only the page knows.
 async fn earlier(
     app: &App,
     session: &Session,
@@ -214,7 +213,7 @@ async fn earlier(
     Ok(sessions.earlier(session, model, said).into_iter().map(Arc::new).collect())
 }
 
-/// Refuses a conversation of too many messages.
+/// Refuses a request with too many messages.
 pub(super) fn must_be_few(messages: &[Box<RawValue>]) -> Result<(), Problem> {
     match messages.len() > MESSAGES {
         true => {
@@ -224,21 +223,21 @@ pub(super) fn must_be_few(messages: &[Box<RawValue>]) -> Result<(), Problem> {
     }
 }
 
-/// Reads the message at a place.
+/// Parses the message at an index of `messages`.
 pub(super) fn read<T: for<'de> Deserialize<'de>>(json: &RawValue, place: usize) -> Result<T, Problem> {
-    // serde would take a list of an object's values as well.
+    // serde would also accept a list of the object's values.
     if !json.get().starts_with('{') {
         return Err(Problem::invalid(format!("`messages[{place}]` must be an object")));
     }
     serde_json::from_str(json.get()).map_err(|error| Problem::invalid(format!("`messages[{place}]`: {error}")))
 }
 
-/// How many bytes messages have.
+/// The total size of messages in bytes.
 pub(super) fn bytes(messages: &[Box<RawValue>]) -> usize {
     messages.iter().map(|message| message.get().len()).sum()
 }
 
-/// Whether there is something to answer in what a user says.
+/// Whether a user's message has anything to answer.
 pub(super) fn says_something(parts: &[PartBody]) -> bool {
     parts.iter().any(|part| match part {
         PartBody::Text { text, .. } => !text.trim().is_empty(),
@@ -246,7 +245,7 @@ pub(super) fn says_something(parts: &[PartBody]) -> bool {
     })
 }
 
-/// Reads the tools of a page: the name, the description and the JSON Schema of each.
+/// Checks the tools of a page: a name, a description and a JSON Schema each.
 pub(super) async fn page_tools(
     hub: &Hub,
     tools: impl ExactSizeIterator<Item = (String, String, Option<Box<RawValue>>)>,
@@ -266,7 +265,7 @@ pub(super) async fn page_tools(
     Ok(page_tools)
 }
 
-/// Refuses a page whose tools have the names of others: nobody could tell them apart.
+/// Refuses page tools that share a name with another tool, because the two could not be told apart.
 fn must_not_shadow(page: &[PageTool], others: &[Offered]) -> Result<(), Problem> {
     for (place, tool) in page.iter().enumerate() {
         let name = tool.name.as_str();
@@ -279,19 +278,19 @@ fn must_not_shadow(page: &[PageTool], others: &[Offered]) -> Result<(), Problem>
     Ok(())
 }
 
-/// Writes what a turn tells in the words of a protocol.
+/// Writes the events of a turn in the form of a protocol.
 pub(super) trait Encoder: Send + 'static {
     /// Writes an event.
     fn event(&mut self, event: &TurnEvent);
 
-    /// The reader may not read any more; what it reads may go on.
+    /// The reader's token has expired; the turn may go on.
     fn expired(&mut self) {}
 
-    /// What is written since the last time.
+    /// Takes what was written since the last `take`.
     fn take(&mut self) -> Bytes;
 }
 
-/// Streams what is told, as it comes.
+/// Streams a playback as it comes.
 pub(super) fn response(
     app: &App,
     principal: &Principal,
@@ -303,7 +302,7 @@ pub(super) fn response(
     streamed(app, principal, events, encoder, silence)
 }
 
-/// Streams any events in the same way.
+/// Streams any turn events in the same way as [`response`].
 pub(super) fn streamed(
     app: &App,
     principal: &Principal,
@@ -317,12 +316,11 @@ pub(super) fn streamed(
     sse::response(source, sse::KEEP_ALIVE, silence, None)
 }
 
-/// Events on their way to a reader.
 struct Encoded<E> {
-    /// `None` when they are over.
+    /// `None` after the last event.
     events: Option<Pin<Box<dyn Stream<Item = TurnEvent> + Send>>>,
     encoder: E,
-    /// When the reader may not read any more.
+    /// The time at which the reader's token expires.
     expires: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The description of the API: what the routes say of themselves, and what holds for all of them.
+//! The OpenAPI document: what the routes declare, completed with what holds for all of them.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,13 @@ use super::agui::PROTOBUF;
 use crate::gate::OPEN;
 use crate::problem::{ErrorShape, ErrorShapes};
 
-/// The name of the one way to show who one is.
+/// The name of the security scheme.
 const KEY: &str = "key";
-/// The media types of streams.
 const STREAMS: [&str; 2] = ["text/event-stream", PROTOBUF];
 
-/// Names that others make: anything printable, within a length.
+/// The pattern of ids that clients choose: printable characters, up to a length.
 const OPAQUE: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,256}$";
-/// Ids, by the names that parameters and members of requests have, and what they look like.
+/// The patterns of ids, by the name of the parameter or of the member of a request.
 const IDS: [(&str, &str); 9] = [
     ("clientID", "^[A-Za-z0-9_.:@-]{1,128}$"),
     ("sessionID", OPAQUE),
@@ -37,7 +36,7 @@ const IDS: [(&str, &str); 9] = [
     ("toolCallId", OPAQUE),
 ];
 
-/// What parts of paths name. There is a 404 where it has to be known already.
+/// The thing that each path parameter names. An unknown one is answered 404 if it is [`Presence::Already`].
 const NAMED: [(&str, &str, Presence); 9] = [
     ("agent", "agent", Presence::Already),
     ("clientID", "client", Presence::OrNot),
@@ -50,7 +49,7 @@ const NAMED: [(&str, &str, Presence); 9] = [
     ("thread", "thread", Presence::Already),
 ];
 
-/// Whether what a path names has to be known.
+/// Whether the thing that a path names must exist.
 #[derive(Clone, Copy, PartialEq)]
 enum Presence {
     Already,
@@ -63,7 +62,7 @@ enum Presence {
         title = "Handback",
         description = "Tools that run on the client: register them, connect, run calls, send results back."
     ),
-    // Errors, and what streams are made of; their operations can only say that they are text.
+    // Error bodies and stream frames: operations with streams declare only that their answer is text.
     components(schemas(
         handback_wire::error::ErrorBody,
         handback_wire::event::Event,
@@ -73,12 +72,12 @@ enum Presence {
 )]
 struct Document;
 
-/// What the description begins with.
+/// The document before the routes are added.
 pub(crate) fn begun() -> Description {
     Document::openapi()
 }
 
-/// Adds what holds for all operations, wherever they do not say it themselves.
+/// Adds what holds for all operations, unless an operation declares it itself.
 pub(crate) fn completed(mut description: Description, errors: &ErrorShapes) -> Description {
     let mut requests = BTreeSet::new();
     for (path, item) in &mut description.paths.paths {
@@ -97,7 +96,7 @@ pub(crate) fn completed(mut description: Description, errors: &ErrorShapes) -> D
         let RefOr::T(Schema::Object(request)) = schema else { continue };
         for (name, schema) in &mut request.properties {
             describe_id(name, schema);
-            // Such a member has a default in the code only, for a better error.
+            // A required member has a default only in the code, for a better error message.
             match schema {
                 RefOr::T(Schema::Object(member)) if request.required.contains(name) => member.default = None,
                 RefOr::T(Schema::Array(member)) if request.required.contains(name) => member.default = None,
@@ -110,7 +109,7 @@ pub(crate) fn completed(mut description: Description, errors: &ErrorShapes) -> D
     description
 }
 
-/// Gives a name to what a choice consists of: generators have none for it.
+/// Names the alternatives of each choice, because code generators have no names for them.
 fn name_compositions(components: &mut Components) {
     let mut named = Vec::new();
     for (name, schema) in &mut components.schemas {
@@ -129,7 +128,7 @@ fn name_compositions(components: &mut Components) {
     components.schemas.extend(named);
 }
 
-/// The names of the schemas of a body.
+/// The names of the schemas that a body refers to.
 fn schemas(body: &RefOr<RequestBody>) -> Vec<String> {
     let RefOr::T(body) = body else { return Vec::new() };
     let name = |content: &RefOr<Content>| match content {
@@ -141,7 +140,7 @@ fn schemas(body: &RefOr<RequestBody>) -> Vec<String> {
     body.content.values().filter_map(name).collect()
 }
 
-/// A body that may be left out is not null.
+/// Removes `null` from the schema of an optional body: the body may be absent, but not null.
 fn leave_out_null(schema: &mut RefOr<Schema>) {
     let RefOr::T(Schema::OneOf(choice)) = schema else { return };
     let is_ref = |item: &RefOr<Schema>| matches!(item, RefOr::Ref(_));
@@ -150,7 +149,7 @@ fn leave_out_null(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Says of objects of which nothing is said that they may hold anything: generators take them for empty ones.
+/// Marks objects without declared members as free-form, because code generators take them for empty objects.
 fn open(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else { return };
     match schema {
@@ -186,7 +185,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
-    // Generated clients name their functions so; the routes of two APIs may have the same name.
+    // Generated clients name their functions after this id, and routes of two APIs may have the same name.
     let tag = operation.tags.iter().flatten().next().map_or("", String::as_str).replace([' ', '-'], "_");
     operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
     let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
@@ -238,7 +237,7 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
             let status = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
             response.description = status.and_then(|status| status.canonical_reason()).unwrap_or("Done").to_owned();
         }
-        // OpenAPI has no words for what streams are made of.
+        // OpenAPI cannot describe the frames of a stream.
         for (_, content) in response.content.iter_mut().filter(|(kind, _)| STREAMS.contains(&kind.as_str())) {
             *content = RefOr::T(ContentBuilder::new().build());
         }
@@ -247,7 +246,7 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
                 open(schema);
             }
         }
-        // An error without a body of its own has that of its API.
+        // An error without its own body has the error shape of its API.
         if status.starts_with(['4', '5']) && response.content.is_empty() {
             response.content = error(shape, "").content;
         }
@@ -259,7 +258,7 @@ fn error(shape: ErrorShape, description: &str) -> Response {
     ResponseBuilder::new().description(description).content("application/json", content).build()
 }
 
-/// Says what an id looks like, if this is one.
+/// Adds the pattern to a schema if its name is that of an id.
 fn describe_id(name: &str, schema: &mut RefOr<Schema>) {
     let known = IDS.iter().find(|(id, _)| *id == name);
     if let (Some((_, pattern)), RefOr::T(Schema::Object(object))) = (known, schema) {

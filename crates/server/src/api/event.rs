@@ -1,4 +1,4 @@
-//! `GET /event`: what happens, as server-sent events. An event is encoded once, however many read it.
+//! `GET /event`: events as server-sent events. Each event is encoded once for all its readers.
 
 mod data_url;
 
@@ -61,7 +61,7 @@ async fn events(Access(app, principal): Access, Query(query): Query<EventQuery>)
         principal.must_be_client(client)?;
     }
     if let Some(id) = principal.session(query.session.clone())?.filter(|_| query.session.is_some()) {
-        // One that is kept elsewhere is nobody's here: of it a client sees what happens to itself.
+        // A session that the application keeps itself has no owner here: a client sees only its own events of it.
         match app.sessions().get(&id).await {
             Ok(session) => must_not_be_of_another(&principal, &session)?,
             Err(SessionError::Unknown(_)) => {}
@@ -99,12 +99,11 @@ pub(super) async fn global_events(Access(app, principal): Access) -> Response {
     follow(app, principal, EventQuery { session: None, client: None }, Wrapping::Directory)
 }
 
-/// How an event is wrapped.
 #[derive(Debug, Clone, Copy)]
 enum Wrapping {
-    /// Not at all.
+    /// Events are sent as they are.
     None,
-    /// As `{directory, payload}`, for opencode's terminal.
+    /// Events are sent as `{directory, payload}`, for opencode's terminal.
     Directory,
 }
 
@@ -120,7 +119,7 @@ fn follow(app: App, principal: Principal, query: EventQuery, wrapping: Wrapping)
     let source = Listener {
         frames: wrapping.wrapped(&frame(&wire::Event::Connected {}, "")),
         wrapping,
-        // Fused: whoever has missed something is asked once more while what came before is written out.
+        // The stream is fused because it is polled again after its end, while earlier frames are still written.
         events: Box::pin(
             stream::unfold(app.hub().subscribe(topic), async |mut events| Some((events.next().await?, events))).fuse(),
         ),
@@ -135,18 +134,18 @@ fn follow(app: App, principal: Principal, query: EventQuery, wrapping: Wrapping)
 }
 
 struct Listener {
-    /// What is to be written next.
+    /// Frames to write next.
     frames: Bytes,
     wrapping: Wrapping,
     events: Pin<Box<dyn Stream<Item = Arc<Emitted>> + Send>>,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     sessions: Sessions,
-    /// The only client that it wants to hear of.
+    /// The only client whose events the listener wants.
     client: Option<ClientId>,
     principal: Principal,
-    /// A mark that comes when what is before it is given to the connection.
+    /// A mark that becomes `mark` when the connection has taken the events before it.
     coming: Option<Arc<Emitted>>,
-    /// A mark that is held until the connection has written what is before it.
+    /// A mark that is held until the connection has written the events before it.
     mark: Option<Arc<Emitted>>,
 }
 
@@ -154,7 +153,7 @@ impl sse::FrameSource for Listener {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         self.mark = self.coming.take();
         if self.mark.is_some() {
-            // The connection writes what it has when there is nothing more for now.
+            // `Pending` makes the connection flush what it has.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -172,7 +171,7 @@ impl sse::FrameSource for Listener {
                 }
                 _ if piece.len() > 0 => break,
                 Poll::Ready(None) => return Poll::Ready(Next::Cut),
-                // Only when all that happened before is told.
+                // The stream closes only after all earlier events are sent.
                 Poll::Pending => {
                     ready!(self.closing.as_mut().poll(context));
                     return Poll::Ready(Next::Cut);
@@ -183,12 +182,12 @@ impl sse::FrameSource for Listener {
     }
 }
 
-/// About how many bytes are given to the connection at once.
+/// About how many bytes the connection gets at once.
 const PIECE: usize = 16 << 10;
 
-/// Frames that go to the connection together: what it does for each of them costs more than joining them.
+/// Frames that go to the connection together, because the connection's work per frame costs more than joining them.
 struct FrameBatch {
-    /// Shared with other readers, as long as it is alone.
+    /// The only frames so far. They are shared with other readers until a second batch is joined.
     first: Bytes,
     joined: BytesMut,
 }
@@ -213,7 +212,7 @@ impl FrameBatch {
 }
 
 impl Listener {
-    /// Whether it may see an event, and asked for it.
+    /// Whether the listener may see the event and asked for it.
     fn wants(&self, event: &Event) -> bool {
         let may_see = match &self.principal {
             Principal::Application => true,
@@ -225,12 +224,12 @@ impl Listener {
     }
 }
 
-/// How every frame begins and ends.
+/// The beginning and the end of every frame.
 const DATA: &[u8] = b"data: ";
 const END: &[u8] = b"\n\n";
 
 impl Wrapping {
-    /// Frames as they are written: each is on one line.
+    /// Wraps frames; each frame is on one line.
     fn wrapped(self, frames: &Bytes) -> Bytes {
         match self {
             Self::None => frames.clone(),
@@ -248,17 +247,17 @@ impl Wrapping {
     }
 }
 
-/// An event as a frame, on one line, with a link in place of each data URL: events go to many, files should not.
+/// Writes an event as a frame on one line. Links replace data URLs, because files should not go to many readers.
 fn frame(event: &wire::Event, link: &str) -> Bytes {
     let mut json = without_data_urls(json(event), link);
     if json.contains(['\n', '\r']) {
-        // Raw JSON of others may be on several lines; in JSON a line break is nothing but white space.
+        // Raw JSON of clients can span lines; in JSON a line break is only white space.
         json = json.replace(['\n', '\r'], " ");
     }
     [DATA, json.as_bytes(), END].concat().into()
 }
 
-/// What an event is on the wire: most often one frame; some are none to this API, some are told twice.
+/// Encodes an event, usually as one frame. Some events are not part of this API, and some become two frames.
 fn frames(sessions: &Sessions, event: &Event) -> Bytes {
     match event {
         Event::Requested(head) => {
@@ -294,7 +293,7 @@ fn call_link(request: &RequestId) -> String {
     format!("/client-tools/calls/{request}")
 }
 
-/// Where a file is that an event would carry: at the call that brought it, or among the messages.
+/// The link to the file that an event would carry: to the call that returned it, or to the messages.
 fn session_link(session: &SessionId, event: &SessionEvent) -> String {
     match event {
         SessionEvent::Turn(TurnEvent::Part { part, .. }) | SessionEvent::Snapshot { part, .. } => match &part.body {

@@ -1,4 +1,4 @@
-//! Listings: `limit`, an opaque `cursor`, and the header that says where the next page begins.
+//! Listings: `limit`, an opaque `cursor`, and the header with the cursor of the next page.
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -13,9 +13,9 @@ use utoipa::IntoParams;
 use super::client_tools::encode::json;
 use crate::problem::Problem;
 
-/// How many entries a page has at most, and when nobody says.
+/// The default and the maximum of entries on a page.
 pub(super) const LISTED: usize = 1_000;
-/// About how many bytes a page holds on to; entries beyond it are left for the next one.
+/// About how many bytes a page holds; further entries go to the next page.
 const LISTED_BYTES: usize = 8 << 20;
 
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
@@ -31,12 +31,12 @@ pub(super) struct PageQuery {
 }
 
 impl PageQuery {
-    /// How much goes on the page.
+    /// The bounds of the page.
     pub(super) fn most(&self) -> Most {
         Most { items: self.limit.unwrap_or(LISTED).min(LISTED), bytes: LISTED_BYTES }
     }
 
-    /// Where the page begins. `pick` knows the cursors of the listing.
+    /// The place where the page begins. `pick` accepts only cursors of this listing.
     pub(super) fn cursor<T>(&self, pick: impl FnOnce(Cursor) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(text) = &self.cursor else { return Ok(None) };
         let bytes = URL_SAFE_NO_PAD.decode(text).ok();
@@ -45,12 +45,12 @@ impl PageQuery {
     }
 }
 
-/// A cursor that this listing did not give, or whose place in it is gone.
+/// The problem of a cursor that is not from this listing, or whose place is gone.
 pub(super) fn bad_cursor() -> Problem {
     Problem::invalid("`cursor` is not one that this listing gave; leave it out to begin at its start")
 }
 
-/// Where the next page of a listing begins. Each listing has cursors of its own: one of another is a bad one.
+/// The place where the next page of a listing begins. A cursor of another listing is refused.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Cursor {
     /// After the last call.
@@ -64,11 +64,11 @@ pub(super) enum Cursor {
     Messages(MessageId),
 }
 
-/// An answer that is a page of a listing.
+/// A page of a listing, with the cursor of the next one.
 #[derive(Debug)]
 pub(super) struct Listed<T> {
     pub(super) page: T,
-    /// `None` if it is the last one.
+    /// `None` on the last page.
     pub(super) next: Option<Cursor>,
 }
 

@@ -1,5 +1,5 @@
-//! What the clients of opencode ask for besides sessions and events: its terminal and its command line open with it. What
-//! is not known here is said to be empty; nothing of it tells of keys, instructions, addresses or paths of the server.
+//! Routes besides sessions and events that opencode's terminal and command line need to start. What the server does not
+//! have is answered as empty. No answer reveals keys, instructions, addresses or paths of the server.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::body::Json;
 
 const TAG: &str = "opencode";
 
-/// What is the same for everybody and at all times: a path, what it is about, and the answer.
+/// Answers that never change: path, description, body.
 const CONSTANT: [(&str, &str, &str); 20] = [
     ("/path", "Directories: there are none", r#"{"home":"","state":"","config":"","worktree":"","directory":""}"#),
     (
@@ -51,7 +51,7 @@ const CONSTANT: [(&str, &str, &str); 20] = [
     ("/api/command", "Commands: there are none", NONE),
     ("/api/skill", "Skills: there are none", NONE),
 ];
-/// An empty list of the newer API.
+/// An empty list in the form of opencode's newer API.
 const NONE: &str = r#"{"location":{"directory":"","project":{"id":"global","directory":""}},"data":[]}"#;
 
 /// The routes for clients of opencode.
@@ -147,12 +147,12 @@ async fn providers_v2(Access(app, principal): Access) -> Json<Value> {
     located(models(&app, &principal).keys().map(provider).collect())
 }
 
-/// A list of the newer API.
+/// Wraps a list in the form of opencode's newer API.
 fn located(data: Value) -> Json<Value> {
     Json(json!({ "location": { "directory": "", "project": { "id": "global", "directory": "" } }, "data": data }))
 }
 
-/// The agents that the caller may name, each with the model that answers as it; the default one first.
+/// The agents that the caller may name, each with its model. The default agent comes first.
 fn allowed<'a>(app: &'a App, principal: &Principal) -> Vec<(&'a str, &'a ModelRef)> {
     let setup = app.sessions().setup();
     let names = [DEFAULT_AGENT].into_iter().chain(setup.agents.names().filter(|name| *name != DEFAULT_AGENT));
@@ -164,7 +164,7 @@ fn allowed<'a>(app: &'a App, principal: &Principal) -> Vec<(&'a str, &'a ModelRe
     names.filter_map(agent).collect()
 }
 
-/// The models that are known by name, by their providers: those of agents, the one of the server first.
+/// The models of the allowed agents, by provider; the server's default model comes first.
 fn models(app: &App, principal: &Principal) -> BTreeMap<String, Vec<String>> {
     let mut models = BTreeMap::<String, Vec<String>>::new();
     for (_, model) in allowed(app, principal) {
@@ -194,7 +194,7 @@ fn takes_images(app: &App, provider: &str) -> bool {
     app.config().providers.get(provider).is_some_and(|provider| provider.images)
 }
 
-/// A model. How much it takes and costs is not known here: 0 says so.
+/// Describes a model. Its limits and costs are unknown here, which 0 stands for.
 fn model(provider: &str, name: &str, images: bool) -> Value {
     let medium = |image: bool| json!({ "text": true, "audio": false, "image": image, "video": false, "pdf": false });
     json!({

@@ -1,4 +1,4 @@
-//! For whoever runs the server: is it alive, is it ready, what does it do, what can it do.
+//! Routes for operators: health, readiness, metrics, the OpenAPI document.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -16,7 +16,7 @@ use super::Application;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The description of the API, as it is committed; a test compares it with the routes.
+/// The committed OpenAPI document; a test compares it with the routes.
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi.json");
 
 /// The routes for operators.
@@ -71,7 +71,7 @@ async fn document(_: Application) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
 }
 
-/// What there is at the moment.
+/// Gauges that are read when metrics are asked for.
 struct Now(App);
 
 impl std::fmt::Debug for Now {
@@ -97,7 +97,7 @@ impl Collector for Now {
     }
 }
 
-/// What the process uses, under the names that every exporter gives them; nothing where there is no `/proc`.
+/// CPU time and memory of the process, under the usual names of exporters. Without `/proc` there are none.
 #[derive(Debug)]
 struct Process;
 
@@ -127,10 +127,10 @@ impl Collector for Process {
     }
 }
 
-/// Linux counts CPU time in hundredths of a second for everybody who asks.
+/// Linux reports CPU time in hundredths of a second.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in brackets, and may hold anything.
+    // The second field is the program's name in brackets, and the name can contain anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(ticks as f64 / 100.0)

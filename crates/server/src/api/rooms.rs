@@ -1,5 +1,5 @@
-//! Threads and runs, as Soliplex serves them: a room is an agent, a thread is a session of it, and a run of AG-UI is made
-//! first and executed later, once. It goes on when its reader leaves, and whoever comes back gets what it missed.
+//! Threads and runs in the form of Soliplex: a room is an agent, a thread is one of its sessions, and a run of AG-UI is
+//! created first and executed later, once. A run continues without its reader, and a returning reader gets the rest.
 
 mod encode;
 mod routes;

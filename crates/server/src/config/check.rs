@@ -22,7 +22,7 @@ pub(super) fn check(config: &Config, layers: &Layers) -> Result<Vec<String>, Con
         }
     }
     let ephemeral = layers.source("ephemeral");
-    // An operator who sets the flag knows that.
+    // An operator who sets the flag needs no warning.
     if config.ephemeral && config.data.is_some() && !matches!(ephemeral, Source::Flag(_)) {
         warnings.push(format!("nothing is kept in data, for ephemeral is set ({ephemeral})"));
     }

@@ -169,7 +169,7 @@ impl Layers {
     }
 
     pub(super) fn set(&mut self, path: &[String], value: Value, source: Source) -> Result<(), ConfigError> {
-        // serde would take a list for the fields of a struct in their order.
+        // serde would also accept a list of the struct's fields in their order.
         if at(&self.defaults, path).is_some_and(Value::is_object) && !value.is_object() {
             let found = if value.is_array() { "a list" } else { "a single value" };
             let problem = format!("found {found}, expected a table of keys");
@@ -228,7 +228,7 @@ impl Layers {
         Ok(warnings)
     }
 
-    /// The source of a leaf, the first source of a table, or the source of the leaf that an element is in.
+    /// The source of a leaf, the lowest source inside a table, or the source of the leaf that contains an element.
     pub(super) fn source(&self, key: &str) -> Source {
         let inside = self.sources.iter().filter(|(leaf, _)| within(leaf, key)).map(|(_, source)| source).min();
         let found =

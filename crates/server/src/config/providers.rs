@@ -47,7 +47,7 @@ fn get<'a>(environment: &'a Environment, variable: &str) -> Option<&'a str> {
 /// Sets a provider's key from the variable that `apiKeyEnv` names.
 fn set_named_key(layers: &mut Layers, name: &str, environment: &Environment) -> Result<(), ConfigError> {
     let variable = layers.get(&["providers", name, "apiKeyEnv"]).and_then(|value| value.as_str());
-    // A value that is no name is refused later, without being shown.
+    // A value that is not a name is refused later, without being shown.
     let Some(variable) = variable.filter(|text| is_variable_name(text)).map(str::to_owned) else { return Ok(()) };
     let problem = match get(environment, &variable) {
         _ if layers.get(&["providers", name, "apiKey"]).is_some() => "apiKey is given too; keep one of them".to_owned(),

@@ -49,7 +49,7 @@ impl<T> Serialize for Secret<T> {
 
 /// A secret that is long enough for HS256: no shorter than the hash (RFC 7518, 3.2).
 pub(super) fn token_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
-    // Any value is accepted here, because serde would show one that is no text.
+    // Any value is accepted here, because serde's own error would show a value that is not text.
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
         Value::String(text) if text.len() >= 32 => Ok(Some(Secret(text))),
@@ -175,7 +175,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64,
 
 impl<'de> Deserialize<'de> for ProviderKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As an option, because then serde also asks here when the key is missing.
+        // The value is read as an option, because serde then also calls this when the key is missing.
         let found = Option::<Value>::deserialize(deserializer)?;
         let kind = Self::ALL.into_iter().find(|kind| found.as_ref().is_some_and(|found| found == kind.as_str()));
         let found = found.map_or("no kind".to_owned(), |found| found.to_string());

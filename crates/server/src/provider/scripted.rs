@@ -1,16 +1,16 @@
-//! `demo/scripted`: the model that is there without a key. It does not think: it matches words.
+//! `demo/scripted`: the built-in model, which needs no key. It does not think: it matches words.
 //!
-//! It reads the last message of the user and the calls that were made for it, and nothing before. What it does is
-//! decided by the first of these that applies:
+//! It reads only the last message of the user and the calls that were made for it. The first of these rules that
+//! applies decides what it does:
 //!
-//! 1. Tools have been run for the message: it quotes what they gave.
+//! 1. Tools have been run for the message: it quotes their results.
 //! 2. The message has lines `call <tool> <json>`: it makes exactly these calls, all in one step (`line`).
-//! 3. A tool fits the words of the message (`pick`): it calls it with arguments from the text (`arguments`), or says
-//!    what is missing.
-//! 4. It says what it is, and how to go on.
+//! 3. A tool fits the words of the message (`pick`): it calls the tool with arguments from the text (`arguments`), or
+//!    says what is missing.
+//! 4. Otherwise it says what it is and how to go on.
 //!
-//! The same conversation always gets the same answer: there is no chance, no clock and no memory in here. Everything
-//! that it reads is bounded, each bound with its rule beside it, so that no text and no schema can keep it busy.
+//! The same conversation always gets the same answer: the model uses no randomness, clock or memory. Everything that it
+//! reads is bounded, and each bound states its rule, so that no text and no schema can keep it busy.
 
 mod arguments;
 mod line;
@@ -24,28 +24,28 @@ use handback_core::sessions::{Model, ModelEvent, ModelRequest, ModelStream};
 use handback_core::store::{Attachment, PartBody, Role, StopReason, ToolPart, TurnError, Usage};
 use handback_core::tools::ModelTool;
 
-/// What the provider of this model is called, unless somebody calls it otherwise.
+/// The provider's default name.
 pub const PROVIDER: &str = "demo";
 /// The model's name at its provider.
 pub const MODEL: &str = "scripted";
 
-/// Calls that are made in one step; what more lines ask for is left out, and the answer says so.
+/// Most calls in one step; further lines are left out, and the answer says so.
 const MOST_CALLS: usize = 1_024;
-/// Bytes of the user's words by which a tool is picked; those after them are ignored.
+/// Bytes of the user's text that are used to pick a tool; the rest is ignored.
 const MOST_TEXT: usize = 8 * 1024;
-/// Bytes of one result that are quoted; a longer one is cut, with a note.
+/// Bytes of one result that are quoted; a longer result is cut, with a note.
 const MOST_QUOTED: usize = 4 * 1024;
-/// Bytes of all results together that are quoted: when there are many, each gets its share.
+/// Bytes of all results together that are quoted; many results share them.
 const MOST_QUOTED_TOGETHER: usize = 64 * 1024;
-/// Tools and files that are named; of the others only the number is told.
+/// Tools and files that are listed by name; the others are only counted.
 const MOST_NAMED: usize = 20;
-/// Characters of a name that somebody else chose; dots stand for the others.
+/// Characters of a name that somebody else chose; a longer name is cut with dots.
 const LONGEST_NAME: usize = 100;
-/// Text comes word by word while it is short, and in about so many pieces when it is long.
+/// The approximate number of pieces of a long text; a short text is sent word by word.
 const TEXT_PIECES: usize = 200;
-/// The arguments of a call come in at most so many pieces,
+/// The arguments of a call are sent in at most this many pieces.
 const ARGUMENT_PIECES: usize = 4;
-/// none of them shorter than this, except the last.
+/// The shortest piece of arguments, except the last.
 const SHORTEST_ARGUMENT_PIECE: usize = 8;
 
 /// The model; see the [module](self).
@@ -73,7 +73,7 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Reads a request.
+    /// Finds the last message of the user and its calls in a request.
     fn read(request: &'a ModelRequest<'a>) -> Self {
         let user = request.messages.iter().rposition(|message| matches!(message.role, Role::User(_)));
         let mut turn = Self { request, texts: Vec::new(), files: Vec::new(), calls: Vec::new() };
@@ -91,7 +91,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What the model says, and the calls that it makes: what it calls each tool, and the arguments as they are written.
+/// The text that the model says and the calls that it makes: the tool's alias, and the arguments as JSON text.
 struct Reply {
     text: String,
     calls: Vec<(String, String)>,
@@ -124,7 +124,7 @@ fn decide(turn: &Turn<'_>) -> Reply {
     }
 }
 
-/// What came of a call.
+/// Describes the result of a call.
 fn result(turn: &Turn<'_>, call: &ToolPart) -> String {
     let tool = turn.request.tools.iter().find(|tool| tool.alias == call.alias);
     let name = tool.map_or(call.alias.as_str(), |tool| tool.name);
@@ -141,7 +141,7 @@ fn result(turn: &Turn<'_>, call: &ToolPart) -> String {
     format!("The tool `{name}` {said}{}", if call.attachments().is_empty() { "" } else { &came })
 }
 
-/// Which tool it would call, and what it would have to know.
+/// Says which tool the model would call and which parameters it needs.
 fn ask_for(parameters: &[String], tool: ModelTool<'_>) -> String {
     let (name, parameters) = (tool.name, parameters.join(", "));
     format!(
@@ -150,7 +150,7 @@ fn ask_for(parameters: &[String], tool: ModelTool<'_>) -> String {
     )
 }
 
-/// What it is, which tools there are, and how to go on.
+/// Says what the model is, which tools there are, and how to go on.
 fn about_itself(tools: &[ModelTool<'_>]) -> Vec<String> {
     let itself = "I am the scripted demo model. I need no key, and I do not think: I look for a tool that fits your \
                   words, and found none.";
@@ -164,7 +164,7 @@ fn about_itself(tools: &[ModelTool<'_>]) -> Vec<String> {
     vec![itself.to_owned(), tools, real.to_owned()]
 }
 
-/// Files by their names and types.
+/// Lists files by name and type.
 fn files<'a>(files: impl Iterator<Item = &'a Attachment>) -> String {
     list(files.map(|file| {
         let name = file.filename.as_deref().filter(|name| !name.is_empty()).unwrap_or("a file");
@@ -172,7 +172,7 @@ fn files<'a>(files: impl Iterator<Item = &'a Attachment>) -> String {
     }))
 }
 
-/// Names, and how many more there are.
+/// Lists names, and counts those that do not fit.
 fn list(mut names: impl Iterator<Item = String>) -> String {
     let mut list: Vec<String> = names.by_ref().take(MOST_NAMED).collect();
     let more = names.count();
@@ -180,7 +180,7 @@ fn list(mut names: impl Iterator<Item = String>) -> String {
     list.join(", ")
 }
 
-/// A name that is not too long, or its beginning with dots.
+/// Cuts a name that is too long, with dots.
 fn shorten(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -188,7 +188,7 @@ fn shorten(name: &str) -> String {
     }
 }
 
-/// The reply as a stream: in pieces, as other models send them, but never in many.
+/// Streams the reply in pieces as other models do, but never in many.
 fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
     let mut events = Vec::new();
     let shortest = reply.text.len().div_ceil(TEXT_PIECES);
@@ -198,7 +198,7 @@ fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
             _ => events.push(ModelEvent::Text(word.to_owned())),
         }
     }
-    // No two steps of a conversation have the same number.
+    // The step's number is unique in its conversation.
     let step = turn.request.earlier.len() + turn.request.messages.len();
     for (index, (name, arguments)) in reply.calls.iter().enumerate() {
         let id = format!("scripted_{step}_{}", index + 1);
@@ -215,7 +215,7 @@ fn render(turn: &Turn<'_>, reply: &Reply) -> Vec<ModelEvent> {
     let read = turn.texts.iter().map(|text| text.len()).sum::<usize>()
         + if turn.calls.is_empty() { 0 } else { reply.text.len() };
     let called: usize = reply.calls.iter().map(|(name, arguments)| name.len() + arguments.len()).sum();
-    // Four bytes a token is what tokenizers make of English.
+    // English text has about four bytes per token.
     let [input, output] = [read, reply.text.len() + called].map(|bytes| bytes.div_ceil(4) as u64);
     events.push(ModelEvent::Usage(Usage { input, output, ..Usage::default() }));
     events.push(ModelEvent::Stop(if reply.calls.is_empty() { StopReason::Stop } else { StopReason::ToolCalls }));

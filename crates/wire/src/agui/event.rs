@@ -10,10 +10,10 @@ use crate::object;
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened.
+    /// The type and its fields.
     #[serde(flatten)]
     pub body: Body,
-    /// What any event may say besides.
+    /// Optional fields of every event.
     #[serde(flatten)]
     pub common: Common,
 }
@@ -24,24 +24,24 @@ impl From<Body> for Event {
     }
 }
 
-/// What any event may say.
+/// Optional fields of every event.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Common {
-    /// When it happened, in milliseconds since 1970. Some have fractions of them, which are passed over.
+    /// When it happened, in milliseconds since 1970. Fractions are dropped.
     #[serde(deserialize_with = "object::whole")]
     pub timestamp: Option<i64>,
-    /// What it was made from.
+    /// The event that it was made from.
     pub raw_event: Option<Value>,
-    /// Whatever else is to be said.
+    /// More data.
     pub metadata: Option<Map<String, Value>>,
     /// The subagent that it is about.
     pub subagent_run_id: Option<String>,
 }
 
-/// Who speaks in a text that is streamed.
+/// The speaker of a streamed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the roles are named by the protocol")]
@@ -53,21 +53,21 @@ pub enum TextRole {
     User,
 }
 
-/// The role of the message that a result is.
+/// The role of a result's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ToolRole {
-    /// A tool's.
+    /// A tool.
     Tool,
 }
 
-/// The role of a message of reasoning.
+/// The role of a reasoning message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ReasoningRole {
-    /// What the model thinks.
+    /// The model's reasoning.
     #[default]
     Reasoning,
 }
@@ -83,22 +83,22 @@ pub enum EncryptedEntity {
     Message,
 }
 
-/// What happened.
+/// The type of an event and its fields.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each event says what it is for")]
 pub enum Body {
-    /// The run begins. Everything else comes after it.
+    /// The run begins; always the first event.
     RunStarted {
         thread_id: String,
         run_id: String,
         parent_run_id: Option<String>,
         protocol_version: Option<String>,
-        /// What it was started with: a [`RunAgentInput`](super::RunAgentInput).
+        /// Its input: a [`RunAgentInput`](super::RunAgentInput).
         input: Option<Value>,
     },
-    /// The run is over, and did not fail.
+    /// The run ended without failing.
     RunFinished {
         thread_id: String,
         run_id: String,
@@ -116,60 +116,60 @@ pub enum Body {
     },
     /// A step of the run begins.
     StepStarted { step_name: String },
-    /// It is over.
+    /// The step ends.
     StepFinished { step_name: String },
     /// A text begins.
     TextMessageStart { message_id: String, role: Option<TextRole>, name: Option<String> },
-    /// It grows.
+    /// The text grows.
     TextMessageContent { message_id: String, delta: String },
-    /// It is complete.
+    /// The text is complete.
     TextMessageEnd { message_id: String },
-    /// A text in pieces that begin and end it by themselves.
+    /// A piece of a text without start and end events.
     TextMessageChunk { message_id: Option<String>, role: Option<TextRole>, delta: Option<String>, name: Option<String> },
     /// The model calls a tool.
     ToolCallStart { tool_call_id: String, tool_call_name: String, parent_message_id: Option<String> },
-    /// Its arguments grow.
+    /// The arguments grow.
     ToolCallArgs { tool_call_id: String, delta: String },
-    /// Its arguments are complete.
+    /// The arguments are complete.
     ToolCallEnd { tool_call_id: String },
-    /// A call in pieces that begin and end it by themselves.
+    /// A piece of a call without start and end events.
     ToolCallChunk {
         tool_call_id: Option<String>,
         tool_call_name: Option<String>,
         parent_message_id: Option<String>,
         delta: Option<String>,
     },
-    /// What came of a call that the server made: a message of its own.
+    /// The result of a call that the server made, as its own message.
     ToolCallResult { message_id: String, tool_call_id: String, content: Content, role: Option<ToolRole> },
-    /// The state is now this.
+    /// The whole state.
     StateSnapshot { snapshot: Value },
-    /// The state changes so: operations of RFC 6902.
+    /// A change of the state: operations of RFC 6902.
     StateDelta { delta: Vec<Value> },
-    /// The messages are now these.
+    /// All messages of the conversation.
     MessagesSnapshot { messages: Vec<Message> },
-    /// Something goes on that is no message of the conversation.
+    /// Progress that is not a message of the conversation.
     ActivitySnapshot { message_id: String, activity_type: String, content: Map<String, Value>, replace: Option<bool> },
-    /// It changes so: operations of RFC 6902.
+    /// A change of an activity: operations of RFC 6902.
     ActivityDelta { message_id: String, activity_type: String, patch: Vec<Value> },
-    /// An event of the provider's own.
+    /// An event of the provider.
     Raw { event: Value, source: Option<String> },
-    /// An event of the application's own.
+    /// An event of the application.
     Custom { name: String, value: Value },
-    /// The model thinks.
+    /// The model begins to reason.
     ReasoningStart { message_id: String },
-    /// It has thought.
+    /// The reasoning ends.
     ReasoningEnd { message_id: String },
-    /// What it thinks begins.
+    /// A reasoning message begins.
     ReasoningMessageStart { message_id: String, role: ReasoningRole },
-    /// It grows.
+    /// The reasoning message grows.
     ReasoningMessageContent { message_id: String, delta: String },
-    /// It is complete.
+    /// The reasoning message is complete.
     ReasoningMessageEnd { message_id: String },
-    /// What it thinks in pieces that begin and end it by themselves.
+    /// A piece of a reasoning message without start and end events.
     ReasoningMessageChunk { message_id: Option<String>, delta: Option<String> },
-    /// Something that only the provider can read, to be sent back to it.
+    /// Data that only the provider can read, to be sent back to it.
     ReasoningEncryptedValue { subtype: EncryptedEntity, entity_id: String, encrypted_value: String },
-    /// A subagent begins; [`Common::subagent_run_id`] says which.
+    /// A subagent begins; [`Common::subagent_run_id`] names it.
     SubagentStarted {
         name: String,
         description: Option<String>,
@@ -177,14 +177,14 @@ pub enum Body {
         parent_tool_call_id: Option<String>,
         parent_message_id: Option<String>,
     },
-    /// It is done.
+    /// The subagent ended without failing.
     SubagentFinished { result: Option<Value>, outcome: Option<SubagentOutcome> },
-    /// It failed.
+    /// The subagent failed.
     SubagentError { message: String, code: Option<String> },
 }
 
 impl Body {
-    /// Whether the run is over with it.
+    /// Whether the event ends the run.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::RunFinished { .. } | Self::RunError { .. })
     }

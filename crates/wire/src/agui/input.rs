@@ -1,4 +1,4 @@
-//! What a run is started with.
+//! The input of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,41 +8,41 @@ use serde_with_macros::skip_serializing_none;
 use super::Message;
 use crate::object;
 
-/// What a run is started with: the whole conversation, and what the front end brings along.
+/// The input of a run: the whole conversation, and what the front end adds.
 ///
-/// Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON. Names in
-/// `snake_case` are taken too, as the protocol's Python types write and read them, and null for an empty list, as Go does.
+/// `M` can be raw JSON, to parse messages one by one: most of them are known already. Names in `snake_case` are
+/// accepted too, as in the protocol's Python types, and null for an empty list, as in Go.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RunAgentInput))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput<M = Message> {
-    /// The conversation.
+    /// The id of the conversation.
     #[serde(alias = "thread_id")]
     pub thread_id: String,
-    /// This run of it.
+    /// The id of this run.
     #[serde(alias = "run_id")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 256))]
     pub run_id: String,
     /// The version of the protocol that the front end speaks; absent before 1.0.
     #[serde(alias = "protocol_version")]
     pub protocol_version: Option<String>,
-    /// The run that this one goes on from.
+    /// The run that this one continues.
     #[serde(alias = "parent_run_id")]
     pub parent_run_id: Option<String>,
     /// The application's state, any JSON.
     pub state: Option<Value>,
-    /// The conversation as the front end knows it.
+    /// The conversation that the front end knows.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
     #[serde(deserialize_with = "object::or_default", bound(deserialize = "M: serde::de::DeserializeOwned"))]
     pub messages: Vec<M>,
     /// Tools that the front end runs itself.
     #[serde(default, deserialize_with = "object::nullable_list")]
     pub tools: Vec<Tool>,
-    /// What the model is to know besides the conversation.
+    /// What the model should know besides the conversation.
     #[serde(default, deserialize_with = "object::nullable_list")]
     pub context: Vec<Context>,
-    /// Whatever else the application passes on, any JSON.
+    /// Other data of the application, any JSON.
     #[serde(alias = "forwarded_props")]
     pub forwarded_props: Option<Value>,
     /// Answers to the interrupts that the last run ended with.
@@ -51,7 +51,7 @@ pub struct RunAgentInput<M = Message> {
 }
 
 impl<M> RunAgentInput<M> {
-    /// A run of a thread with these messages, by one who speaks 1.0, and nothing else.
+    /// A run of a thread with only these messages, for protocol 1.0.
     pub fn new(thread_id: impl Into<String>, run_id: impl Into<String>, messages: Vec<M>) -> Self {
         Self {
             thread_id: thread_id.into(),
@@ -78,10 +78,10 @@ pub struct Tool {
     /// What it does, for the model.
     #[serde(default, deserialize_with = "object::or_default")]
     pub description: String,
-    /// What its arguments look like: a JSON Schema.
+    /// The JSON Schema of its arguments.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub parameters: Option<Box<RawValue>>,
-    /// Whatever else is to be said.
+    /// More data.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -95,13 +95,13 @@ impl PartialEq for Tool {
     }
 }
 
-/// Something that the model is to know.
+/// Something that the model should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Context {
     /// What it is.
     pub description: String,
-    /// What it says.
+    /// Its value.
     pub value: String,
 }
 
@@ -111,14 +111,14 @@ pub struct Context {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Resume {
-    /// The interrupt.
+    /// The id of the interrupt.
     #[serde(alias = "interrupt_id")]
     pub interrupt_id: String,
     /// Whether it was answered.
     pub status: ResumeStatus,
     /// The answer, any JSON.
     pub payload: Option<Value>,
-    /// Whatever else is to be said.
+    /// More data.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -128,8 +128,8 @@ pub struct Resume {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ResumeStatus {
-    /// It was; the payload says how.
+    /// It was answered; the payload is the answer.
     Resolved,
-    /// Somebody decided not to.
+    /// Somebody decided not to answer.
     Cancelled,
 }

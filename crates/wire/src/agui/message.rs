@@ -26,7 +26,7 @@ pub enum Message {
         #[serde(flatten)]
         labels: Labels,
     },
-    /// What the agent says, and the calls that it makes.
+    /// The agent's text and calls.
     Assistant {
         id: String,
         content: Option<String>,
@@ -36,25 +36,25 @@ pub enum Message {
         #[serde(flatten)]
         labels: Labels,
     },
-    /// What the user says.
+    /// The user's message.
     User {
         id: String,
         content: Content,
         #[serde(flatten)]
         labels: Labels,
     },
-    /// What came of a call.
+    /// The result of a call.
     Tool {
         id: String,
         #[serde(alias = "tool_call_id")]
         tool_call_id: String,
         content: Content,
-        /// What went wrong; the content says it too.
+        /// The error; the content contains it too.
         error: Option<String>,
         #[serde(flatten)]
         labels: Labels,
     },
-    /// Something that goes on and is no part of the conversation.
+    /// Progress that is not part of the conversation.
     Activity {
         id: String,
         #[serde(alias = "activity_type")]
@@ -63,20 +63,20 @@ pub enum Message {
         #[serde(flatten)]
         labels: Labels,
     },
-    /// What the model thought.
+    /// The reasoning of the model.
     Reasoning {
         id: String,
         content: String,
         #[serde(flatten)]
         labels: Labels,
     },
-    /// A message of a kind that is not known here, or that is not as it should be.
+    /// A message that is malformed or of an unknown kind.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl Message {
-    /// Its id; `None` if it has none that is known.
+    /// Its id; `None` if it has none or is of an unknown kind.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Developer { id, .. }
@@ -91,20 +91,20 @@ impl Message {
     }
 }
 
-/// What any message may say besides.
+/// Optional fields of every message.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Labels {
-    /// Who it is, among several of that role.
+    /// The name of the speaker, among several of the same role.
     pub name: Option<String>,
-    /// Something that only the provider can read.
+    /// Data that only the provider can read.
     #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
-    /// Whatever else is to be said.
+    /// More data.
     pub metadata: Option<Map<String, Value>>,
-    /// The subagent that it is from.
+    /// The subagent that sent it.
     #[serde(alias = "subagent_run_id")]
     pub subagent_run_id: Option<String>,
 }
@@ -116,24 +116,24 @@ pub struct Labels {
 pub struct ToolCall {
     /// Its id.
     pub id: String,
-    /// What is called.
+    /// The type of the call.
     #[serde(rename = "type", default)]
     pub kind: CallType,
     /// The tool and its arguments.
     pub function: FunctionCall,
-    /// Something that only the provider can read.
+    /// Data that only the provider can read.
     #[serde(alias = "encrypted_value")]
     pub encrypted_value: Option<String>,
-    /// Whatever else is to be said.
+    /// More data.
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// What is called.
+/// The type of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CallType {
-    /// A function: a tool.
+    /// A function, which is a tool.
     #[default]
     Function,
 }
@@ -148,10 +148,10 @@ pub struct FunctionCall {
     pub arguments: String,
 }
 
-/// Parts of one message; more are an error.
+/// Most parts of one message; more are an error.
 const MOST_PARTS: usize = 4_096;
 
-/// What a message says: a text, or parts.
+/// The content of a message: a text, or parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -162,7 +162,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Its text; that of the parts that have some, one after the other.
+    /// The text, or the texts of all parts joined.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -189,7 +189,7 @@ impl From<String> for Content {
     }
 }
 
-/// A part of what a message says.
+/// A part of the content of a message.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
@@ -199,9 +199,9 @@ pub enum Part {
     Text { id: Option<String>, text: String, metadata: Option<Value> },
     /// An image.
     Image { id: Option<String>, source: Source, metadata: Option<Value> },
-    /// Something to hear.
+    /// A sound.
     Audio { id: Option<String>, source: Source, metadata: Option<Value> },
-    /// A film.
+    /// A video.
     Video { id: Option<String>, source: Source, metadata: Option<Value> },
     /// Any other file.
     Document { id: Option<String>, source: Source, metadata: Option<Value> },
@@ -214,7 +214,7 @@ pub enum Part {
         data: Option<String>,
         filename: Option<String>,
     },
-    /// A part of a kind that is not known here, or that is not as it should be.
+    /// A part that is malformed or of an unknown kind.
     #[serde(untagged)]
     Other(Value),
 }
@@ -225,7 +225,7 @@ pub enum Part {
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named by the protocol, and each source says what it is")]
 pub enum Source {
-    /// Here, in base64.
+    /// Inline, in base64.
     Data {
         value: String,
         #[serde(alias = "mime_type")]
@@ -237,7 +237,7 @@ pub enum Source {
         #[serde(alias = "mime_type")]
         mime_type: Option<String>,
     },
-    /// With the provider, under a name that it gave them.
+    /// At the provider, under the id that the provider gave.
     File {
         value: String,
         provider: Option<String>,

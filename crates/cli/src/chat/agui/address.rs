@@ -42,9 +42,9 @@ fn room(url: &Url) -> Option<(Url, String)> {
     Some((server, percent_decode_str(room).decode_utf8().ok()?.into_owned()))
 }
 
-/// An agent whose server may be older than AG-UI 1.0; many of those refuse fields that they do not know. A request that is
-/// refused as malformed is repeated without the new fields: nothing was run, though a server that keeps threads may have
-/// made an empty one. Once that has worked, the new fields are left out from the start.
+/// An agent whose server may be older than AG-UI 1.0; many such servers refuse unknown fields. A request that is
+/// refused as malformed is retried without the new fields. The refused request ran nothing, although a server that
+/// stores threads may have created an empty one. Once a retry has succeeded, the new fields stay left out.
 struct AnyVersion {
     agent: Arc<dyn Agent>,
     is_old: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ impl Agent for AnyVersion {
                 answered => return answered,
             };
             match agent.run(old_input).await {
-                // The first refusal is about the request that was meant.
+                // The first refusal is reported, because it is about the original request.
                 Err(AgentError::Refused { status, .. }) => Err(AgentError::Refused { status, message }),
                 answered => {
                     is_old.store(answered.is_ok(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Translates an agent's interrupts into questions to the user, and the answers into what the agent is sent.
+//! Translates an agent's interrupts into questions to the user, and the user's answers into the agent's format.
 
 use handback_client::agui::Conversation;
 use handback_client::agui::wire::{Interrupt, Resume, ResumeStatus};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::chat::question::{About, Answer, Choices, Question};
 
-/// The question to the user that an interrupt stands for.
+/// Translates an interrupt into a question.
 pub(super) fn question(thread: usize, interrupt: &Interrupt, conversation: &Conversation) -> Question {
     let Interrupt { id, tool_call_id, message, reason, response_schema, .. } = interrupt;
     if let Some(call) = tool_call_id.as_deref().and_then(|call| conversation.tool_call(call)) {
@@ -24,7 +24,7 @@ pub(super) fn question(thread: usize, interrupt: &Interrupt, conversation: &Conv
     Question { id: id.clone(), thread, subject: message.as_ref().unwrap_or(reason).clone(), about }
 }
 
-/// The answer to an interrupt, as the agent is sent it.
+/// Translates an answer into the agent's format.
 pub(super) fn resume(interrupt: &str, answer: Answer) -> Resume {
     let payload = match answer {
         Answer::Value(value) => value,

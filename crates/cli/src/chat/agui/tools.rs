@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-/// The tools of a thread. The times of their calls are noted, and the tracker knows the commands that run.
+/// The tools of a thread. `times` records the duration of each call, and `running` tracks the commands that run.
 pub(super) fn registry(tools: &[Tool], times: &Times, running: &TaskTracker) -> ToolRegistry {
     tools.iter().fold(ToolRegistry::new(), |registry, tool| {
         let (handler, times, running) = (Arc::clone(&tool.handler), times.clone(), running.clone());
@@ -25,7 +25,7 @@ pub(super) fn registry(tools: &[Tool], times: &Times, running: &TaskTracker) -> 
                 let _stop = cancellation.clone().drop_guard();
                 let deadline = context.deadline;
                 let invocation = Invocation::new(request(&call, context)?, deadline, cancellation);
-                // The command has a task of its own: it outlives a run that is stopped, so that it has time to stop.
+                // The command has its own task, so that it has time to stop after its run was stopped.
                 let ended = running.spawn(handler(invocation)).await?;
                 times.table().insert(call.id, Some(begun.elapsed()));
                 Ok(ended?.output)
@@ -52,7 +52,7 @@ fn request(call: &ToolCall, context: ToolContext) -> Result<ToolRequest, serde_j
     })
 }
 
-/// The calls of a thread that were run here, with the duration of each that has ended.
+/// The calls of a thread that ran here, with the duration of each one that has ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times(Arc<Mutex<HashMap<String, Option<Duration>>>>);
 

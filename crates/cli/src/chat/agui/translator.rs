@@ -8,14 +8,14 @@ use super::tools::Times;
 use crate::chat::paint::Ink;
 use crate::chat::piece::{Call, Piece, Stage};
 
-/// Remembers what it has translated of a conversation, so that each piece is shown once.
+/// Remembers what it has translated, so that each piece of a conversation is shown once.
 #[derive(Debug, Default)]
 pub(super) struct Translator {
     texts: HashMap<String, String>,
     thoughts: HashMap<String, String>,
-    /// A thought that does not belong to a text or a call yet.
+    /// Reasoning that does not belong to a text or a call yet.
     loose_thought: String,
-    /// How far each call was, and the length of its arguments.
+    /// The status of each call, and the length of its arguments.
     calls: HashMap<String, (ToolCallStatus, usize)>,
     /// Calls that were not allowed. The agent reports the refusal as if it were their result.
     rejected: HashSet<String>,
@@ -23,7 +23,7 @@ pub(super) struct Translator {
 }
 
 impl Translator {
-    /// The pieces that are new in a conversation.
+    /// Returns the pieces that are new in a conversation.
     pub(super) fn translate(&mut self, conversation: &Conversation, times: &Times) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut undecodable = 0;
@@ -64,7 +64,7 @@ impl Translator {
         self.rejected.insert(call.to_owned());
     }
 
-    /// Adds what is new in the thought of a text or a call. The thought may have begun as a loose one.
+    /// Adds the new reasoning of a text or a call. The reasoning may have begun as a loose thought.
     fn thought(&mut self, id: &str, text: &str, pieces: &mut Vec<Piece>) {
         if !text.is_empty() && !self.thoughts.contains_key(id) && text.starts_with(&self.loose_thought) {
             self.thoughts.insert(id.to_owned(), std::mem::take(&mut self.loose_thought));
@@ -72,7 +72,7 @@ impl Translator {
         pieces.extend(grown(&mut self.thoughts, id, text).and_then(|(_, text)| thought(&text)));
     }
 
-    /// Adds every stage that a call has passed since the last snapshot, also those that no snapshot caught.
+    /// Adds every stage that a call has passed since the last snapshot, including stages between snapshots.
     fn call(&mut self, call: &ToolCall, times: &Times, pieces: &mut Vec<Piece>) {
         let size = call.arguments.len();
         let shown = self.calls.insert(call.id.clone(), (call.status, size));
@@ -113,11 +113,11 @@ fn thought(text: &str) -> Option<Piece> {
     (!text.is_empty()).then(|| Piece::Thought { part: "thought".to_owned(), text: text.to_owned() })
 }
 
-/// The part to show a text as, and what is new in the text; `None` if nothing is. A text that is replaced by another one
-/// is shown as a new part.
+/// The id of the part that shows a text, and the new end of the text; `None` if there is nothing new. If another text
+/// replaces a text, it is shown as a new part.
 fn grown(shown: &mut HashMap<String, String>, id: &str, text: &str) -> Option<(String, String)> {
     let before = shown.entry(id.to_owned()).or_default();
-    // A text that is replayed has nothing new until it is longer than before.
+    // A replayed text has nothing new until it is longer than before.
     if before.starts_with(text) {
         return None;
     }

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 /// How long registering the tools may take.
 const READY: Duration = Duration::from_secs(30);
 
-/// The delays between the tries to connect again: shorter than usual, since somebody is waiting.
+/// The delays between reconnects: shorter than usual, because a user is waiting.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// The offered tools, and why their connection is lost, if it is.
+/// The offered tools, and the reason if their connection is lost.
 pub(super) struct Attached {
     pub(super) tools: ClientTools,
     lost: watch::Receiver<Option<String>>,

@@ -56,7 +56,7 @@ impl Translator {
         }
     }
 
-    /// A call is shown when it begins to run and when it is over, also if the first event is missing.
+    /// Shows a call when it begins to run and when it is over, even if the event of its beginning is missing.
     fn call(&mut self, part: Part) -> Vec<Piece> {
         let Some(state) = part.state else { return Vec::new() };
         let tool = self.short_name(part.tool.as_deref().unwrap_or_default()).to_owned();

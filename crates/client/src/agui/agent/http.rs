@@ -1,4 +1,4 @@
-//! Agents on a server, which takes each run at one URL or keeps threads and runs.
+//! Agents on a server, which takes each run at one URL or stores threads and runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +21,11 @@ const SILENCE: Duration = Duration::from_secs(300);
 /// The size limit of an answer about a thread or a run; a larger one is an error.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// An agent behind one URL, as AG-UI has it: every run is one request. A lost stream cannot be resumed: the run fails,
-/// and can be retried.
+/// An agent behind one URL, as in plain AG-UI: every run is one request. A lost stream cannot be resumed: the run
+/// fails, and can be retried.
 pub type HttpAgent = ServerAgent<OneUrl>;
 
-/// A room of a server that keeps threads and runs, as Soliplex does: a run is created, then executed, and goes on
+/// A room of a server that stores threads and runs, such as Soliplex: a run is created, then executed, and continues
 /// without a reader. A lost stream is resumed where it broke off.
 pub type ThreadAgent = ServerAgent<Room>;
 
@@ -49,7 +49,7 @@ impl<T> ServerAgent<T> {
     /// Sends a token with every request, as `Authorization: Bearer`.
     ///
     /// # Errors
-    /// [`AgentError::Invalid`] if a header cannot carry it.
+    /// [`AgentError::Invalid`] if a header cannot contain it.
     pub fn bearer(mut self, token: &str) -> Result<Self, AgentError> {
         self.http.bearer(token)?;
         Ok(self)
@@ -58,7 +58,7 @@ impl<T> ServerAgent<T> {
     /// Sends a header with every request.
     ///
     /// # Errors
-    /// [`AgentError::Invalid`] if there can be no such header.
+    /// [`AgentError::Invalid`] if the header is not valid.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, AgentError> {
         let invalid = || AgentError::Invalid { reason: format!("the header \"{name}\" cannot be sent") };
         self.http.header(name, value).ok_or_else(invalid)?;
@@ -77,7 +77,7 @@ impl HttpAgent {
     /// The agent at `url`, such as `http://127.0.0.1:4096/agui`. This connects to nothing yet.
     ///
     /// # Errors
-    /// [`AgentError::Invalid`] if that is no URL of a server.
+    /// [`AgentError::Invalid`] if that is not the URL of a server.
     pub fn new(url: &str) -> Result<Self, AgentError> {
         Ok(Self { http: Http::new(url)?, silence: SILENCE, target: OneUrl(()) })
     }
@@ -101,12 +101,12 @@ impl ThreadAgent {
     /// A room of the server at `base_url`. This connects to nothing yet.
     ///
     /// # Errors
-    /// [`AgentError::Invalid`] if that is no URL of a server.
+    /// [`AgentError::Invalid`] if that is not the URL of a server.
     pub fn new(base_url: &str, room: &str) -> Result<Self, AgentError> {
         Ok(Self { http: Http::new(base_url)?, silence: SILENCE, target: Room(room.to_owned()) })
     }
 
-    /// Sets the run of an input, and its thread if it has none, to ones that the server creates.
+    /// Creates a run on the server, and a thread if the input has none, and sets their ids in the input.
     async fn create_run(&self, input: &mut RunAgentInput) -> Result<(), AgentError> {
         if input.thread_id.is_empty() {
             let thread: CreatedThread = self.ask(&[], &NewThread::default()).await?;
@@ -158,7 +158,7 @@ struct CreatedRun {
     run_id: String,
 }
 
-/// An id that can be part of a path. With one of those that are refused, the request would go elsewhere.
+/// Checks that an id can be part of a path. With an id that is refused here, the request would go elsewhere.
 fn path_segment(id: String) -> Result<String, AgentError> {
     if matches!(id.as_str(), "" | "." | "..") {
         return Err(AgentError::Unexpected { reason: format!("\"{id}\" is no id") });

@@ -1,4 +1,4 @@
-//! The stream of one run, over as many connections as it takes.
+//! The stream of one run, which may span several connections.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Sends the request for a run, and gives the events that answer it. Once the run is over, a lost connection is no
-    /// error.
+    /// Sends the request for a run, and returns the events that answer it. Once the run is over, a lost connection is
+    /// not an error.
     pub(super) async fn open(
         http: Http,
         silence: Duration,
@@ -88,7 +88,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Connects or reads one frame; `None` if that brings nothing new.
+    /// Connects or reads one frame; `None` if there is no new event.
     async fn advance(&mut self) -> Result<Option<Incoming>, Error> {
         let Some(connection) = &mut self.connection else { return self.connect().await.map(|()| None) };
         let frame = connection.next().await.map_err(|reason| self.http.interrupted(reason))?;

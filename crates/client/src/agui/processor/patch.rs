@@ -1,4 +1,4 @@
-//! Changes of a JSON value, by the operations of RFC 6902.
+//! Patches a JSON value with operations of RFC 6902.
 
 use json_patch::{Patch, PatchOperation, patch, patch_unsafe};
 use serde_json::Value;
@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 256;
 /// of copies could fill any memory.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Makes all of the changes, or none. The error says what does not fit.
+/// Applies all operations or none. The error says which one does not fit.
 pub(super) fn apply(value: &mut Value, operations: &[Value]) -> Result<(), String> {
     let Patch(operations) =
         serde_json::from_value(Value::Array(operations.to_vec())).map_err(|error| error.to_string())?;

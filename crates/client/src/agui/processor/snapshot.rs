@@ -49,7 +49,7 @@ impl Conversation {
         }
     }
 
-    /// Adds a message, and gives the ids of its calls that were not known.
+    /// Adds a message, and returns the ids of its calls that were unknown.
     fn take_message(&mut self, message: &Message, known: &mut HashMap<String, ToolCall>) -> Vec<String> {
         let mut unknown = Vec::new();
         match message {

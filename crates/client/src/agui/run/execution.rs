@@ -1,4 +1,4 @@
-//! How a run carries out one request, from the first question to the agent to the end.
+//! The execution of one request of a run, from the first request to the agent to the end.
 
 use std::future::pending;
 use std::ops::ControlFlow;
@@ -18,18 +18,18 @@ use crate::agui::{mapper, new_id};
 
 /// How many calls of one step are run; those beyond fail.
 const MAX_CALLS: usize = 1_024;
-/// The longest timeout of a tool: thirty years are for ever, and a deadline can hold them.
+/// The longest timeout of a tool: thirty years are practically unlimited, and a deadline can hold them.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 /// The types of events that end a run.
 const TERMINAL_TYPES: [&str; 2] = ["RUN_FINISHED", "RUN_ERROR"];
 
-/// What follows from an item of the stream: more of it, or these calls to run. Without any, the request is over.
+/// What follows an item of the stream: more items, or calls to run. Without calls, the request is over.
 type Next = ControlFlow<Vec<ToolCall>>;
 
 const OVER: Next = ControlFlow::Break(Vec::new());
 
 impl Run {
-    /// Carries out the request to its end, which the view shows then.
+    /// Executes the request to its end, which the view then shows.
     pub(super) async fn execute_request(&self) {
         let mut answers = self.answers.clone();
         for depth in 0.. {
@@ -45,15 +45,15 @@ impl Run {
         }
     }
 
-    /// Asks for a run and reads it to its end. Gives the calls to run and the rest of the stream; `None` if the request
-    /// is over.
+    /// Requests a run and reads it to its end. Returns the calls to run and the rest of the stream; `None` if the
+    /// request is over.
     async fn stream(&self, answers: Option<Vec<Resume>>, depth: u32) -> Option<(Vec<ToolCall>, EventStream)> {
         let asked = self.agent.run(self.input(answers)).await;
         let mut events = asked.map_err(|error| self.handle.fail(error)).ok()?;
         loop {
             let incoming = events.next().await.unwrap_or_else(|| Err(ended_early()));
             let incoming = incoming.map_err(|error| self.handle.fail(error)).ok()?;
-            // One update for the item and what follows from it: no watcher sees a state in between.
+            // The item and its consequences are one update, so that no watcher sees a state in between.
             if let ControlFlow::Break(calls) = self.handle.update(|view| self.take(view, &incoming, depth))? {
                 return (!calls.is_empty()).then_some((calls, events));
             }
@@ -93,7 +93,7 @@ impl Run {
         OVER
     }
 
-    /// The agent has finished a run: the calls that it leaves for this front end come next.
+    /// Handles the end of a run of the agent: the calls that it leaves for this front end are next.
     fn finished(&self, view: &mut View, depth: u32) -> Next {
         let calls = self.own_calls(&view.conversation);
         if calls.is_empty() {
@@ -139,7 +139,7 @@ impl Run {
         };
         // Meanwhile the rest of the stream is read and ignored, so that its connection can be used again.
         let draining = async {
-            // The budget leaves time for the tools if the stream always has more.
+            // The budget lets the tools run even if the stream never ends.
             rest.for_each(|_late| consume_budget()).await;
             pending::<()>().await;
         };
@@ -149,12 +149,12 @@ impl Run {
         }
     }
 
-    /// Runs one call, and gives its id and its result. A failure or a panic of the tool is a result.
+    /// Runs one call, and returns its id and result. A failure or a panic of the tool is a result.
     async fn execute_call(&self, call: ToolCall) -> (String, Result<String, String>) {
         let own_timeout = self.tools.lookup(&call.name).ok().and_then(|tool| tool.timeout);
         let timeout = own_timeout.unwrap_or(self.options.tool_timeout);
         let cancellation = self.cancellation.child_token();
-        // The token fires when the call is dropped: its time is up, or the run is gone.
+        // The token fires when the call is dropped, because it timed out or the run is gone.
         let guard = cancellation.clone().drop_guard();
         let (thread_id, run_id) =
             self.handle.see(|view| (view.conversation.thread_id.clone(), view.conversation.parent_run_id.clone()));

@@ -1,4 +1,4 @@
-//! The handle of a run: the one place that changes its view.
+//! The handle of a run: the only place that changes its view.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,9 @@ pub struct RunHandle {
 
 struct Board {
     views: watch::Sender<View>,
-    /// Cancels the current request. It is locked only while the view is, so that both are of one request.
+    /// Cancels the current request. It is locked only while the view is, so that both belong to the same request.
     cancellation: Mutex<CancellationToken>,
-    /// Sees every view, where a watcher may miss some.
+    /// Receives every view, while a watcher may miss some.
     #[cfg(test)]
     tap: Mutex<Option<Tap>>,
 }
@@ -73,7 +73,7 @@ impl RunHandle {
         token.as_ref().map(CancellationToken::cancel).is_some()
     }
 
-    /// Whether both are handles of one run.
+    /// Whether both are handles of the same run.
     pub(in crate::agui) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.board, &other.board)
     }

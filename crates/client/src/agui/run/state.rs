@@ -5,7 +5,7 @@ use handback_wire::agui::Interrupt;
 use crate::agui::agent::AgentError;
 use crate::agui::conversation::{Conversation, ConversationStatus};
 
-/// What a watcher sees of a run.
+/// The part of a run that watchers see.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct View {
@@ -15,8 +15,7 @@ pub struct View {
     pub conversation: Conversation,
 }
 
-/// The state of a run. From a request to its end it is [`RunState::Running`], whatever tools and continuations there
-/// are in between.
+/// The state of a run. It is [`RunState::Running`] from a request to its end, including all tools and continuations.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum RunState {
@@ -35,7 +34,7 @@ pub enum RunState {
     Cancelled,
 }
 
-/// What a running request does right now.
+/// The current phase of a running request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
@@ -43,7 +42,7 @@ pub enum Phase {
     Streaming,
     /// It runs tools.
     Executing,
-    /// It sends their results to the agent.
+    /// It sends the results to the agent.
     Continuing,
 }
 
@@ -53,7 +52,7 @@ impl RunState {
         matches!(self, Self::Running(_))
     }
 
-    /// Whether something may be said. An interrupted run needs answers first.
+    /// Whether a message may be sent. An interrupted run needs answers first.
     pub fn can_send(&self) -> bool {
         !matches!(self, Self::Running(_) | Self::Interrupted(_))
     }
@@ -74,9 +73,9 @@ pub enum RunError {
     /// The agent reports a failure.
     #[error("{message}")]
     Reported {
-        /// Why.
+        /// The reason.
         message: String,
-        /// Why, for programs.
+        /// The reason, for programs.
         code: Option<String>,
     },
     /// The agent still called tools after the last continuation.

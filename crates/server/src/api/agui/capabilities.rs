@@ -1,11 +1,11 @@
-//! What front ends can expect of an agent.
+//! The capabilities of an agent, for front ends.
 
 use handback_core::store::DEFAULT_AGENT;
 use serde_json::{Value, json};
 
 use crate::app::App;
 
-/// An `AgentCapabilities` of the protocol.
+/// Describes an agent as `AgentCapabilities` of AG-UI.
 pub(super) fn of(app: &App, agent: Option<&str>) -> Value {
     let tool = |spec: &handback_core::tools::ServerToolSpec| json!({ "name": spec.name(), "description": spec.description, "parameters": spec.schema.source() });
     let tools: Vec<Value> = app.sessions().setup().tools.iter().map(|known| tool(known.spec())).collect();

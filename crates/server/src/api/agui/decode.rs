@@ -1,4 +1,4 @@
-//! From the wire to the core: what is new in a run's input.
+//! From the wire to the core: finds what is new in the input of a run.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,21 +20,19 @@ use crate::app::App;
 use crate::body::{self, Payload};
 use crate::problem::Problem;
 
-/// Answers to interrupts that a front end may bring; a step has no more calls.
+/// Most answers to interrupts in one request; a step has no more calls than this.
 const ANSWERS: usize = 4_096;
-/// The longest id of a run.
 const LONGEST_RUN_ID: usize = 256;
 
-/// What a front end wants.
+/// The decoded input of a run.
 pub(in crate::api) struct Input {
-    /// What is to be known of the run to tell it.
     pub(in crate::api) head: RunHead,
     pub(in crate::api) page: PageInput,
-    /// An answer to an interrupt that makes no sense: its id, and why.
+    /// The first answer to an interrupt that is invalid: the interrupt's id, and the reason.
     pub(super) bad_answer: Option<(String, String)>,
 }
 
-/// What is looked at of every message.
+/// The members that are read of every message.
 #[derive(Deserialize)]
 struct MessageHead {
     #[serde(default)]
@@ -43,18 +41,18 @@ struct MessageHead {
     role: String,
 }
 
-/// What the application passes on to us.
+/// The members of `forwardedProps` that are meant for this server.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Forwarded {
     #[serde(rename = "clientID", alias = "client_id")]
     client_id: Option<String>,
     model: Option<String>,
-    /// A name; whatever else an application means by it is its own.
+    /// A name. Other values are the application's own and are ignored.
     connection: Option<Value>,
 }
 
-/// Takes an input apart; an error says what is wrong with it.
+/// Decodes the input of a run; an error says what is wrong with it.
 pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
     let taking = app.clone();
     let (mut input, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
@@ -63,7 +61,7 @@ pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input,
     Ok(input)
 }
 
-/// What is to be known of a run to tell it again, from the input that it was started with.
+/// Decodes the head of a stored run from its input, to send its events again.
 pub(in crate::api) async fn head(app: &App, input: Box<RawValue>) -> Result<RunHead, Problem> {
     let (bytes, taking) = (input.get().len(), app.clone());
     let head = app.hub().aside().run_for(bytes, move || taken_apart(&taking, input.get()));
@@ -71,7 +69,7 @@ pub(in crate::api) async fn head(app: &App, input: Box<RawValue>) -> Result<RunH
     Ok(input.head)
 }
 
-/// All but the tools.
+/// Decodes everything but the tools.
 fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
     let (hub, input) = (app.hub(), parse(text)?);
     if input.thread_id.is_empty() {
@@ -89,7 +87,7 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
     let speaks = |head: &&MessageHead| matches!(head.role.as_str(), "user" | "assistant");
     let first = heads.iter().take(known).find(speaks).and_then(|head| head.id.as_deref());
     let first = first.filter(|id| !id.is_empty()).map(MessageId::parse).transpose()?;
-    // Some put a result right behind the call, whatever the answer says after it.
+    // Some front ends put a result right after its call, even if the answer goes on after the call.
     let turn = heads.iter().take(known).rposition(|head| head.role == "user").map_or(0, |place| place + 1);
     let has_new_results = heads.iter().skip(known).any(|head| head.role == "tool");
     let (mut results, mut said, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
@@ -148,8 +146,8 @@ fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui:
     Ok((Input { head, page, bad_answer }, tools))
 }
 
-/// The conversation before what is new. What the user says now is to be answered, and is no part of it; `is_all`: the user
-/// says nothing.
+/// The conversation before what is new. It does not include the user's new message, which is still to be answered;
+/// `is_all` means that there is none.
 fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>, is_all: bool) -> EarlierMessages {
     let bytes = conversation::bytes(&messages);
     let read = move |app: &App| {
@@ -162,12 +160,12 @@ fn history(messages: Vec<Box<RawValue>>, known: usize, first: Option<MessageId>,
     EarlierMessages { first, is_empty: known == 0, bytes, read: Box::new(read) }
 }
 
-/// The messages of an earlier conversation.
+/// Converts earlier messages, with the results of their calls.
 fn earlier(app: &App, said: Vec<Message>) -> Result<Vec<Earlier>, Problem> {
     let mut results = HashMap::new();
     for message in &said {
         if let Message::Tool { tool_call_id, content, error, .. } = message {
-            // The first counts.
+            // If a call has two results, the first counts.
             results.entry(tool_call_id.clone()).or_insert_with(|| result(content.clone(), error.clone()));
         }
     }
@@ -197,7 +195,7 @@ fn earlier(app: &App, said: Vec<Message>) -> Result<Vec<Earlier>, Problem> {
     Ok(earlier)
 }
 
-/// Reads the JSON. What is not a message is parsed as a whole, and so must not have too many values.
+/// Parses the input. All of it but the messages is parsed at once, so the number of its values is bounded.
 fn parse(text: &str) -> Result<RunAgentInput<Box<RawValue>>, Problem> {
     #[derive(Deserialize)]
     struct Messages<'a> {
@@ -206,7 +204,7 @@ fn parse(text: &str) -> Result<RunAgentInput<Box<RawValue>>, Problem> {
     }
     let all = values(text);
     if all > MOST_VALUES {
-        // Whoever has no messages is told so below.
+        // Missing `messages` are reported below.
         let messages = serde_json::from_str(text).map_or(0, |Messages { messages }| values(messages.get()));
         must_be_few(all.saturating_sub(messages), "what comes with the `messages`, such as `state`,")?;
     }
@@ -225,7 +223,7 @@ fn heads(messages: &[Box<RawValue>]) -> Result<Vec<MessageHead>, Problem> {
     messages.iter().enumerate().map(|(place, json)| read(json, place)).collect()
 }
 
-/// The message at a place; one that is not known or not as it should be is [`Message::Other`].
+/// Parses the message at an index; an unknown or malformed one becomes [`Message::Other`].
 fn message(json: &RawValue, place: usize) -> Result<Message, Problem> {
     must_be_few(values(json.get()), &format!("`messages[{place}]`"))?;
     read(json, place)
@@ -242,7 +240,7 @@ fn misshapen(place: usize, role: &str) -> Problem {
     ))
 }
 
-/// What the user says in a message, if it is something.
+/// The content of a user's message, or `None` if it is empty.
 fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>, Problem> {
     let now = hub.clock().time();
     let text = |text: String| PartBody::Text { text, span: Span { start: now, end: Some(now) } };
@@ -264,7 +262,7 @@ fn said(hub: &Hub, id: &str, content: Content) -> Result<Option<Said>, Problem> 
     Ok(Some(Said { message, parts }))
 }
 
-/// What is said twice under one name counts once, as it was said last.
+/// Of several messages with the same id, keeps the last.
 fn once(mut said: Vec<Said>) -> Vec<Said> {
     let mut names = HashSet::new();
     said.reverse();
@@ -273,7 +271,7 @@ fn once(mut said: Vec<Said>) -> Vec<Said> {
     said
 }
 
-/// The file that a part is; `None` if it is none that could be read here.
+/// The file in a part, or `None` if the server cannot read it.
 fn attachment(part: Part) -> Option<Attachment> {
     let any = || "application/octet-stream".to_owned();
     let inline =
@@ -287,7 +285,7 @@ fn attachment(part: Part) -> Option<Attachment> {
             Source::Url { value, mime_type } => {
                 Some(Attachment { mime: mime_type.unwrap_or_else(any), filename: None, url: value })
             }
-            // Only the provider that it is with could read it.
+            // Only the provider that holds the file can read it.
             Source::File { .. } => None,
         },
         Part::Binary { mime_type, url, data, filename, .. } => match (data, url) {
@@ -299,7 +297,7 @@ fn attachment(part: Part) -> Option<Attachment> {
     }
 }
 
-/// What a tool message says came of its call.
+/// The result of a call, from its tool message.
 fn result(content: Content, error: Option<String>) -> ToolResult {
     let output = content.text();
     if let Some(error) = error.filter(|error| !error.trim().is_empty()) {
@@ -324,12 +322,12 @@ fn forwarded(props: Option<Value>) -> Result<Forwarded, Problem> {
         Some(props @ Value::Object(_)) => {
             serde_json::from_value(props).map_err(|error| Problem::invalid(format!("`forwardedProps`: {error}")))
         }
-        // They are the application's, and need not be meant for us.
+        // The properties belong to the application, and need not be meant for this server.
         _ => Ok(Forwarded::default()),
     }
 }
 
-/// What an answer to an interrupt says; an error says what is wrong with it.
+/// Decodes an answer to an interrupt; an error says what is wrong with it.
 fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -349,7 +347,7 @@ fn answer(resume: &Resume) -> Result<(PermissionId, Answer), String> {
     }
     let payload = match &resume.payload {
         Some(Value::Bool(approved)) => Payload { approved: *approved, edited_args: None, reason: None, always: None },
-        // serde would take a list of an object's values as well.
+        // serde would also accept a list of the object's values.
         Some(payload @ Value::Object(_)) => Payload::deserialize(payload).map_err(|error| error.to_string())?,
         Some(_) => return Err("the `payload` must be an object, such as {\"approved\": true}".to_owned()),
         None => return Err("the `payload` is missing: {\"approved\": true} or {\"approved\": false}".to_owned()),

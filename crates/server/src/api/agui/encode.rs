@@ -1,7 +1,7 @@
-//! From the core to the wire: what a turn tells as events of a run.
+//! From the core to the wire: writes the events of a turn as events of a run.
 //!
-//! The order is valid whatever the turn tells: `RUN_STARTED` comes first, whatever was begun is ended, and one terminal
-//! event comes last. Of a step that began before the run, the front end is told nothing but what came of its calls.
+//! The order is valid for every sequence of turn events: `RUN_STARTED` comes first, everything that begins also ends,
+//! and one terminal event comes last. For a step that began before the run, only the results of its calls are sent.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -17,30 +17,30 @@ use handback_wire::agui::{
 };
 use serde_json::{Map, Value, json};
 
-/// Characters of an input in a question.
+/// Most characters of an input that an interrupt's question shows.
 const SHOWN: usize = 200;
-/// The code of a run that somebody stopped.
+/// The error code of a stopped run.
 const CANCELLED: &str = "cancelled";
 
-/// What is to be known of a run to tell it.
+/// What the encoder needs to know of a run.
 pub(in crate::api) struct RunHead {
     pub(super) thread: String,
     pub(in crate::api) run: String,
     pub(in crate::api) parent: Option<String>,
-    /// Whether the front end knows what came with 1.0.
+    /// Whether the front end knows AG-UI 1.0.
     pub(super) speaks_1_0: bool,
-    /// The front end's state, if there is something to it.
+    /// The front end's state, if it is not empty.
     pub(super) state: Option<Value>,
-    /// Tools of the front end whose arguments may still be changed: they are told when they are final.
+    /// Tools of the front end whose arguments hooks may still change: the arguments are sent when they are final.
     pub(super) withheld: HashSet<String>,
-    /// Calls that the front end has the results of.
+    /// Calls whose results the front end brought itself.
     pub(super) brought: HashSet<CallId>,
-    /// How long an ask can be answered.
+    /// How long an ask stays open.
     pub(super) approval_timeout: Duration,
 }
 
 impl RunHead {
-    /// A run of which nothing else is known.
+    /// The head of a run without input.
     pub(in crate::api) fn new(thread: &SessionId, run: &RunId) -> Self {
         Self {
             thread: thread.to_string(),
@@ -55,43 +55,42 @@ impl RunHead {
     }
 }
 
-/// Writes a turn as events.
+/// Writes the events of a turn as events of a run.
 pub(in crate::api) struct Encoder {
     head: RunHead,
-    /// The message that is being written; a text may still have its name.
+    /// The message of the step. `is_named`: a text or a call of the step has used its id.
     message: Option<MessageId>,
     is_named: bool,
-    /// Whether it is one of an earlier turn that is told again.
+    /// Whether the step is replayed from an earlier turn.
     is_replayed: bool,
-    /// Texts that are open.
+    /// Texts that have begun and not ended.
     texts: HashMap<PartId, Open>,
     /// The calls of the step.
     calls: HashMap<PartId, Call>,
-    /// Calls that are the front end's to run.
+    /// Calls that the front end must run.
     pending: Vec<CallId>,
     used: Vec<(ModelRef, Usage)>,
     is_over: bool,
     events: Vec<Body>,
 }
 
-/// A text that is open, by the name of its message.
+/// An open text, with the id of its message.
 enum Open {
     Text(String),
     Reasoning(String),
 }
 
-/// A call of the step.
 struct Call {
     id: CallId,
-    /// Whether its arguments are told when they are final.
+    /// Whether the arguments are sent only when they are final.
     is_withheld: bool,
     has_arguments: bool,
-    /// Whether all of its arguments are told.
+    /// Whether all arguments are sent.
     is_ended: bool,
 }
 
 impl Encoder {
-    /// Writes a run; begins at once.
+    /// Creates an encoder that begins with `RUN_STARTED`.
     pub(in crate::api) fn new(head: RunHead) -> Self {
         let mut encoder = Self::begun(head);
         let head = &encoder.head;
@@ -106,7 +105,7 @@ impl Encoder {
         encoder
     }
 
-    /// Writes a run whose beginning is among its events: an earlier version recorded it.
+    /// Creates an encoder for a run that an earlier version recorded: its events include `RUN_STARTED`.
     pub(in crate::api) fn begun(head: RunHead) -> Self {
         Self {
             head,
@@ -122,12 +121,12 @@ impl Encoder {
         }
     }
 
-    /// What is written since the last time.
+    /// Takes the events that were written since the last `take`.
     pub(in crate::api) fn take(&mut self) -> Vec<Body> {
         std::mem::take(&mut self.events)
     }
 
-    /// Writes what a turn tells.
+    /// Writes an event of the turn.
     pub(in crate::api) fn event(&mut self, event: &TurnEvent) {
         if self.is_over {
             return;
@@ -157,7 +156,7 @@ impl Encoder {
         }
     }
 
-    /// The reader's time is over.
+    /// Ends the run because the reader's token has expired.
     pub(in crate::api) fn expire(&mut self, message: &str) {
         self.close();
         self.fail("token_expired", message);
@@ -166,13 +165,13 @@ impl Encoder {
     fn begin_step(&mut self, message: &Message) {
         self.close();
         self.calls.clear();
-        // The calls that were the front end's are over: the turn has gone on.
+        // When a new step begins, the calls that the front end had to run are over.
         self.pending.clear();
         self.message = Some(message.id.clone());
         (self.is_named, self.is_replayed) = (false, message.is_complete());
     }
 
-    /// A part of a step that the front end knows.
+    /// Handles a part of a step that the front end knows already.
     fn known_part(&mut self, part: &Part) {
         let PartBody::Tool(tool) = &part.body else { return };
         if self.head.brought.contains(&tool.call) {
@@ -222,8 +221,8 @@ impl Encoder {
         }
     }
 
-    /// The first text of a step has the name of its message, which the calls of the step have as their parent; later
-    /// ones have names of their own.
+    /// Begins a text. The first text of a step has the id of the step's message, which is the parent of the step's
+    /// calls; later texts have ids of their own.
     fn begin_text(&mut self, part: &PartId) -> String {
         let of_step = self.message.as_ref().filter(|_| !self.is_named).map(ToString::to_string);
         let message_id = of_step.unwrap_or_else(|| part.to_string());
@@ -257,7 +256,7 @@ impl Encoder {
                 self.head.withheld.contains(tool.tool.as_str()) || !matches!(tool.state, ToolState::Pending { .. });
             let call = Call { id: tool.call.clone(), is_withheld, has_arguments: false, is_ended: false };
             self.calls.insert(part.clone(), call);
-            // The message that has the call is there from now on.
+            // The call uses the id of the step's message, so later texts need their own.
             self.is_named = true;
             self.events.push(Body::ToolCallStart {
                 tool_call_id: tool.call.to_string(),
@@ -291,7 +290,7 @@ impl Encoder {
         self.events.push(Body::ToolCallEnd { tool_call_id });
     }
 
-    /// What came of a call, as the model is told.
+    /// The result of a call, as the model sees it.
     fn content(&self, tool: &ToolPart) -> Content {
         let (text, _) = tool.result_for_model(usize::MAX);
         let files: Vec<agui::Part> = tool.attachments().iter().map(file).collect();
@@ -302,7 +301,6 @@ impl Encoder {
         Content::Parts([text].into_iter().chain(files).collect())
     }
 
-    /// Writes the end of the run.
     fn end(&mut self, error: Option<&TurnError>) {
         let Some(error) = error else {
             let pending: Vec<String> = self.pending.iter().map(ToString::to_string).collect();
@@ -323,7 +321,7 @@ impl Encoder {
     }
 
     fn finish(&mut self, outcome: Option<Outcome>) {
-        // Where a turn tells all of its ends there is nothing left; one that broke off may have left something.
+        // A turn that ended in order has closed everything; one that broke off may not have.
         self.close();
         let (thread_id, run_id, usage) = (self.head.thread.clone(), self.head.run.clone(), self.usage());
         self.is_over = true;
@@ -336,7 +334,7 @@ impl Encoder {
         self.events.push(Body::RunError { message, code, usage });
     }
 
-    /// Ends whatever is open.
+    /// Ends all open texts and calls.
     fn close(&mut self) {
         for (_, open) in std::mem::take(&mut self.texts) {
             self.end_text(open);
@@ -357,7 +355,7 @@ impl Encoder {
         }
     }
 
-    /// A step is complete, and says what it used. What an earlier run told is no cost of this one.
+    /// Adds the usage of a complete step. Replayed steps are not counted, because an earlier run counted them.
     fn add_usage(&mut self, message: &Message) {
         let Role::Assistant(said) = &message.role else { return };
         if self.is_replayed || self.message.as_ref() != Some(&message.id) || said.finish.is_none() {
@@ -377,7 +375,7 @@ impl Encoder {
     }
 }
 
-/// Tokens, where those of reasoning and of caches are parts of the totals.
+/// Token counts; those of reasoning and caches are included in the totals.
 fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
     let (input, output) = (used.read(), used.written());
     TokenUsage {
@@ -392,7 +390,7 @@ fn usage(model: &ModelRef, used: &Usage) -> TokenUsage {
     }
 }
 
-/// An ask as an interrupt.
+/// Converts an ask to an interrupt.
 fn interrupt(ask: &AskSummary, approval_timeout: Duration) -> Interrupt {
     let expires = SystemTime::from(ask.created) + approval_timeout;
     Interrupt {
@@ -412,7 +410,7 @@ fn shortened(text: &str) -> String {
     if shown.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
-/// What the answer to an interrupt looks like.
+/// The JSON Schema of an answer to an interrupt.
 fn response_schema() -> Option<Map<String, Value>> {
     let schema = json!({
         "type": "object",
@@ -430,7 +428,7 @@ fn response_schema() -> Option<Map<String, Value>> {
     }
 }
 
-/// A file that belongs to a result.
+/// Converts a file of a result.
 fn file(file: &Attachment) -> agui::Part {
     let inline = file.url.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     let source = match inline {

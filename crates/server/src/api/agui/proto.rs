@@ -1,19 +1,19 @@
-//! A run's events as protobuf: each is a 4-byte length, big endian, and an `Event` of the protocol's schema. The tables say
-//! which member of an event's JSON is which field of the schema. Front ends before 1.0 know fewer events; those that the
-//! tables do not have are left out.
+//! Writes events of a run as protobuf: each frame is a 4-byte big-endian length and an `Event` of AG-UI's schema. The
+//! tables map members of an event's JSON to fields of the schema. Events that the tables lack are left out, and so are
+//! events that a front end before 1.0 does not know.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use handback_wire::agui::Body;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value as Json;
 
-/// The media type; the answer has exactly this one.
+/// The exact media type of the answer.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
-/// The last event of the schema before 1.0.
+/// The number of the last event in the schema before 1.0.
 const LAST_BEFORE_1_0: u32 = 21;
 
-/// The frames of events.
+/// Writes events as frames.
 pub(super) fn frames(events: &[Body], speaks_1_0: bool) -> Bytes {
     let mut frames = BytesMut::new();
     for event in events.iter().filter_map(|event| serde_json::to_value(event).ok()) {
@@ -22,19 +22,19 @@ pub(super) fn frames(events: &[Body], speaks_1_0: bool) -> Bytes {
             continue;
         };
         let mut written = Vec::new();
-        // Every event begins with its type; the schema numbers types from 0.
+        // Every event begins with its type, and the schema numbers types from 0.
         bytes(&mut written, 1, &varint(1, u64::from(*number) - 1));
         written.extend(message(&event, fields).unwrap_or_default());
         let mut frame = Vec::with_capacity(written.len() + 8);
         bytes(&mut frame, *number, &written);
-        // Far below 4 GiB: nothing that large is taken in.
+        // A frame is always far below 4 GiB, because the server accepts nothing that large.
         frames.put_u32(u32::try_from(frame.len()).unwrap_or(u32::MAX));
         frames.put_slice(&frame);
     }
     frames.freeze()
 }
 
-/// Whether a front end would rather have protobuf than text.
+/// Whether a front end prefers protobuf to text.
 pub(super) fn is_wanted(accept: &str) -> bool {
     let weight = |wanted: &str| {
         accept.split(',').find_map(|range| {
@@ -48,12 +48,11 @@ pub(super) fn is_wanted(accept: &str) -> bool {
     proto > 0.0 && proto >= weight("text/event-stream").unwrap_or(0.0)
 }
 
-/// Fields of a message: where each is in the JSON, its number, and what it is.
+/// The fields of a message: JSON pointer, field number, kind of field.
 type Fields = &'static [(&'static str, u32, Field)];
 
-/// What a field is.
 enum Field {
-    /// A text, a number, or a list of such.
+    /// A text, a number, or a list of these.
     Plain,
     /// Any JSON, as a `google.protobuf.Value`.
     Any,
@@ -65,7 +64,7 @@ enum Field {
 
 use Field::{Any, Each, Kind, Plain};
 
-/// The events that runs have here.
+/// The events that the server sends.
 const EVENTS: &[(&str, u32, Fields)] = &[
     ("TEXT_MESSAGE_START", 1, &[("/messageId", 2, Plain), ("/role", 3, Plain), ("/name", 4, Plain)]),
     ("TEXT_MESSAGE_CONTENT", 2, &[("/messageId", 2, Plain), ("/delta", 3, Plain)]),
@@ -114,7 +113,7 @@ const USAGE: Fields = &[
     ("/cachedInputTokens", 7, Plain),
     ("/cacheWriteInputTokens", 8, Plain),
 ];
-// The content is a text or a list of parts, each in its own field.
+// The content is either a text or a list of parts, and each has its own field.
 const RESULT: Fields = &[
     ("/messageId", 3, Plain),
     ("/toolCallId", 4, Plain),
@@ -133,7 +132,7 @@ const FILE: Fields = &[("/source", 1, Kind(SOURCES)), ("/metadata", 2, Any)];
 const SOURCES: &[(&str, u32, Fields)] = &[("data", 1, DATA), ("url", 2, DATA)];
 const DATA: Fields = &[("/value", 1, Plain), ("/mimeType", 2, Plain)];
 
-/// Writes a message; `None` if it has something of a kind that the schema does not know.
+/// Writes a message, or `None` if it contains a kind that the schema does not know.
 fn message(json: &Json, fields: Fields) -> Option<Vec<u8>> {
     let mut written = Vec::new();
     for (pointer, number, field) in fields {
@@ -153,7 +152,7 @@ fn message(json: &Json, fields: Fields) -> Option<Vec<u8>> {
                 Each(fields) => bytes(&mut written, *number, &message(item, fields)?),
                 Kind(kinds) => match kind(item, kinds) {
                     Some(message) => bytes(&mut written, *number, &message),
-                    // A list may have parts of other kinds, which are left out.
+                    // In a list, parts of unknown kinds are left out.
                     None if member.is_object() => return None,
                     None => {}
                 },
@@ -163,7 +162,7 @@ fn message(json: &Json, fields: Fields) -> Option<Vec<u8>> {
     Some(written)
 }
 
-/// Writes a message that is one of several kinds.
+/// Writes a message whose kind is named by its `type`.
 fn kind(json: &Json, kinds: &[(&str, u32, Fields)]) -> Option<Vec<u8>> {
     let (_, number, fields) = kinds.iter().find(|(name, ..)| json["type"] == *name)?;
     let mut written = Vec::new();
@@ -171,7 +170,7 @@ fn kind(json: &Json, kinds: &[(&str, u32, Fields)]) -> Option<Vec<u8>> {
     Some(written)
 }
 
-/// Writes any JSON as a `google.protobuf.Value`, which knows numbers with a floating point only.
+/// Writes JSON as a `google.protobuf.Value`, which has only floating-point numbers.
 fn value(json: &Json) -> Vec<u8> {
     let mut written = Vec::new();
     match json {
@@ -201,14 +200,14 @@ fn value(json: &Json) -> Vec<u8> {
     written
 }
 
-/// Writes a field of bytes, a text or a message.
+/// Writes a length-delimited field: bytes, a text or a message.
 fn bytes(written: &mut Vec<u8>, number: u32, content: &[u8]) {
     encode_key(number, WireType::LengthDelimited, written);
     encode_varint(content.len() as u64, written);
     written.put_slice(content);
 }
 
-/// A field with a number.
+/// Writes a number field.
 fn varint(number: u32, value: u64) -> Vec<u8> {
     let mut written = Vec::new();
     encode_key(number, WireType::Varint, &mut written);

@@ -28,7 +28,7 @@ use crate::body::{Json, Payload};
 use crate::config::OnDisconnect;
 use crate::problem::Problem;
 
-/// At most this long a stream is silent.
+/// The longest time that a stream is silent.
 pub(in crate::api) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
 /// The routes of this API.
@@ -87,7 +87,7 @@ async fn start(
     Ok(match format {
         Format::Text => conversation::response(app, principal, playback, writer, silence),
         Format::Proto { .. } => {
-            // There are no comments in it: nothing but events is ever sent.
+            // Protobuf has no comments to keep a connection alive, so only events are sent.
             let mut response = conversation::response(app, principal, playback, writer, Duration::MAX);
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));
             response
@@ -95,14 +95,14 @@ async fn start(
     })
 }
 
-/// What AG-UI wants of sessions.
+/// The behaviour that AG-UI wants from sessions.
 pub(in crate::api) fn face(stops_turns: bool) -> Face {
     let manners =
         Manners { answers_anew: true, answers_all_asks: true, retries: true, settles_calls: true, stops_turns };
     Face { manners, yields_asks: true, has_frontend: false, makes_sessions: false }
 }
 
-/// Begins a run. One whose answers to interrupts cannot be taken fails with its first event.
+/// Begins a run. If its answers to interrupts are not accepted, the run fails with its first event.
 pub(in crate::api) async fn begin(
     app: &App,
     principal: &Principal,
@@ -165,12 +165,12 @@ fn nothing_new() -> Problem {
     )
 }
 
-/// How events are written.
+/// The format of the events.
 #[derive(Debug, Clone, Copy)]
 enum Format {
-    /// As server-sent events.
+    /// Server-sent events.
     Text,
-    /// As protobuf.
+    /// Protobuf frames.
     Proto { speaks_1_0: bool },
 }
 
@@ -181,7 +181,7 @@ impl Format {
     }
 }
 
-/// What the description of the API says of capabilities.
+/// The description of capabilities in the OpenAPI document.
 const CAPABILITIES: &str = "An `AgentCapabilities` of the protocol";
 
 /// What a front end can expect of the default agent
@@ -203,7 +203,7 @@ async fn agent_capabilities(
     Ok(Json(capabilities::of(&app, Some(&agent))))
 }
 
-/// Writes events as frames.
+/// Writes the events of a run in the wanted format.
 struct RunWriter {
     encoder: Encoder,
     format: Format,

@@ -18,16 +18,16 @@ use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
 
-/// What a page wants.
+/// The decoded request of a page.
 pub(super) struct Chat {
     pub(super) page: PageInput,
-    /// Whether the stream ends when nothing but asks is open.
+    /// Whether the stream ends when only asks are open.
     pub(super) yields_asks: bool,
-    /// The page's name for the message that goes on.
+    /// The page's id of the message that continues.
     pub(super) message: Option<String>,
 }
 
-/// Takes a request apart; an error says what is wrong with it.
+/// Decodes a request; an error says what is wrong with it.
 pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> {
     let taking = app.clone();
     let (mut chat, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
@@ -36,7 +36,7 @@ pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> 
     Ok(chat)
 }
 
-/// All but the tools.
+/// Decodes everything but the tools.
 fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
     let request: wire::ChatRequest = parse(text)?;
     if request.id.is_empty() {
@@ -87,10 +87,10 @@ fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Pro
     Ok((chat, request.tools.unwrap_or_default()))
 }
 
-/// Reads the message at a place, if it has not too many parts, nor calls whose input or output is nested too deep.
+/// Parses the message at an index, and refuses too many parts or calls with input or output nested too deep.
 fn message(hub: &Hub, json: &RawValue, place: usize) -> Result<wire::UiMessage, Problem> {
     let message: wire::UiMessage = read(json, place)?;
-    // Each step of an answer is a message of its own in the session.
+    // In the session each step of an answer is its own message.
     let steps = message.parts.split(|part| part.kind == "step-start" && message.role != "user");
     must_fit(hub, steps.map(<[_]>::len).max().unwrap_or_default())?;
     let deepest = hub.limits().input_depth;
@@ -105,7 +105,7 @@ fn message(hub: &Hub, json: &RawValue, place: usize) -> Result<wire::UiMessage, 
     Ok(message)
 }
 
-/// The conversation before what is new, with the answer that goes on.
+/// The conversation before what is new, including the answer that continues.
 fn history(messages: Vec<Box<RawValue>>, continued: Option<wire::UiMessage>) -> Result<EarlierMessages, Problem> {
     #[derive(Deserialize)]
     struct Head {
@@ -136,7 +136,7 @@ fn prompt(message: wire::UiMessage, now: Time) -> Result<Said, Problem> {
     Ok(Said { message, parts })
 }
 
-/// What a user says; what is neither text nor file is the page's own.
+/// Decodes a part of a user's message. Parts other than text and files are the page's own.
 fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
     match part.kind.as_str() {
         "text" => Some(PartBody::Text { text: part.text?, span: Span { start: now, end: Some(now) } }),
@@ -148,7 +148,7 @@ fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
     }
 }
 
-/// An answer goes on with what the page says of its calls, and the user to asks.
+/// Takes the results of calls and the answers to asks from an answer that continues.
 fn go_on(page: &mut PageRequest, message: &wire::UiMessage) -> Result<(), Problem> {
     for part in &message.parts {
         let Some(call) = part.tool_call_id.as_deref() else { continue };
@@ -166,7 +166,7 @@ fn go_on(page: &mut PageRequest, message: &wire::UiMessage) -> Result<(), Proble
     Ok(())
 }
 
-/// What a page says came of a call, if it says so.
+/// The result of a call in a part, if there is one.
 fn result(part: &wire::UiPart) -> Option<ToolResult> {
     match part.state.as_deref()? {
         "output-available" => {
@@ -185,7 +185,7 @@ fn null() -> Box<RawValue> {
     to_raw_value(&()).unwrap_or_default()
 }
 
-/// A message of an earlier conversation: each step of an answer is one of its own.
+/// Converts an earlier message; each step of an answer becomes its own message.
 fn earlier(app: &App, message: wire::UiMessage) -> Vec<Earlier> {
     let now = app.hub().clock().time();
     let mut id = MessageId::parse(&message.id).ok();
@@ -204,7 +204,7 @@ fn earlier(app: &App, message: wire::UiMessage) -> Vec<Earlier> {
     steps.map(step).collect()
 }
 
-/// What an assistant said, in an earlier conversation.
+/// Converts a part of an earlier answer.
 fn answered(app: &App, part: &wire::UiPart, now: Time) -> Option<PartBody> {
     if part.kind == "text" {
         return Some(PartBody::Text { text: part.text.clone()?, span: Span { start: now, end: Some(now) } });

@@ -1,7 +1,7 @@
 //! From the core to the wire: a turn as chunks of the UI message stream.
 //!
-//! What a page gets to see as `tool-input-available` it may act on. So a call is handed out like that once, when it is
-//! registered and allowed; one that is over when a page comes back is told with its end only.
+//! A page may act on every `tool-input-available`. So this chunk is sent once for each call, when the call is
+//! registered and allowed. For a call that is over when a page returns, only the end is sent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,30 +18,29 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::api::client_tools::encode::json;
 use crate::api::conversation;
 
-/// The end of a stream.
 const DONE: &str = "data: [DONE]\n\n";
 
-/// Writes a turn as chunks.
+/// Writes the events of a turn as chunks.
 #[derive(Default)]
 pub(super) struct Encoder {
-    /// The page's name for the message; that of the first step when `None`.
+    /// The page's id of the message, or `None` to use that of the first step.
     message: Option<String>,
     is_started: bool,
-    /// Names of tools that frontends run.
+    /// Names of frontend tools.
     frontend_tools: HashSet<String>,
-    /// Calls that are over when the page comes: they are not handed out again.
+    /// Calls that are over when the page connects; they are not handed out again.
     over: HashSet<CallId>,
-    /// The step that is being written. The page knows those before it, and so no more than the ends of their calls.
+    /// The step that is being written. The page knows all earlier steps, so only the ends of their calls are sent.
     step: Option<MessageId>,
-    /// Whether that step is one of an earlier turn that is told again.
+    /// Whether the step is replayed from an earlier turn.
     is_replayed: bool,
-    /// Whether something was written of a step that the page knows, and that has not ended since.
+    /// Whether chunks of a step that the page knows were sent without a `finish-step`.
     is_loose: bool,
-    /// Texts that have begun.
+    /// Texts that have begun and not ended.
     texts: HashSet<PartId>,
-    /// The calls of the step, by the part that each is.
+    /// The calls of the step, by part.
     parts: HashMap<PartId, CallId>,
-    /// Calls that were handed out, or asked for.
+    /// Calls that were handed out or asked about.
     handed_out: HashSet<CallId>,
     finish: Option<StopReason>,
     chunks: Vec<u8>,
@@ -67,7 +66,7 @@ impl conversation::Encoder for Encoder {
                 self.handed_out.insert(ask.call.clone());
             }
             TurnEvent::Answered { ask, call, reply } => {
-                // A no is told with the end of the call, which says why.
+                // A rejection is sent with the end of the call, which has the reason.
                 if *reply != Reply::Reject {
                     let approval_id = ask.as_str();
                     self.write(&Chunk::ToolApprovalResponse { approval_id, approved: true, reason: None });
@@ -88,7 +87,7 @@ impl conversation::Encoder for Encoder {
 }
 
 impl Encoder {
-    /// Writes a turn: the tools that frontends run, the page's name for the message if it goes on, and the calls that are
+    /// Creates an encoder. `message` is the page's id of the message that continues, and `over` are the calls that are
     /// over already.
     pub(super) fn new(
         frontend_tools: impl IntoIterator<Item = String>,
@@ -99,12 +98,12 @@ impl Encoder {
         Self { message, frontend_tools, over, ..Self::default() }
     }
 
-    /// Writes the end of the stream, and how the turn ended.
+    /// Writes the end of the turn and of the stream.
     fn end(&mut self, error: Option<&TurnError>, finish: Option<StopReason>) {
         self.end_loose();
         match error {
             Some(TurnError::Aborted(reason) | TurnError::Stopped(reason)) => {
-                // A page that goes on by itself when all calls of a step are over is not to bring it back to life.
+                // A page that continues by itself after all calls of a step must not restart an interrupted turn.
                 self.push(&Chunk::Finish { finish_reason: "interrupted" });
                 self.push(&Chunk::Abort { reason });
             }
@@ -120,7 +119,7 @@ impl Encoder {
         self.chunks.extend_from_slice(DONE.as_bytes());
     }
 
-    /// Writes a chunk; the first one is preceded by the start of the message.
+    /// Writes a chunk. The start of the message precedes the first one.
     fn write(&mut self, chunk: &Chunk<'_>) {
         if !std::mem::replace(&mut self.is_started, true) {
             let message = self.message.clone().unwrap_or_default();
@@ -151,7 +150,7 @@ impl Encoder {
         self.write(&Chunk::FinishStep);
     }
 
-    /// Ends the step that the page knows, of which something was written.
+    /// Ends a known step of which chunks were sent.
     fn end_loose(&mut self) {
         if std::mem::take(&mut self.is_loose) {
             self.write(&Chunk::FinishStep);
@@ -182,7 +181,7 @@ impl Encoder {
         }
     }
 
-    /// A text is complete.
+    /// Writes the end of a text, and all of the text if nothing of it was sent.
     fn text(&mut self, part: &Part) {
         let (field, text) = match &part.body {
             PartBody::Text { text, .. } => (Field::Text, text),
@@ -214,7 +213,7 @@ impl Encoder {
             ToolState::Yielded { .. } if is_known => {}
             ToolState::Running { input, .. } | ToolState::Yielded { input, .. } => {
                 let is_yielded = matches!(tool.state, ToolState::Yielded { .. });
-                // The page is not to run what others do.
+                // The page must not run calls that run elsewhere.
                 let provider_executed = (!is_yielded && !self.frontend_tools.contains(tool_name)).then_some(true);
                 if !self.over.contains(&tool.call) {
                     self.write(&Chunk::ToolInputAvailable { tool_call_id, tool_name, input, provider_executed });
@@ -224,7 +223,7 @@ impl Encoder {
             ToolState::Done { input, result, .. } => {
                 let was_told = is_known || self.is_replayed || self.over.contains(&tool.call);
                 match result {
-                    // It was never handed out to anybody.
+                    // The call was never handed out.
                     ToolResult::Failed(error_text) | ToolResult::Denied { reason: error_text, ask: None }
                         if !was_told && !self.handed_out.contains(&tool.call) =>
                     {
@@ -259,22 +258,21 @@ impl Encoder {
     }
 }
 
-/// A text as JSON.
 fn as_json(text: &str) -> Box<RawValue> {
     to_raw_value(text).unwrap_or_default()
 }
 
-/// What is to be known of a conversation besides its messages.
+/// The state around a conversation that its messages do not have.
 pub(super) struct Surroundings<'a> {
-    /// The questions that are open, by call.
+    /// The open asks, by call.
     pub(super) asks: HashMap<CallId, PermissionId>,
-    /// Calls that are with whoever runs them.
+    /// Calls that are offered to the client or frontend that runs them.
     pub(super) shown: HashSet<CallId>,
-    /// Names of the server's own tools.
+    /// Names of server tools.
     pub(super) server_tools: Vec<&'a str>,
 }
 
-/// A conversation as a page has it: the steps of a turn are one message.
+/// Converts a conversation to the page's form, in which the steps of a turn are one message.
 pub(super) fn messages(stored: &[Arc<Message>], around: &Surroundings<'_>) -> Vec<UiMessage> {
     let mut messages = Vec::<UiMessage>::new();
     let mut answers = HashMap::<&MessageId, usize>::new();
@@ -303,7 +301,7 @@ pub(super) fn messages(stored: &[Arc<Message>], around: &Surroundings<'_>) -> Ve
     messages
 }
 
-/// A part as a page has it.
+/// Converts a part to the page's form.
 fn said(part: &Part, around: &Surroundings<'_>) -> Option<UiPart> {
     let text = |kind: &str, text: &str| UiPart {
         kind: kind.to_owned(),
@@ -327,7 +325,7 @@ fn said(part: &Part, around: &Surroundings<'_>) -> Option<UiPart> {
 }
 
 fn call(tool: &ToolPart, around: &Surroundings<'_>) -> UiPart {
-    // A client's call has an id of its own; a frontend's has that of the page; one of the page or of the server has none.
+    // A client's call has its own request id; a frontend's has the call id; calls of pages and server tools have none.
     let is_clients = tool.request.as_ref().is_some_and(|request| request.as_str() != tool.call.as_str());
     let is_frontends = tool.request.as_ref().is_some_and(|request| request.as_str() == tool.call.as_str());
     let common = UiPart {
@@ -348,7 +346,7 @@ fn call(tool: &ToolPart, around: &Surroundings<'_>) -> UiPart {
                 let approval = Some(UiApproval { id: ask.to_string(), approved: None, reason: None });
                 UiPart { approval, ..state("approval-requested", input) }
             }
-            // A page may act on what it sees: not before the call can be answered.
+            // A page may act on an available input, so the input is not available before the call can be answered.
             None if is_frontends && !around.shown.contains(&tool.call) => state("input-streaming", input),
             None => state("input-available", input),
         },

@@ -54,7 +54,7 @@ async fn chat(Access(app, principal): Access, headers: HeaderMap, payload: Paylo
     }
 }
 
-/// Streams a turn; `message` is the page's name for the message that goes on.
+/// Streams a turn; `message` is the page's id of the message that continues.
 fn stream(app: &App, principal: &Principal, playback: Playback, message: Option<String>) -> Response {
     let frontend_tools = app.sessions().setup().frontend_tools.iter().map(|tool| tool.name.to_string());
     let encoder = Encoder::new(frontend_tools, message, playback.calls_over());
@@ -64,7 +64,7 @@ fn stream(app: &App, principal: &Principal, playback: Playback, message: Option<
     response
 }
 
-/// A session of a chat, if there is one that the caller may use.
+/// Finds the session of a chat, if it exists and the caller may use it.
 async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<Session>>, Problem> {
     let session = match app.sessions().get(&SessionId::parse(id)?).await {
         Ok(session) => session,
@@ -80,7 +80,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<S
     responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat")))]
 async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<wire::Chat>, Problem> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
-    // The questions first: one that is answered meanwhile is no longer open, and its call has gone on.
+    // The asks are read first: if one is answered meanwhile, its call has moved on when the messages are read.
     let asks = app.hub().asks(Some(&session.id));
     let of_session = CallFilter { client: None, session: Some(session.id.clone()) };
     let shown = app.hub().calls(&of_session, Some(CallState::Offered), None, Most::items(usize::MAX)).await?.0;

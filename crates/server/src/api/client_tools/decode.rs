@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::body::parse;
 use crate::problem::Problem;
 
-/// The tools of a registration, with their schemas compiled. An error names the tool.
+/// Decodes the tools of a registration and compiles their schemas. An error names the tool.
 pub(super) async fn tools(hub: &Hub, tools: Vec<wire::Tool>) -> Result<Vec<ToolSpec>, Problem> {
     let most = hub.limits().tools_per_client;
     if tools.len() > most {
@@ -57,9 +57,9 @@ fn effect(effect: wire::Effect) -> Effect {
     }
 }
 
-/// A time in milliseconds, above zero. What is too long is left to the limits.
+/// Converts a positive number of milliseconds. The limits handle a time that is too long.
 fn milliseconds(milliseconds: f64) -> Result<Duration, &'static str> {
-    // A year is beyond every limit, and within what the arithmetic can take.
+    // A year is above every limit and still safe for the arithmetic.
     const LONG: f64 = 365.0 * 24.0 * 60.0 * 60.0 * 1000.0;
     if milliseconds > 0.0 {
         Ok(Duration::from_secs_f64(milliseconds.min(LONG) / 1000.0))
@@ -68,7 +68,7 @@ fn milliseconds(milliseconds: f64) -> Result<Duration, &'static str> {
     }
 }
 
-/// A call that the application asks for.
+/// Decodes a call that the application makes.
 pub(super) fn call(request: wire::ExecuteRequest) -> Result<NewCall, Problem> {
     let timeout = request.timeout.map(milliseconds).transpose();
     Ok(NewCall {
@@ -102,7 +102,7 @@ struct ResultBody {
     error: Option<String>,
 }
 
-/// A client's answer: the result is nested, or beside the `requestID`; nested counts.
+/// Decodes a client's answer. The result is nested or beside the `requestID`; a nested one wins.
 pub(super) fn result(text: &str, hub: &Hub) -> Result<(RequestId, Outcome), Problem> {
     let envelope: Envelope = parse(text)?;
     let request = envelope.request_id.ok_or_else(|| Problem::invalid("`requestID` is missing"))?;
@@ -145,7 +145,6 @@ fn attachment(file: wire::Attachment) -> Attachment {
     Attachment { mime: file.mime, filename: file.filename, url: file.url }
 }
 
-/// A state to list calls by.
 pub(super) fn state(state: wire::CallState) -> CallState {
     match state {
         wire::CallState::AwaitingApproval => CallState::AwaitingApproval,

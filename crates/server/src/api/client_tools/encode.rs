@@ -14,15 +14,15 @@ use serde::Serialize;
 
 use crate::transport::sse::Next;
 
-/// The ping of the stream of calls.
+/// The keep-alive frame of the call stream.
 pub(super) const PING: &str = "event: ping\ndata: \n\n";
 
-/// A time as it is written on the wire.
+/// Formats a time for the wire.
 pub(crate) fn time(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// JSON of a type that always serialises.
+/// Serialises a value that cannot fail to serialise.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| {
         tracing::error!(%error, "a value could not be written as JSON");
@@ -30,7 +30,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     })
 }
 
-/// What a connection is given, as SSE.
+/// Writes a delivery to a connection as SSE.
 pub(super) fn sse(delivery: Delivery) -> Next {
     let mut frame = Vec::new();
     let id = match delivery {
@@ -54,8 +54,8 @@ pub(super) fn sse(delivery: Delivery) -> Next {
     Next::Frame(Bytes::from(frame))
 }
 
-/// Writes a call as [`request`] and serde would. Every call is written once, and this takes a third of the work: nothing
-/// is copied on the way, and the keys need no escaping.
+/// Writes a call exactly as [`request`] and serde would, in a third of the time: it copies nothing on the way, and the
+/// keys need no escaping.
 fn write_request(out: &mut Vec<u8>, head: &CallHead, attempt: u32) {
     let strings = [
         ("{\"type\":", "client-tool-request"),
@@ -91,12 +91,12 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// What a connection is given, as a WebSocket message.
+/// A call as a WebSocket message.
 pub(super) fn message(head: &CallHead, attempt: u32) -> ServerMessage {
     ServerMessage::Request { request: request(head, attempt) }
 }
 
-/// A call as its client gets it.
+/// A call as its client receives it.
 pub(crate) fn request(head: &CallHead, attempt: u32) -> wire::ToolRequest {
     wire::ToolRequest {
         kind: "client-tool-request".to_owned(),
@@ -113,7 +113,7 @@ pub(crate) fn request(head: &CallHead, attempt: u32) -> wire::ToolRequest {
     }
 }
 
-/// Said of calls that a frontend runs; the others are what this API is about.
+/// The mode is set only for calls that a frontend runs; this API expects all others to run on clients.
 fn execution_mode(head: &CallHead) -> Option<wire::ExecutionMode> {
     (head.tool.executor == Executor::Frontend).then_some(wire::ExecutionMode::Frontend)
 }
@@ -152,7 +152,7 @@ pub(super) fn client(client: &ClientInfo) -> wire::Client {
     }
 }
 
-/// A call as it is listed; its input is only shown where one call is asked for.
+/// A call in a listing. Only the route for one call adds the input.
 pub(super) fn call(call: &CallInfo) -> wire::Call {
     let head = &call.head;
     wire::Call {
@@ -211,7 +211,7 @@ fn outcome(outcome: &Outcome) -> wire::Outcome {
     }
 }
 
-/// A result, for whoever waited for it; `None` if the call ended in another way.
+/// The result for the waiting caller, or `None` if the call ended without a result.
 pub(super) fn result(outcome: &Outcome) -> Option<wire::ToolResult> {
     match outcome {
         Outcome::Success(given) => Some(wire::ToolResult::Success(success(given))),

@@ -1,4 +1,4 @@
-//! The endpoints.
+//! The routes of the client-tools API.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -31,7 +31,7 @@ use crate::body::{Json, Payload};
 use crate::problem::Problem;
 use crate::transport::sse;
 
-/// How long a request may wait for a call to end.
+/// The longest time that a request waits for a call to end.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The routes of this API.
@@ -290,7 +290,7 @@ struct ConnectionQuery {
     connection: Option<String>,
 }
 
-/// Reads a parameter of a stream. Whoever puts a URL together leaves it empty where there is nothing to say.
+/// Reads a parameter of a stream. An empty parameter counts as absent, because some clients build URLs that way.
 fn unless_empty<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<Option<T>, D::Error> {
     match String::deserialize(deserializer)?.as_str() {
         "" => Ok(None),
@@ -358,7 +358,7 @@ async fn pending(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if method == Method::HEAD {
-        // It would connect the client and disconnect it at once, and take its tools with it.
+        // A HEAD request would connect the client and disconnect it at once, which would remove its tools.
         let problem = Problem::new(ErrorCode::MethodNotAllowed, "this stream takes GET only");
         return Ok(([(header::ALLOW, "GET")], problem).into_response());
     }
@@ -386,7 +386,7 @@ async fn web_socket(
     let upgrade = upgrade.map_err(|rejection| {
         Problem::new(ErrorCode::UpgradeRequired, format!("this path speaks WebSocket: {}", rejection.body_text()))
     })?;
-    // Connected before the upgrade is answered: a call made right after that is not missed.
+    // The client connects before the upgrade is answered, so a call that is made right after the answer is not missed.
     let connection = connect(&app, &principal, client.as_str(), query, None)?;
     let lifetime = principal.lifetime(app.hub().clock().now());
     Ok(socket::upgrade(app, principal, connection, upgrade, lifetime))

@@ -1,4 +1,4 @@
-//! The conversation on a client's WebSocket.
+//! The protocol on a client's WebSocket.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::body::parse;
 use crate::problem::Problem;
 use crate::transport::ws::{self, Close, Outgoing, Speaker};
 
-/// Answers the upgrade and talks until the connection closes.
+/// Answers the upgrade and serves the WebSocket until it closes.
 pub(super) fn upgrade(
     app: App,
     principal: Principal,
@@ -52,7 +52,7 @@ impl Speaker for Conversation {
         outgoing(self.connection.next().await)
     }
 
-    /// A bad message is answered with an error, and the connection stays.
+    /// Answers a message. A bad one is answered with an error, and the connection stays open.
     async fn answer(&mut self, message: Option<Utf8Bytes>) -> String {
         let Some(text) = message else {
             let error = "messages must be text frames with one JSON object each".to_owned();
@@ -105,7 +105,7 @@ struct Unregister {
     session_id: Option<String>,
 }
 
-/// What a client says.
+/// A message of a client.
 enum Said {
     Register(Register),
     Unregister(Unregister),
@@ -113,7 +113,7 @@ enum Said {
     Ping,
 }
 
-/// Reads a message, and what its answer is to refer to.
+/// Parses a message and the reference that its answer repeats.
 fn read(hub: &Hub, text: &str) -> (Result<Said, Problem>, Option<Box<RawValue>>) {
     let text = &*mend(text);
     let FrameHead { kind, reference } = match parse(text) {

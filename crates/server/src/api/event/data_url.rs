@@ -1,8 +1,7 @@
-//! Data URLs in JSON text: found wherever they are in a string, and replaced by a link.
+//! Finds data URLs anywhere in JSON text and replaces them with a link.
 
 const SCHEME: &str = "data:";
 
-/// JSON with a link in place of each data URL.
 pub(super) fn without_data_urls(json: String, link: &str) -> String {
     let plain = plain(json);
     let Some(first) = find(&plain, 0) else { return plain };
@@ -18,7 +17,7 @@ pub(super) fn without_data_urls(json: String, link: &str) -> String {
     changed
 }
 
-/// The same JSON with characters of ASCII as themselves: an escape could hide a data URL in raw JSON of others.
+/// Decodes escapes of ASCII characters, because an escape in raw JSON could hide a data URL.
 fn plain(json: String) -> String {
     if !json.contains("\\u00") {
         return json;
@@ -46,13 +45,13 @@ fn plain(json: String) -> String {
     plain
 }
 
-/// The next data URL: where it begins, and where it ends.
+/// The start and the end of the next data URL.
 fn find(json: &str, from: usize) -> Option<(usize, usize)> {
     let mut from = from;
     loop {
         let start = from + find_scheme(&json[from..])?;
         let after = start + SCHEME.len();
-        // Media type and parameters, then a comma; in prose a blank or a quote comes first.
+        // A data URL has a media type and parameters, then a comma; in prose a blank or a quote comes before the comma.
         let head = json[after..].find(|letter: char| letter == ',' || !is_of_head(letter))?;
         if json[after + head..].starts_with(',') && !is_within_word(json, start) {
             let data = after + head + 1;
@@ -70,7 +69,7 @@ fn find_scheme(text: &str) -> Option<usize> {
 /// Whether the scheme is only the end of another word, such as `metadata:`.
 fn is_within_word(json: &str, start: usize) -> bool {
     json[..start].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == '_')
-        // The letter of an escape such as `\\n` is none of the word.
+        // The letter of an escape such as `\\n` is not part of the word.
         && !["\\n", "\\t", "\\r", "\\b", "\\f"].iter().any(|escape| json[..start].ends_with(escape))
 }
 

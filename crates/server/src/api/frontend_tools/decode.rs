@@ -8,10 +8,10 @@ use handback_wire::frontend_tools as wire;
 
 use crate::problem::Problem;
 
-/// Bytes of a claimant's name.
+/// Most bytes of a claimant's name.
 const CLAIMANT_BYTES: usize = 256;
 
-/// The call that is meant.
+/// The id of the call that a request is about.
 pub(super) fn call(id: &str) -> Result<RequestId, Problem> {
     if id.is_empty() {
         return Err(Problem::invalid("`toolCallId` is missing: it says which call is meant"));
@@ -19,7 +19,7 @@ pub(super) fn call(id: &str) -> Result<RequestId, Problem> {
     Ok(RequestId::parse(id)?)
 }
 
-/// What a frontend says of a call.
+/// Decodes a frontend's report about a call.
 pub(super) fn ack(ack: &wire::Ack, limits: &Limits) -> Result<Ack, Problem> {
     let status = match ack.status.as_str() {
         "success" => AckStatus::Success,
@@ -38,7 +38,7 @@ pub(super) fn ack(ack: &wire::Ack, limits: &Limits) -> Result<Ack, Problem> {
         return Err(Problem::invalid(format!("`output` is nested more than {deepest} deep")));
     }
     Ok(match status {
-        // Whatever else is said, there is nothing to it.
+        // A timeout has neither output nor error, whatever the frontend sent with it.
         AckStatus::Timeout => Ack::timeout(),
         status => Ack {
             status,
@@ -49,7 +49,7 @@ pub(super) fn ack(ack: &wire::Ack, limits: &Limits) -> Result<Ack, Problem> {
     })
 }
 
-/// The name of whoever claims a call.
+/// Checks the name of a claimant.
 pub(super) fn claimant(name: &str) -> Result<&str, Problem> {
     if (1..=CLAIMANT_BYTES).contains(&name.len()) {
         Ok(name)
@@ -58,7 +58,7 @@ pub(super) fn claimant(name: &str) -> Result<&str, Problem> {
     }
 }
 
-/// Whether a text is a time of RFC 3339: in UTC, or with an offset, which is looked at here.
+/// Whether a text is an RFC 3339 time, in UTC or with an offset. The offset is checked here.
 fn is_time(text: &str) -> bool {
     let local = text.len().checked_sub(6).and_then(|place| text.split_at_checked(place));
     let utc = match local.map(|(local, offset)| (local, offset.as_bytes())) {

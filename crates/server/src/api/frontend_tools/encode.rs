@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::problem::{ErrorShape, Problem, json_body};
 
-/// `{ok: false, reason, error}`
+/// The error shape `{ok: false, reason, error}`.
 pub(super) const ERRORS: ErrorShape =
     ErrorShape { roots: &["/api/tools", "/ai/tools"], schema: "Acknowledged", body: error_body };
 

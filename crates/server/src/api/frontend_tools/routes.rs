@@ -74,7 +74,7 @@ fn taken(ignored: Option<bool>) -> Response {
     Json(wire::Acknowledged { ok: true, ignored, reason: None, error: None }).into_response()
 }
 
-/// Why it does not count, in one word; what is no matter of the call is a problem like any other.
+/// Answers with the reason in one word. Reasons that are not about the call are ordinary problems.
 fn not_taken(reason: NotTaken) -> Result<Response, Problem> {
     let (status, reason) = match reason {
         NotTaken::Unknown => (StatusCode::NOT_FOUND, "unknown"),

@@ -15,14 +15,14 @@ use crate::api::client_tools::encode::json;
 use crate::api::conversation;
 use crate::problem::{ErrorShape, Problem, json_body};
 
-/// `{detail}`
+/// The error shape `{detail}`.
 pub(super) const ERRORS: ErrorShape = ErrorShape { roots: &["/api/v1"], schema: "Detail", body: error_body };
 
 fn error_body(problem: &Problem) -> Vec<u8> {
     json_body(&wire::Detail { detail: problem.message.clone() })
 }
 
-/// A thread with its runs, if they are wanted.
+/// A thread, with its runs if they are asked for.
 pub(super) fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String, wire::Run>>) -> wire::Thread {
     let metadata = session.metadata.as_ref().and_then(|metadata| serde_json::from_str(metadata.get()).ok());
     wire::Thread {
@@ -34,7 +34,7 @@ pub(super) fn thread(session: &Session, room: &str, runs: Option<BTreeMap<String
     }
 }
 
-/// A run with its events, if they are wanted.
+/// A run, with its events if they are asked for.
 pub(super) fn run(run: &ThreadRun, events: Option<Vec<Box<RawValue>>>) -> wire::Run {
     wire::Run {
         run_id: run.id.to_string(),
@@ -58,17 +58,17 @@ fn moment(time: handback_core::clock::Time) -> String {
     humantime::format_rfc3339_millis(time.into()).to_string()
 }
 
-/// Writes a run as frames that are numbered from its beginning, for a reader that may have seen some.
+/// Writes a run as frames that are numbered from its beginning, for a reader that may have seen some of them.
 pub(super) struct Numbered {
     run: RunId,
     encoder: Encoder,
     /// The number of the first event that the reader has not seen.
     from: usize,
-    /// How many events of the run's feed are told before anything new is.
+    /// How many events of the run's feed are replayed before new ones.
     known: usize,
     is_new: bool,
     number: usize,
-    /// What the reader gets that is not numbered.
+    /// A last event without a number.
     last: Option<Body>,
 }
 
@@ -86,7 +86,7 @@ impl conversation::Encoder for Numbered {
     }
 
     fn expired(&mut self) {
-        // Without a number: it is this reader's end, not the run's.
+        // The event has no number, because only this reader's stream ends, not the run.
         let (message, code) = ("The token has expired; come back with a new one", "token_expired");
         self.last = Some(Body::RunError { message: message.to_owned(), code: Some(code.to_owned()), usage: None });
     }
@@ -94,7 +94,7 @@ impl conversation::Encoder for Numbered {
     fn take(&mut self) -> Bytes {
         let mut frames = Vec::new();
         for event in self.encoder.take() {
-            // Whoever has seen all of it hears its last word again; what comes now nobody has seen.
+            // The terminal event is sent even to a reader that has seen it. New events are always unseen.
             let is_unseen = self.number >= self.from || self.is_new || event.is_terminal();
             if is_unseen {
                 let data = json(&Event::from(event));

@@ -28,7 +28,7 @@ use crate::auth::Principal;
 use crate::body::{Json, Payload, parse, parse_or_default};
 use crate::problem::Problem;
 
-/// Threads of one listing.
+/// Most threads in one listing.
 const LISTED: usize = 1_000;
 
 /// The routes of this API.
@@ -97,7 +97,7 @@ async fn create(
         Some(only) => app.sessions().get_or_create(only, new).await?,
         None => app.sessions().create(new).await?,
     };
-    // The only one that a token is good for may be there already.
+    // A token for one session always gets that session, which may exist already.
     must_be_in(&principal, &session, &room)?;
     app.sessions().must_have_storage_for(&session).await?;
     let first = app.runs().create(&session.id, None, None).await?;
@@ -116,7 +116,7 @@ async fn show(
 ) -> Result<Json<wire::Thread>, Problem> {
     let session = find(&app, &principal, &room, &thread).await?;
     let runs = app.runs().runs(&session.id).await?;
-    // What each was started with has the whole conversation up to then; it is shown with the run.
+    // The input of a run contains the whole conversation until then, so only the route for one run shows it.
     let shown = |run: &Arc<ThreadRun>| (run.id.to_string(), wire::Run { run_input: None, ..encode::run(run, None) });
     let runs = runs.iter().map(shown).collect();
     Ok(Json(encode::thread(&session, &room, Some(runs))))
@@ -205,7 +205,7 @@ async fn execute(
         (Some(Seen::Nothing), Some(_)) => 0,
         (seen, _) => {
             let started = start(&app, &principal, &headers, &session, &id, &payload).await;
-            // Whoever comes back to it does not mind that it was started just now.
+            // A reader that returns to a run does not mind if another request has just started it.
             if seen.is_none() || app.runs().run(&session.id, &id).await?.is_none_or(|run| run.started.is_none()) {
                 started?;
             }
@@ -221,7 +221,7 @@ async fn execute(
     Ok(conversation::streamed(&app, &principal, events, numbered, silence))
 }
 
-/// Writes a run as it was told, from its beginning.
+/// Creates the encoder that sends a run again from its beginning.
 async fn encoder(app: &App, run: &ThreadRun, feed: &Feed) -> Result<Encoder, Problem> {
     let mut head = match &run.input {
         Some(input) => decode::head(app, input.clone()).await?,
@@ -232,16 +232,15 @@ async fn encoder(app: &App, run: &ThreadRun, feed: &Feed) -> Result<Encoder, Pro
     Ok(if is_recorded { Encoder::begun(head) } else { Encoder::new(head) })
 }
 
-/// What a reader that comes back has seen of a run.
+/// The position of a returning reader in a run.
 enum Seen {
-    /// Not even the first event.
+    /// The reader has not seen any event.
     Nothing,
-    /// Up to this event.
+    /// The reader has seen this event and those before it.
     Event(usize),
 }
 
-/// What `Last-Event-ID` says was seen of a run: `{run}:{n}`, or `{run}:` for nothing. `None`: the reader comes for the
-/// first time.
+/// Parses `Last-Event-ID`: `{run}:{n}`, or `{run}:` if nothing was seen. `None`: the reader has not been here before.
 fn seen(headers: &HeaderMap, id: &RunId) -> Result<Option<Seen>, Problem> {
     let Some(last) = headers.get("last-event-id") else { return Ok(None) };
     let last = last.to_str().ok().and_then(|last| last.rsplit_once(':')).filter(|(of, _)| *of == id.as_str());
@@ -253,7 +252,7 @@ fn seen(headers: &HeaderMap, id: &RunId) -> Result<Option<Seen>, Problem> {
     seen.map(Some).ok_or_else(problem)
 }
 
-/// Starts a run on a task of its own: it is begun as a whole, and goes on, whether or not its reader leaves.
+/// Starts a run on its own task, so that it begins completely and goes on even if its reader leaves.
 async fn start(
     app: &App,
     principal: &Principal,
@@ -279,7 +278,7 @@ async fn start(
         let app = app_;
         let recorder = match app.runs().start(&session, &id, raw).await {
             Ok(recorder) => recorder,
-            // Whoever started it may have left.
+            // The reader may have left, so a failed send is ignored.
             Err(error) => {
                 _ = begun.send(Err(not_started(error)));
                 return;
@@ -311,7 +310,7 @@ fn no_run(id: &RunId) -> Problem {
     Problem::not_found(format!("there is no run {id} in this thread"))
 }
 
-/// Whether there is such a room, and the caller may name it.
+/// Checks that the room exists and that the caller may name it.
 fn must_be_room(app: &App, principal: &Principal, room: &str) -> Result<(), Problem> {
     principal.must_be_allowed(&app.sessions().setup().agents, Some(room), None)?;
     match app.sessions().agent(Some(room)) {
@@ -320,7 +319,7 @@ fn must_be_room(app: &App, principal: &Principal, room: &str) -> Result<(), Prob
     }
 }
 
-/// A thread of a room that the caller may use.
+/// Finds a thread of a room that the caller may use.
 async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Result<Arc<Session>, Problem> {
     let session = match app.sessions().get(&SessionId::parse(thread)?).await {
         Ok(session) => session,
@@ -337,7 +336,7 @@ async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Res
     Ok(session)
 }
 
-/// Whether a thread is the caller's to use, and in that room.
+/// Checks that the caller may use the thread and that it is in the room.
 fn must_be_in(principal: &Principal, session: &Session, room: &str) -> Result<(), Problem> {
     must_own(principal, session)?;
     if session.agent_name() != room {

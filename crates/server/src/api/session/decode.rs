@@ -14,18 +14,18 @@ use serde_json::value::RawValue;
 use crate::api::must_fit;
 use crate::problem::Problem;
 
-/// Bytes of a session's title, of the name and media type of a file, of the name of an agent.
+/// Most bytes of a session's title, a file's name and media type, and an agent's name.
 const NAME_BYTES: usize = 1 << 10;
-/// Bytes of a session's metadata, which is told with every change of the session.
+/// Most bytes of a session's metadata, which is sent with every change of the session.
 const METADATA_BYTES: usize = 64 << 10;
-/// How many tools a prompt may switch on or off by name or pattern; each is tried against each tool.
+/// Most tools that a prompt may switch on or off. Each name or pattern is matched against each tool.
 const SWITCHES: usize = 256;
-/// Says whose session it is, or who speaks: the SDK's newer generation drops fields that it does not know.
+/// The header that names the client of a session or prompt, because newer SDKs drop fields that they do not know.
 const CLIENT_HEADER: &str = "x-handback-client";
-/// Says which connection of the client a prompt comes from.
+/// The header that names the connection that a prompt comes from.
 const CONNECTION_HEADER: &str = "x-handback-connection";
 
-/// A session to be made, with metadata that is nested no deeper than that.
+/// Decodes a new session; `deepest` bounds the nesting of its metadata.
 pub(super) fn session(
     request: wire::CreateSession,
     headers: &HeaderMap,
@@ -59,7 +59,7 @@ pub(super) fn session(
     })
 }
 
-/// A name that is not too long.
+/// Checks the length of a name.
 pub(in crate::api) fn named(what: &str, name: Option<String>) -> Result<Option<String>, Problem> {
     match name {
         Some(name) if name.len() > NAME_BYTES => {
@@ -69,7 +69,6 @@ pub(in crate::api) fn named(what: &str, name: Option<String>) -> Result<Option<S
     }
 }
 
-/// Something said in a session.
 pub(super) fn prompt(hub: &Hub, request: wire::Prompt, headers: &HeaderMap) -> Result<Prompt, Problem> {
     must_fit(hub, request.parts.len())?;
     let now = hub.clock().time();
@@ -133,18 +132,18 @@ fn header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The client that a body or the header names.
+/// The client in the body or in the header.
 pub(in crate::api) fn client_header(headers: &HeaderMap, said: Option<ClientId>) -> Result<Option<ClientId>, Problem> {
     client([said.map(|client| client.to_string()), header(headers)?, None])
 }
 
-/// The connection that a body or else the header names. One that cannot be is as good as one that is not there.
+/// The connection in the body, or else in the header. An invalid name counts as none.
 pub(in crate::api) fn connection(said: Option<&str>, headers: &HeaderMap) -> Option<ConnectionName> {
     let said = said.or_else(|| headers.get(CONNECTION_HEADER)?.to_str().ok())?;
     ConnectionName::parse(said).ok()
 }
 
-/// The client, in whichever way it is said.
+/// The client, which several sources may name if they agree.
 fn client(said: [Option<String>; 3]) -> Result<Option<ClientId>, Problem> {
     let mut said = said.into_iter().flatten();
     let Some(client) = said.next() else { return Ok(None) };
@@ -154,7 +153,6 @@ fn client(said: [Option<String>; 3]) -> Result<Option<ClientId>, Problem> {
     Ok(Some(ClientId::parse(&client)?))
 }
 
-/// An answer to an ask.
 pub(super) fn answer(reply: wire::Reply, input: Option<Box<RawValue>>, message: Option<String>) -> Answer {
     let reply = match reply {
         wire::Reply::Once => Reply::Once,

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::problem::{ErrorShape, Problem, json_body};
 
-/// A session, and the model that answers in it.
+/// Converts a session; `model` is the model that answers in it.
 pub(crate) fn session(session: &Session, model: &ModelRef) -> wire::Session {
     wire::Session {
         id: session.id.to_string(),
@@ -39,7 +39,6 @@ fn named(model: &ModelRef) -> wire::Model {
     wire::Model { provider_id: model.provider.to_string(), model_id: Some(model.model.to_string()), id: None }
 }
 
-/// A message with its parts.
 pub(super) fn message_with_parts(message: &Message) -> wire::MessageWithParts {
     let part = match message.role {
         Role::User(_) => user_part,
@@ -96,7 +95,7 @@ fn tokens(usage: Usage) -> wire::Tokens {
     }
 }
 
-/// `{name, data: {message}}`, with the names that the types of opencode's SDK have for errors.
+/// The error shape `{name, data: {message}}`, with the error names of opencode's SDK.
 pub(in crate::api) const ERRORS: ErrorShape = ErrorShape { roots: &[], schema: "TurnError", body: error_body };
 
 fn error_body(problem: &Problem) -> Vec<u8> {
@@ -128,7 +127,6 @@ fn turn_error(error: &TurnError) -> wire::TurnError {
     wire::TurnError { name: name.to_owned(), data }
 }
 
-/// A part of a message.
 fn part(session: &SessionId, message: &MessageId, part: &Part) -> wire::Part {
     let common = wire::Part {
         id: part.id.to_string(),
@@ -162,7 +160,7 @@ fn part(session: &SessionId, message: &MessageId, part: &Part) -> wire::Part {
     }
 }
 
-/// A part of a user's message. It was said at once: clients take a text that has an end for an answer.
+/// Converts a part of a user's message. It has no time, because clients take a text with an end for an answer.
 fn user_part(session: &SessionId, message: &MessageId, said: &Part) -> wire::Part {
     wire::Part { time: None, ..part(session, message, said) }
 }
@@ -230,12 +228,11 @@ fn tool_state(common: &wire::Part, tool: &ToolPart) -> wire::ToolState {
     }
 }
 
-/// A text as it is, other JSON as it is written.
+/// The value of a JSON string; other JSON unchanged.
 fn text_of(json: &RawValue) -> String {
     serde_json::from_str(json.get()).unwrap_or_else(|_| json.get().to_owned())
 }
 
-/// A tool that the model is offered.
 pub(super) fn offered(tool: &Offered, agent: &Agent, session: &Session) -> wire::OfferedTool {
     let permission = || match agent.policy.decide(tool.named()) {
         Permission::Ask if session.approved.contains(tool.id()) => Permission::Allow,
@@ -261,7 +258,7 @@ pub(super) fn offered(tool: &Offered, agent: &Agent, session: &Session) -> wire:
     }
 }
 
-/// A call that waits until somebody allows it.
+/// Converts an ask.
 pub(crate) fn permission(ask: &Ask) -> wire::Permission {
     let (head, tool) = (&ask.call, ask.call.tool.id.to_string());
     wire::Permission {
@@ -291,13 +288,12 @@ fn reply(reply: Reply) -> wire::Reply {
     }
 }
 
-/// An ask, as events: one for each generation of clients.
+/// Converts an ask to events, one for each generation of clients.
 pub(crate) fn asked(ask: &Ask) -> [events::Event; 2] {
     let shown = permission(ask);
     [events::Event::PermissionUpdated(shown.clone()), events::Event::PermissionAsked(shown)]
 }
 
-/// The answer to an ask, as an event.
 pub(crate) fn answered(ask: &Ask, answer: Reply) -> events::Event {
     events::Event::PermissionReplied {
         session_id: ask.call.session.to_string(),
@@ -308,7 +304,7 @@ pub(crate) fn answered(ask: &Ask, answer: Reply) -> events::Event {
     }
 }
 
-/// What happened in a session, as events; most often one.
+/// Converts a session event, usually to one event.
 pub(crate) fn event(of: &Session, model: &ModelRef, event: &SessionEvent) -> Vec<events::Event> {
     let session_id = of.id.to_string();
     let about = || events::SessionInfo { session_id: of.id.to_string(), info: session(of, model) };
@@ -330,14 +326,14 @@ pub(crate) fn event(of: &Session, model: &ModelRef, event: &SessionEvent) -> Vec
         SessionEvent::Snapshot { message, part, delta } => vec![events::Event::PartUpdated {
             session_id,
             part: self::part(&of.id, message, part),
-            // Older clients print what they find there: only text belongs into it, no arguments of calls.
+            // Older clients print the delta, so it holds only text and no arguments.
             delta: Some(delta.to_string()).filter(|_| !part.is_call()),
         }],
         SessionEvent::Mark(_) => Vec::new(),
     }
 }
 
-/// What a turn tells, as an event.
+/// Converts a turn event.
 fn turn_event(of: &Session, event: &TurnEvent) -> Option<events::Event> {
     let session_id = of.id.to_string();
     Some(match event {
@@ -350,7 +346,7 @@ fn turn_event(of: &Session, event: &TurnEvent) -> Option<events::Event> {
         TurnEvent::PartRemoved { message, part } => {
             events::Event::PartRemoved { session_id, message_id: message.to_string(), part_id: part.to_string() }
         }
-        // Arguments are shown in the part itself; this event is for fields of a part.
+        // The part itself shows arguments; this event is only for fields of a part.
         TurnEvent::Grew { field: Field::Arguments, .. } => return None,
         TurnEvent::Grew { message, part, delta, .. } => events::Event::PartDelta {
             session_id,

@@ -1,5 +1,5 @@
-//! The messages of a session, read from the store and written a page at a time: however long the history is, its reader
-//! holds on to one page of it.
+//! Reads the messages of a session from the store and writes them page by page, so that memory holds one page however
+//! long the history is.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -14,22 +14,22 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::transport::sse::WasCut;
 
-/// How much is read at a time; a message that is larger comes alone.
+/// How much is read at a time; a larger message comes alone.
 const PAGE: Most = Most { items: 256, bytes: 256 << 10 };
 
-/// Messages that are being read, in their order.
+/// A range of messages of a session, in their order.
 pub(super) struct MessageStream {
     pub(super) app: App,
     pub(super) session: SessionId,
-    /// The last message before those that are wanted.
+    /// The last message before the range.
     pub(super) after: Option<MessageId>,
-    /// How many are wanted.
+    /// How many messages of the range are left.
     pub(super) left: usize,
 }
 
 impl MessageStream {
-    /// All of them as a JSON array. What goes wrong before anything is written is answered as such; later the connection is
-    /// cut, so that nobody takes a part of the history for the whole.
+    /// Streams the messages as a JSON array. An error before the first byte is answered as a problem; a later one cuts
+    /// the connection, so that nobody takes a part of the history for the whole.
     pub(super) async fn into_response(self) -> Result<Response, Problem> {
         let mut reading = Reading { history: self, is_begun: false, is_over: false };
         let first = reading.next().await?;
@@ -47,7 +47,7 @@ async fn rest(mut reading: Reading) -> Result<Option<(Bytes, Reading)>, WasCut> 
     if reading.is_over {
         return Ok(None);
     }
-    // All of it may be in memory, and its reader quick: others have their turn between two pages.
+    // If the history is in memory and its reader is quick, other tasks still get their turn between pages.
     tokio::task::yield_now().await;
     match reading.next().await {
         Ok(bytes) => Ok(Some((bytes, reading))),
@@ -66,7 +66,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The next page as a piece of the array, with the brackets at its ends.
+    /// The next page as a piece of the array; the first and the last have the brackets.
     async fn next(&mut self) -> Result<Bytes, Problem> {
         let MessageStream { app, session, after, left } = &mut self.history;
         let most = Most { items: PAGE.items.min(*left), ..PAGE };

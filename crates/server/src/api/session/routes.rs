@@ -1,4 +1,4 @@
-//! The endpoints.
+//! The routes of the session API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
 use crate::problem::Problem;
 
-/// About how many bytes of sessions are read at a time where all are looked at.
+/// About how many bytes of sessions are read at a time when all of them are read.
 const LISTED_BYTES: usize = 1 << 20;
 
-/// How long an answer waits for those who read the session's events.
+/// How long an answer waits until listeners have received the session's events.
 const HEARD_WITHIN: Duration = Duration::from_millis(100);
 
 /// The routes of this API.
@@ -48,7 +48,7 @@ pub fn routes() -> Protocol {
     Protocol { routes, errors: encode::ERRORS }
 }
 
-/// A session that the caller may use.
+/// Finds a session that the caller may use.
 pub(in crate::api) async fn find(app: &App, principal: &Principal, id: &str) -> Result<Arc<Session>, Problem> {
     let id = SessionId::parse(id)?;
     let session = app.sessions().get(&id).await?;
@@ -56,7 +56,7 @@ pub(in crate::api) async fn find(app: &App, principal: &Principal, id: &str) -> 
     Ok(session)
 }
 
-/// Only whoever may use a session may do this.
+/// Refuses a caller that may not use the session.
 pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Result<(), Problem> {
     let Principal::Client(own) = principal else { return Ok(()) };
     principal.session(Some(session.id.clone()))?;
@@ -81,7 +81,7 @@ async fn create(
     headers: HeaderMap,
     payload: Payload,
 ) -> Result<Json<wire::Session>, Problem> {
-    // The SDK sends no body when there is nothing to say.
+    // The SDK sends no body when it has no options.
     let request: wire::CreateSession = payload.read(&app, parse_or_default).await?;
     let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
     if let Principal::Client(own) = &principal {
@@ -120,7 +120,7 @@ fn shown(app: &App, session: &Session) -> wire::Session {
     encode::session(session, app.sessions().model_of(session))
 }
 
-/// Those of some sessions that the caller may use, after a place in their order.
+/// A page of the sessions that match a filter and that the caller may use.
 pub(in crate::api) async fn visible(
     app: &App,
     principal: &Principal,
@@ -131,7 +131,7 @@ pub(in crate::api) async fn visible(
     match principal {
         Principal::Application => {}
         Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
-            // Looked up, not listed: many others of the client may be newer.
+            // The session is looked up, because in a listing many newer ones of the client may come first.
             let only = match app.sessions().get(only).await {
                 Ok(session) => Some(session),
                 Err(SessionError::Unknown(_)) => None,
@@ -159,7 +159,7 @@ async fn status(Access(app, principal): Access) -> Result<Json<BTreeMap<String, 
     Ok(Json(newest(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
 }
 
-/// The newest of some sessions that the caller may use, as many as a list may have.
+/// The newest sessions that match a filter and that the caller may use, up to the bound of a list.
 async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Result<Vec<Arc<Session>>, Problem> {
     let mut found: Vec<Arc<Session>> = Vec::new();
     loop {
@@ -246,12 +246,12 @@ async fn prompt(
         },
         None => user,
     };
-    // Some clients leave with the answer: the events go first.
+    // Some clients leave when they have the answer, so the events go first.
     _ = tokio::time::timeout(HEARD_WITHIN, app.hub().heard(&session)).await;
     Ok(Json(encode::message_with_parts(&message)))
 }
 
-/// Why a prompt has no answer.
+/// The reason why a prompt has no answer.
 async fn unanswered(app: &App, session: &Session) -> Problem {
     match app.sessions().get(&session.id).await {
         Ok(_) => Problem::new(
@@ -318,7 +318,7 @@ async fn messages(
     let mut next = None;
     if query.limit.is_some() || before.is_some() {
         let most = query.most().items;
-        // One more than is shown, to know what comes before them.
+        // One more id than is shown tells where the page begins and whether there are older messages.
         let ids = app.sessions().newest_messages(&session.id, before.as_ref(), most + 1).await?;
         let ids = ids.ok_or_else(bad_cursor)?;
         history.left = ids.len().min(most);
@@ -390,7 +390,7 @@ async fn reply(
 ) -> Result<Json<bool>, Problem> {
     let permission = PermissionId::parse(&permission)?;
     if let Some(ask) = app.hub().ask(&permission) {
-        // Whoever answers must be one who may use the session.
+        // The caller must be allowed to use the session of the ask.
         find(&app, &principal, ask.call.session.as_str()).await?;
     }
     let answer = decode::answer(request.reply, request.input, request.message);

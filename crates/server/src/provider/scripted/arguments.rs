@@ -1,8 +1,8 @@
-//! Arguments from a text, for the parameters of a tool.
+//! Finds arguments for the parameters of a tool in a text.
 //!
-//! An object in JSON whose fields are parameters is taken as it is. Otherwise clear values are taken first: named ones
-//! ("width 800", "3 days", `title: Groceries`), values of an enumeration, addresses, numbers, quotes. What is left of the
-//! text is for required parameters: a name after a joining word ("in Paris"), or all of it. Each piece is used once.
+//! A JSON object whose fields are parameters is used as it is. Otherwise clear values come first: named ones ("width
+//! 800", "3 days", `title: Groceries`), values of an enumeration, addresses, numbers, quotes. Required parameters then
+//! get the rest of the text: a name after a joining word ("in Paris"), or all of it. Each piece is used once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use serde_json::{Deserializer, Value, json};
 use super::shorten;
 use super::text::{self, Piece};
 
-/// Braces of a text that may begin an object; later ones do not.
+/// How many braces of a text are tried as the beginning of an object.
 const MOST_BRACES: usize = 8;
 /// Words that a name may follow.
 const PREPOSITIONS: &[&str] = &["in", "for", "at", "to", "from", "of", "about", "near", "with", "by", "into"];
@@ -22,18 +22,18 @@ const PREPOSITIONS: &[&str] = &["in", "for", "at", "to", "from", "of", "about", 
 const YES: &[&str] = &["on", "yes", "true", "enable", "enabled", "activate"];
 /// Words that turn a switch off.
 const NO: &[&str] = &["off", "no", "not", "false", "disable", "disabled", "deactivate", "without", "don"];
-/// Parameters of a tool that are read, the required ones first; the others are never filled.
+/// How many parameters of a tool are read, required ones first; the others are never filled.
 const MOST_PARAMETERS: usize = 32;
-/// Values of an enumeration that are read; the others are never found in a text.
+/// How many values of an enumeration are read; the others are never found in a text.
 const MOST_CHOICES: usize = 128;
-/// References and alternatives that are followed, one after the other; a parameter behind more of them takes anything.
+/// How many references and alternatives are followed in a row; a parameter behind more of them accepts anything.
 const MOST_HOPS: usize = 4;
-/// Values of an enumeration that are named when one is missing; dots stand for the others.
+/// How many values of an enumeration are shown when one is missing; dots stand for the others.
 const SHOWN_CHOICES: usize = 8;
-/// The clues by which values are found, the best first. Names go before the rest, which ends where they begin.
+/// The clues that find values, best first. Names come before the rest of the text, which ends where a name begins.
 const CLUES: [Clue; 7] = [Clue::Name, Clue::Kind, Clue::Quotes, Clue::Capitals, Clue::Place, Clue::Words, Clue::Rest];
-/// Each kind with what people call it, its type and format in a schema, and words in the names of such parameters. The
-/// first line counts whose type fits together with its format or a word, or else the last line whose type fits.
+/// Each kind with its name for people, its type and format in a schema, and words in the names of such parameters. The
+/// first line whose type fits, together with its format or a word, wins; otherwise the last line whose type fits.
 const KINDS: [(Kind, &str, &str, &str, &str); 13] = [
     (Kind::Number, "a number", "number", "", ""),
     (Kind::Integer, "a whole number", "integer", "", ""),
@@ -50,8 +50,8 @@ const KINDS: [(Kind, &str, &str, &str, &str); 13] = [
     (Kind::Anything, "a value", "", "", ""),
 ];
 
-/// What a parameter takes. A name is the name of somebody or of some place, a choice is a value of an enumeration, and
-/// other values are never found in a text.
+/// The kind of value that a parameter takes. `Name` is a person or a place, `Choice` is a value of an enumeration, and
+/// values of `Other` are never found in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Number,
@@ -70,18 +70,18 @@ enum Kind {
     Other,
 }
 
-/// A parameter of a tool. Of a list, the kind, the choices and the limits are those of its items.
+/// A parameter of a tool. For a list, the kind, choices and limits are those of its items.
 #[derive(Debug)]
 struct Parameter {
     name: String,
-    /// The words by which a text names it.
+    /// The words that name the parameter in a text.
     words: Vec<String>,
     required: bool,
     is_list: bool,
     kind: Kind,
-    /// The values of its enumeration, each as a text and as words.
+    /// The values of the enumeration, each as JSON, text and words.
     choices: Vec<(Value, String, Vec<String>)>,
-    /// The least and the largest number that it takes.
+    /// The least and the largest allowed number.
     limits: [Option<f64>; 2],
     schema: Value,
 }
@@ -99,7 +99,7 @@ fn parameters(schema: &str) -> Vec<Parameter> {
     names.into_iter().map(read).collect()
 }
 
-/// A schema, together with the fields of the schema behind its reference, or of its first alternative that is not null.
+/// Merges a schema with the one that it refers to, or with its first alternative that is not null.
 fn resolve(schema: &Value, root: &Value) -> Value {
     let mut fields = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..MOST_HOPS {
@@ -116,12 +116,12 @@ fn resolve(schema: &Value, root: &Value) -> Value {
     fields.into()
 }
 
-/// The items of a value, if it is a list.
+/// The items of a list; none for other values.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The type that a schema names; of several types, the first that is not null.
+/// The type in a schema; of several types, the first that is not null.
 fn type_of(schema: &Value) -> &str {
     let several = items(&schema["type"]).filter_map(Value::as_str).find(|name| *name != "null");
     several.or(schema["type"].as_str()).unwrap_or_default()
@@ -148,7 +148,7 @@ impl Parameter {
         Self { name: name.to_owned(), words, required, is_list, kind, choices, limits, schema }
     }
 
-    /// The value that a piece of a text is, if it is of the right kind.
+    /// Converts a piece of text to a value, if it is of the right kind.
     fn value(&self, piece: &str) -> Option<Value> {
         let [least, most] = self.limits;
         let is_within = |value: f64| least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most);
@@ -175,7 +175,7 @@ impl Parameter {
         }
     }
 
-    /// The value to use where a text has none: there is a default, or nothing else will do.
+    /// The value if the text has none: the default, or the only possible value.
     fn default(&self) -> Option<Value> {
         match (self.schema.get("default"), &self.choices[..], type_of(&self.schema)) {
             (Some(default), _, _) => Some(default.clone()),
@@ -186,7 +186,7 @@ impl Parameter {
         }
     }
 
-    /// Its name and what it takes, for people.
+    /// The name and kind of the parameter, for people.
     fn describe(&self) -> String {
         let choices = self.choices.iter().take(SHOWN_CHOICES).map(|(choice, ..)| shorten(&choice.to_string()));
         let dots = (self.choices.len() > SHOWN_CHOICES).then(|| "…".to_owned());
@@ -203,8 +203,8 @@ impl Parameter {
     }
 }
 
-/// What says that a value is for a parameter: it stands beside its name, it is of its kind, it is in quotes, it is in
-/// capitals as names are, it follows a preposition, it is made of words that may be a name, or it is all that is left.
+/// The reason to use a value for a parameter: it is beside the parameter's name, of its kind, in quotes, capitalised
+/// like a name, after a preposition, made of words that can be a name, or all that is left.
 #[derive(Debug, Clone, Copy)]
 enum Clue {
     Name,
@@ -216,21 +216,21 @@ enum Clue {
     Rest,
 }
 
-/// A text that arguments are taken from.
+/// The text that arguments are taken from.
 struct Source<'a> {
     text: &'a str,
     pieces: &'a [Piece<'a>],
-    /// The piece that names the tool; the number of pieces if none does.
+    /// The index of the piece that names the tool, or the number of pieces if none does.
     named: usize,
-    /// Which pieces only describe the tool.
+    /// Whether each piece only describes the tool.
     describes: Vec<bool>,
-    /// Which pieces are used: they are part of a value, or they name the tool.
+    /// Whether each piece is used, as part of a value or to name the tool.
     used: Vec<bool>,
-    /// Whether the tool has one parameter only.
+    /// Whether the tool has only one parameter.
     is_single: bool,
 }
 
-/// The arguments of a tool, or descriptions of the required parameters that have no value.
+/// Finds the arguments of a tool, or describes the required parameters that have no value.
 pub(super) fn fill(tool: &ModelTool<'_>, text: &str, pieces: &[Piece<'_>]) -> Result<String, Vec<String>> {
     let parameters = parameters(tool.schema.get());
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
@@ -264,7 +264,7 @@ pub(super) fn fill(tool: &ModelTool<'_>, text: &str, pieces: &[Piece<'_>]) -> Re
 }
 
 impl Source<'_> {
-    /// An object that has fields, all of them parameters; any field will do where no parameters are known.
+    /// Finds a JSON object whose fields are all parameters. If no parameters are known, any field is accepted.
     fn written_object(&self, parameters: &[Parameter]) -> Option<&str> {
         let is_known = |name: &String| parameters.is_empty() || parameters.iter().any(|known| known.name == *name);
         self.text.match_indices('{').take(MOST_BRACES).find_map(|(at, _)| {
@@ -274,7 +274,7 @@ impl Source<'_> {
         })
     }
 
-    /// Takes the first value that has a clue, after the tool's name if possible; for a list all, if they are enough.
+    /// Takes the first value with a clue, preferably after the tool's name. A list takes all, if they are enough.
     fn take(&mut self, parameter: &Parameter, clue: Clue) -> Option<Value> {
         let mut values = Vec::new();
         let places = (self.named..self.pieces.len()).chain(0..self.named);
@@ -290,7 +290,7 @@ impl Source<'_> {
         (values.len() as u64 >= least).then_some(Value::Array(values))
     }
 
-    /// The value that begins with a piece, if it has the clue.
+    /// Finds the value that begins at a piece, if it has the clue.
     fn find(&self, parameter: &Parameter, clue: Clue, at: usize) -> Option<(Value, Range<usize>)> {
         let piece = &self.pieces[at];
         let is_name = |piece: &Piece<'_>| parameter.words.iter().any(|word| text::is_same(word, &piece.word));
@@ -327,7 +327,7 @@ impl Source<'_> {
         }
     }
 
-    /// A value of the right kind that begins with a piece: of an enumeration the longest, and of equals the first.
+    /// Finds a value of the right kind that begins at a piece. Of an enumeration the longest wins, then the first.
     fn value(&self, parameter: &Parameter, at: usize) -> Option<(Value, Range<usize>)> {
         let (piece, pieces) = (&self.pieces[at], &self.pieces[at..]);
         let is_same = |(word, piece): (&String, &Piece<'_>)| text::is_same(word, &piece.word);
@@ -344,7 +344,7 @@ impl Source<'_> {
                 let range = at..at + length(choice);
                 (!range.is_empty() && !self.used[range.clone()].contains(&true)).then(|| (choice.0.clone(), range))
             }
-            // A switch is named, or it must be set whichever way the text has it.
+            // A boolean is set if the text names it, or if it is required and the text contains a yes or no word.
             Kind::Boolean => {
                 let is_set = begins(&parameter.words) || (parameter.required && (says(piece, YES) || says(piece, NO)));
                 is_set.then(|| ((!self.pieces.iter().any(|piece| says(piece, NO))).into(), at..at + 1))
@@ -353,7 +353,7 @@ impl Source<'_> {
         }
     }
 
-    /// The text from a piece up to the first that is used or where it ends, without what only joins it to the next.
+    /// The text from a piece up to the first used piece or the end, without trailing joining words.
     fn text_until(&self, from: usize, ends: impl Fn(usize) -> bool) -> Option<(Value, Range<usize>)> {
         let all = self.pieces.len();
         let end = (from..all).find(|at| self.used[*at] || ends(*at)).unwrap_or(all);

@@ -1,26 +1,26 @@
-//! Lines that say which call to make: `call <tool> <json>`.
+//! Lines that ask for a call: `call <tool> <json>`.
 //!
 //! - White space, a bullet (`-`, `1.`) and backticks may stand around the line. `call` may be in any case.
-//! - The tool is named by its full id, its alias or its own name, exactly or else in any case. A tool that is not there
-//!   is called by the very name, so that the engine says that there is none.
+//! - The tool is named by its full id, its alias or its own name, exactly or else in any case. An unknown tool is
+//!   called by the name as written, so that the engine reports that it does not exist.
 //! - The arguments are everything after the name, exactly as written, JSON or not; without any they are `{}`. JSON that
 //!   is not complete at the end of the line goes on over the following lines, if they complete it and have nothing else.
 //!
 //! A line counts if its second word is a tool, unless the line goes on as a sentence ("call get_weather for Paris"); if
 //! `{` or `[` follows that word; or if the word can only be a tool: it begins with `client_`, or it is the last one and
-//! has one of `_ - . : @` in it (`call no_such_tool`). "call me maybe" is no call.
+//! has one of `_ - . : @` in it (`call no_such_tool`). "call me maybe" is not a call.
 
 use handback_core::tools::ModelTool;
 use serde::de::IgnoredAny;
 
 use super::text::JOINTS;
 
-/// What may stand before the verb, beside digits: blanks, bullets and backticks.
+/// Characters that can precede the verb, besides digits: blanks, bullets and backticks.
 const BEFORE: &str = " \t-*+•>.)`";
-/// A longer word is no tool: full ids have at most 200 bytes.
+/// A longer word is not a tool: full ids have at most 200 bytes.
 const LONGEST_NAME: usize = 256;
 
-/// The calls that a text asks for by such lines: what the model calls each tool, and its arguments.
+/// The calls that the lines of a text ask for: the tool's alias and the arguments.
 pub(super) fn calls<'a>(mut text: &'a str, tools: &[ModelTool<'a>]) -> Vec<(String, String)> {
     let mut calls = Vec::new();
     while !text.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn calls<'a>(mut text: &'a str, tools: &[ModelTool<'a>]) -> Vec<(Stri
     calls
 }
 
-/// The call that the first line of a text asks for: its tool, its arguments, and the lines after it.
+/// The call that the first line of a text asks for: the tool, the arguments, and the lines after it.
 fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<(&'a str, &'a str, &'a str)> {
     let line = text.trim_start_matches(|c: char| c.is_ascii_digit() || BEFORE.contains(c));
     let is_ticked = text[..text.len() - line.len()].contains('`');
@@ -65,10 +65,10 @@ fn call<'a>(text: &'a str, tools: &[ModelTool<'a>]) -> Option<(&'a str, &'a str,
     Some((name, if arguments.is_empty() { "{}" } else { arguments }, after))
 }
 
-/// What is written after the name, without the ticks around the line, and the lines after it.
+/// The arguments after the name, without the backticks around the line, and the lines after them.
 ///
-/// All of a text costs no more than reading it a few times: whatever JSON goes on over several lines, it can not go
-/// past the next line that begins with "call", since a string in JSON has no line breaks.
+/// The cost stays at a few reads of the whole text: JSON that spans lines cannot go past the next line that begins with
+/// "call", because a JSON string has no line breaks.
 fn arguments(text: &str, is_ticked: bool) -> (&str, &str) {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     if text.starts_with(['{', '['])
@@ -85,7 +85,6 @@ fn arguments(text: &str, is_ticked: bool) -> (&str, &str) {
     (if is_ticked { line.trim_end_matches('`').trim_end() } else { line }, after)
 }
 
-/// The first line of a text, and the lines after it.
 fn split_line(text: &str) -> (&str, &str) {
     text.split_once('\n').unwrap_or((text, ""))
 }

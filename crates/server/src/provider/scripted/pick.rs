@@ -1,7 +1,7 @@
-//! The tool that fits the words of the user.
+//! Picks the tool that fits the words of the user.
 //!
-//! Each word of the user counts once for a tool: more if it is in the tool's name, less if it is in its description. The
-//! best of the tools that reach [`ENOUGH`] is called, of equals the first.
+//! Each word of the user counts once for a tool: more in the tool's name, less in its description. Of the tools that
+//! reach [`ENOUGH`], the best is called; on a tie, the first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,23 +11,23 @@ use handback_core::tools::ModelTool;
 use super::arguments;
 use super::text::{self, Piece};
 
-/// Tools whose parameters are read, the ones with the best names and descriptions; the others do not fit.
+/// How many tools have their parameters read: those with the best names and descriptions. The others do not fit.
 const MOST_CANDIDATES: usize = 8;
-/// The server's own tool that lists the others: it is there always, and fits only who asks for it.
+/// The server tool that lists the others. It is always there, and fits only a user who asks for it.
 const LIST_TOOLS: &str = "list_tools";
-/// Words that many tools have in their names: one of them counts 1 wherever it is.
+/// Words that many tool names contain. Such a word counts 1, wherever it is found.
 const WEAK: [&str; 11] = ["create", "find", "get", "list", "make", "on", "run", "set", "show", "take", "update"];
-/// What a word counts that is in the name of a tool.
+/// The points of a word in the name of a tool.
 const IN_NAME: u32 = 4;
-/// What a word counts that is in the description of a tool.
+/// The points of a word in the description of a tool.
 const IN_DESCRIPTION: u32 = 2;
-/// What it counts that every word of the user is in the name or the description.
+/// The points if every word of the user is in the name or the description.
 const ALL_WORDS: u32 = 2;
-/// What it counts that the user writes a name of several words as it is.
+/// The points if the user writes a name of several words exactly.
 const MENTIONED: u32 = 8;
-/// A tool fits from here on: with a word in its name, two in its description, or one that is all that the user says.
+/// The points from which a tool fits: a word in its name, two in its description, or the user's only word in it.
 const ENOUGH: u32 = 4;
-/// How far a tool falls behind when a required parameter has no value.
+/// The points that a tool loses if a required parameter has no value.
 const MISSING: u32 = 3;
 
 /// Picks the tool that fits a text, with its arguments or the descriptions of the parameters that are missing.
@@ -41,7 +41,7 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
     let wish: BTreeSet<String> = words.flat_map(|piece| text::telling_words(piece.text)).collect();
     let others = tools.iter().filter(|tool| !lists_tools(tool)).map(|tool| (points(tool, &wish, &pieces), tool));
     let mut candidates: Vec<(u32, &ModelTool<'_>)> = others.filter(|(points, _)| *points >= ENOUGH).collect();
-    // Of equals the first stays first, here and below.
+    // The sort is stable: on a tie the first tool stays first, here and below.
     candidates.sort_by_key(|(points, _)| Reverse(*points));
     let filled = candidates.into_iter().take(MOST_CANDIDATES).map(|(points, tool)| {
         let arguments = arguments::fill(tool, text, &pieces);
@@ -50,7 +50,7 @@ pub(super) fn pick<'a>(text: &str, tools: &[ModelTool<'a>]) -> Option<(ModelTool
     filled.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, tool, arguments)| (*tool, arguments))
 }
 
-/// Whether somebody says "list the tools", "which tools are there?", "show me all available tools", "list_tools".
+/// Whether the user says "list the tools", "which tools are there?", "show me all available tools", "list_tools".
 fn asks_for_tools(pieces: &[Piece<'_>]) -> bool {
     const ASKING: &[&str] = &["list", "show", "which", "what", "find", "discover", "name", "see"];
     const BETWEEN: &[&str] = &["the", "me", "us", "all", "of", "your", "my", "available"];
@@ -60,7 +60,7 @@ fn asks_for_tools(pieces: &[Piece<'_>]) -> bool {
     words.contains(&LIST_TOOLS) || words.windows(2).any(asks)
 }
 
-/// How well a tool fits the words of the user.
+/// The points of a tool for the words of the user.
 fn points(tool: &ModelTool<'_>, wish: &BTreeSet<String>, pieces: &[Piece<'_>]) -> u32 {
     let (name, description) = (text::telling_words(tool.name), text::telling_words(tool.description));
     let is_in = |words: &[String], word: &str| words.iter().any(|known| text::is_same(known, word));
