@@ -176,6 +176,9 @@ pub enum SessionError {
     Store(#[from] StoreError),
 }
 
+/// The result of what is done with sessions.
+pub type Result<T, E = SessionError> = std::result::Result<T, E>;
+
 impl Sessions {
     /// Creates the sessions of one server, with this store, and with the hub's tools and clock.
     pub fn new(hub: Hub, store: Arc<dyn SessionStore>, setup: Setup) -> Self {
@@ -223,7 +226,7 @@ impl Sessions {
         self.0.live.of(id)
     }
 
-    fn must_be_serving(&self) -> Result<(), SessionError> {
+    fn must_be_serving(&self) -> Result<()> {
         self.hub().is_serving().then_some(()).ok_or(SessionError::ShuttingDown)
     }
 
@@ -232,7 +235,7 @@ impl Sessions {
     }
 
     /// Creates a session.
-    pub async fn create(&self, new: NewSession) -> Result<Arc<Session>, SessionError> {
+    pub async fn create(&self, new: NewSession) -> Result<Arc<Session>> {
         if let Some(parent) = &new.parent {
             self.get(parent).await?;
         }
@@ -247,7 +250,7 @@ impl Sessions {
     }
 
     /// Returns the session with this id, which the caller chose, and creates it if there is none.
-    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>, SessionError> {
+    pub async fn get_or_create(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>> {
         if let Some(session) = self.find(&id).await? {
             return Ok(session);
         }
@@ -259,7 +262,7 @@ impl Sessions {
     }
 
     /// Builds a session without storing it or telling anybody.
-    pub fn draft(&self, new: NewSession) -> Result<Session, SessionError> {
+    pub fn draft(&self, new: NewSession) -> Result<Session> {
         self.must_be_serving()?;
         self.must_know(new.agent.as_deref(), new.model.as_ref())?;
         let now = self.clock().time();
@@ -279,7 +282,7 @@ impl Sessions {
     }
 
     /// Returns a session.
-    pub async fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionError> {
+    pub async fn get(&self, id: &SessionId) -> Result<Arc<Session>> {
         self.find(id).await?.ok_or_else(|| SessionError::Unknown(id.clone()))
     }
 
@@ -299,12 +302,7 @@ impl Sessions {
 
     /// Where the tools go that an actor registers for a client. If the session belongs to no client or is unknown, only
     /// the application and actors limited to that session may register tools for it.
-    pub async fn placement(
-        &self,
-        actor: &Actor,
-        client: &ClientId,
-        id: Option<SessionId>,
-    ) -> Result<Placement, SessionError> {
+    pub async fn placement(&self, actor: &Actor, client: &ClientId, id: Option<SessionId>) -> Result<Placement> {
         let Some(id) = id else { return Ok(Placement::Everywhere) };
         let session = self.find(&id).await?;
         let owner = session.as_ref().and_then(|session| session.client.as_ref());
@@ -322,12 +320,12 @@ impl Sessions {
         filter: &SessionFilter,
         after: Option<&SessionPlace>,
         most: Most,
-    ) -> Result<Page<Arc<Session>>, SessionError> {
+    ) -> Result<Page<Arc<Session>>> {
         Ok(self.store().list_sessions(filter, after, most).await?)
     }
 
     /// The messages of a session, in order.
-    pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, SessionError> {
+    pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>> {
         Ok(self.hold(id).await?.history(|history| history.all().cloned().collect()))
     }
 
@@ -337,7 +335,7 @@ impl Sessions {
         id: &SessionId,
         after: Option<&MessageId>,
         most: Most,
-    ) -> Result<Option<Page<Arc<Message>>>, SessionError> {
+    ) -> Result<Option<Page<Arc<Message>>>> {
         Ok(self.store().messages_after(id, after, most).await?)
     }
 
@@ -348,12 +346,12 @@ impl Sessions {
         id: &SessionId,
         before: Option<&MessageId>,
         most: usize,
-    ) -> Result<Option<Vec<MessageId>>, SessionError> {
+    ) -> Result<Option<Vec<MessageId>>> {
         Ok(self.store().newest_messages(id, before, most).await?)
     }
 
     /// Checks that the quotas allow something new in a session.
-    pub async fn must_have_storage_for(&self, session: &Session) -> Result<(), SessionError> {
+    pub async fn must_have_storage_for(&self, session: &Session) -> Result<()> {
         Ok(self.must_have_storage(session.client.as_ref(), Beginning::InSession).await?)
     }
 
@@ -392,7 +390,7 @@ impl Sessions {
     }
 
     /// Returns the agent with this name, or the default agent.
-    pub fn agent(&self, name: Option<&str>) -> Result<&Arc<Agent>, SessionError> {
+    pub fn agent(&self, name: Option<&str>) -> Result<&Arc<Agent>> {
         let name = name.unwrap_or(DEFAULT_AGENT);
         self.setup().agents.find(name).ok_or_else(|| SessionError::UnknownAgent {
             found: name.to_owned(),
@@ -407,7 +405,7 @@ impl Sessions {
     }
 
     /// Checks that the agent and the model exist.
-    pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<(), SessionError> {
+    pub fn must_know(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<()> {
         self.agent(agent)?;
         let (models, Some(model)) = (&self.setup().models, model) else { return Ok(()) };
         models.find(model).map(|_| ()).ok_or_else(|| SessionError::UnknownModel {
@@ -425,11 +423,11 @@ impl Sessions {
     }
 
     /// Deletes a session with everything in it and stops its turns. Completes even if the caller goes away meanwhile.
-    pub async fn delete(&self, session: &Arc<Session>) -> Result<bool, SessionError> {
+    pub async fn delete(&self, session: &Arc<Session>) -> Result<bool> {
         self.hub().run_to_end(self.clone().delete_all(session.clone())).await
     }
 
-    async fn delete_all(self, session: Arc<Session>) -> Result<bool, SessionError> {
+    async fn delete_all(self, session: Arc<Session>) -> Result<bool> {
         // Nobody else can create a session with this id before this one is gone.
         let _naming = self.0.id_locks.lock_session(&session.id).await;
         let (deleting, over) = {

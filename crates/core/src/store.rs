@@ -55,6 +55,9 @@ pub enum StoreError {
 /// The future of a store operation.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
+/// A page of finished calls, each with its number in the journal.
+pub type CallPage = Page<(u64, Arc<FinishedCall>)>;
+
 /// Which finished calls to list.
 #[derive(Debug, Clone, Default)]
 pub struct CallFilter {
@@ -114,12 +117,7 @@ pub trait CallStore: Send + Sync + 'static {
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>>;
     /// A page of finished calls with numbers lower than `before`, newest first. The numbers grow in the order in which
     /// calls end.
-    fn list_finished(
-        &self,
-        filter: &CallFilter,
-        before: Option<u64>,
-        most: Most,
-    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>>;
+    fn list_finished(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> StoreFuture<CallPage>;
 }
 
 /// Sessions and their messages.

@@ -52,6 +52,9 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+/// A JSON answer, or the problem in place of it.
+pub(crate) type Answered<T> = Result<Json<T>, Problem>;
+
 /// The server and the sender of the request.
 pub(crate) struct Access(pub(crate) App, pub(crate) Principal);
 

@@ -31,6 +31,12 @@ pub(super) fn check(nodes: &Nodes, value: &Value, steps: &mut Steps) -> Result<(
     }
 }
 
+/// Whether a value fits.
+type Verdict = Result<bool, Stop>;
+
+/// Where to note the parts of a value that are evaluated, if somebody needs to know.
+type Evaluated<'a> = Option<&'a mut Seen>;
+
 /// The evaluated parts of one value, by address. The value does not move meanwhile.
 #[derive(Debug, Default)]
 struct Seen {
@@ -74,7 +80,7 @@ const TOLD_STEPS: usize = 1_000;
 
 impl<'s> Checker<'s> {
     /// Whether a value fits a node. The evaluated parts are added to the caller's `seen`.
-    fn node(&mut self, id: NodeId, value: &Value, place: &Pointer<'_>, seen: Option<&mut Seen>) -> Result<bool, Stop> {
+    fn node(&mut self, id: NodeId, value: &Value, place: &Pointer<'_>, seen: Evaluated<'_>) -> Verdict {
         let mut node = &self.nodes.nodes[id];
         while let Some(other) = node.alias() {
             self.steps.take(1)?;
@@ -95,13 +101,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Checks a node that must know which parts it has evaluated itself, without those of the nodes around it.
-    fn with_unevaluated(
-        &mut self,
-        node: &'s Node,
-        value: &Value,
-        place: &Pointer<'_>,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn with_unevaluated(&mut self, node: &'s Node, value: &Value, place: &Pointer<'_>, seen: Evaluated<'_>) -> Verdict {
         let mut own = Seen::default();
         let fits = self.keywords(node, value, place, Some(&mut own))?;
         self.merge(seen, own, fits)?;
@@ -109,7 +109,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Adds what a subschema has evaluated, if the value fits it.
-    fn merge(&mut self, seen: Option<&mut Seen>, own: Seen, fits: bool) -> Result<(), Stop> {
+    fn merge(&mut self, seen: Evaluated<'_>, own: Seen, fits: bool) -> Result<(), Stop> {
         if let Some(seen) = seen.filter(|_| fits) {
             self.steps.take(SEEN_STEPS * own.parts.len())?;
             seen.all |= own.all;
@@ -118,13 +118,7 @@ impl<'s> Checker<'s> {
         Ok(())
     }
 
-    fn keywords(
-        &mut self,
-        node: &'s Node,
-        value: &Value,
-        place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn keywords(&mut self, node: &'s Node, value: &Value, place: &Pointer<'_>, mut seen: Evaluated<'_>) -> Verdict {
         let mut fits = true;
         for keyword in &node.keywords {
             let depends = matches!(keyword, Keyword::UnevaluatedItems(_) | Keyword::UnevaluatedProperties(_));
@@ -140,13 +134,7 @@ impl<'s> Checker<'s> {
         Ok(fits)
     }
 
-    fn keyword(
-        &mut self,
-        keyword: &'s Keyword,
-        value: &Value,
-        place: &Pointer<'_>,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn keyword(&mut self, keyword: &'s Keyword, value: &Value, place: &Pointer<'_>, seen: Evaluated<'_>) -> Verdict {
         match (keyword, value) {
             (Keyword::Properties { named, patterns, rest }, Value::Object(fields)) => {
                 self.properties(named, patterns, *rest, fields, place, seen)
@@ -201,7 +189,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Whether a value fits a node, without reporting violations.
-    fn quietly(&mut self, id: NodeId, value: &Value, seen: Option<&mut Seen>) -> Result<bool, Stop> {
+    fn quietly(&mut self, id: NodeId, value: &Value, seen: Evaluated<'_>) -> Verdict {
         let mode = std::mem::replace(&mut self.mode, Mode::Quiet);
         let fits = self.node(id, value, &Pointer::Root, seen)?;
         self.mode = mode;
@@ -209,7 +197,7 @@ impl<'s> Checker<'s> {
     }
 
     /// The same, and adds what the node has evaluated if the value fits.
-    fn tried(&mut self, id: NodeId, value: &Value, seen: Option<&mut Seen>) -> Result<bool, Stop> {
+    fn tried(&mut self, id: NodeId, value: &Value, seen: Evaluated<'_>) -> Verdict {
         let Some(seen) = seen else { return self.quietly(id, value, None) };
         let mut own = Seen::default();
         let fits = self.quietly(id, value, Some(&mut own))?;
@@ -218,7 +206,7 @@ impl<'s> Checker<'s> {
     }
 
     #[cold]
-    fn violation(&mut self, place: &Pointer<'_>, message: impl FnOnce() -> String) -> Result<bool, Stop> {
+    fn violation(&mut self, place: &Pointer<'_>, message: impl FnOnce() -> String) -> Verdict {
         if self.mode == Mode::Telling {
             self.steps.take(TOLD_STEPS)?;
             let violation = format!("{place}: {}", message());
@@ -233,17 +221,11 @@ impl<'s> Checker<'s> {
         Ok(false)
     }
 
-    fn matches(&mut self, pattern: usize, text: &str) -> Result<bool, Stop> {
+    fn matches(&mut self, pattern: usize, text: &str) -> Verdict {
         self.nodes.patterns[pattern].matches(text, &mut self.machine, self.steps)
     }
 
-    fn all_of(
-        &mut self,
-        nodes: &[NodeId],
-        value: &Value,
-        place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn all_of(&mut self, nodes: &[NodeId], value: &Value, place: &Pointer<'_>, mut seen: Evaluated<'_>) -> Verdict {
         let mut fits = true;
         for node in nodes {
             fits &= self.node(*node, value, place, seen.as_deref_mut())?;
@@ -254,13 +236,7 @@ impl<'s> Checker<'s> {
         Ok(fits)
     }
 
-    fn any_of(
-        &mut self,
-        nodes: &[NodeId],
-        value: &Value,
-        place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn any_of(&mut self, nodes: &[NodeId], value: &Value, place: &Pointer<'_>, mut seen: Evaluated<'_>) -> Verdict {
         let mut fits = false;
         for node in nodes {
             fits |= self.tried(*node, value, seen.as_deref_mut())?;
@@ -273,13 +249,7 @@ impl<'s> Checker<'s> {
         if fits { Ok(true) } else { self.violation(place, message) }
     }
 
-    fn one_of(
-        &mut self,
-        nodes: &[NodeId],
-        value: &Value,
-        place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+    fn one_of(&mut self, nodes: &[NodeId], value: &Value, place: &Pointer<'_>, mut seen: Evaluated<'_>) -> Verdict {
         let mut fitting = 0;
         for node in nodes {
             fitting += usize::from(self.tried(*node, value, seen.as_deref_mut())?);
@@ -304,8 +274,8 @@ impl<'s> Checker<'s> {
         [then, otherwise]: [Option<NodeId>; 2],
         value: &Value,
         place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        mut seen: Evaluated<'_>,
+    ) -> Verdict {
         let branch = if self.tried(condition, value, seen.as_deref_mut())? { then } else { otherwise };
         branch.map_or(Ok(true), |branch| self.node(branch, value, place, seen))
     }
@@ -316,8 +286,8 @@ impl<'s> Checker<'s> {
         fields: &Map<String, Value>,
         value: &Value,
         place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        mut seen: Evaluated<'_>,
+    ) -> Verdict {
         self.steps.take(lookups(named.len(), fields))?;
         let mut fits = true;
         for (_, node) in named.iter().filter(|(name, _)| fields.contains_key(&**name)) {
@@ -333,8 +303,8 @@ impl<'s> Checker<'s> {
         rest: Option<NodeId>,
         fields: &Map<String, Value>,
         place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        mut seen: Evaluated<'_>,
+    ) -> Verdict {
         self.steps.take(lookups(named.len(), fields))?;
         let mut fits = true;
         for (name, node) in named {
@@ -384,8 +354,8 @@ impl<'s> Checker<'s> {
         node: NodeId,
         fields: &Map<String, Value>,
         place: &Pointer<'_>,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        seen: Evaluated<'_>,
+    ) -> Verdict {
         let Some(seen) = seen else { return Ok(true) };
         let mut fits = true;
         let mut strangers = Vec::new();
@@ -410,7 +380,7 @@ impl<'s> Checker<'s> {
         fields: &Map<String, Value>,
         value: &Value,
         place: &Pointer<'_>,
-    ) -> Result<bool, Stop> {
+    ) -> Verdict {
         for name in fields.keys() {
             self.steps.read(name.len())?;
             if !self.quietly(node, &Value::String(name.clone()), None)? {
@@ -428,8 +398,8 @@ impl<'s> Checker<'s> {
         rest: Option<NodeId>,
         items: &[Value],
         place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        mut seen: Evaluated<'_>,
+    ) -> Verdict {
         let nodes = first.iter().map(|node| Some(*node)).chain(std::iter::repeat(rest));
         let mut fits = true;
         for ((index, item), node) in items.iter().enumerate().zip(nodes) {
@@ -452,8 +422,8 @@ impl<'s> Checker<'s> {
         node: NodeId,
         items: &[Value],
         place: &Pointer<'_>,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        seen: Evaluated<'_>,
+    ) -> Verdict {
         let Some(seen) = seen else { return Ok(true) };
         let mut fits = true;
         self.steps.take(items.len())?;
@@ -477,8 +447,8 @@ impl<'s> Checker<'s> {
         value: &Value,
         items: &[Value],
         place: &Pointer<'_>,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, Stop> {
+        mut seen: Evaluated<'_>,
+    ) -> Verdict {
         let mut found = 0;
         for item in items {
             if self.quietly(node, item, None)? {

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::history::History;
 use super::live::{Enqueued, NewTurn, RunningTurn};
-use super::{Prompted, SessionError, Sessions};
+use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::sessions::turn;
@@ -23,7 +23,7 @@ impl Sessions {
         user: &Arc<Message>,
         last: &MessageId,
         results: Vec<(CallId, ToolResult)>,
-    ) -> Result<Prompted, SessionError> {
+    ) -> Result<Prompted> {
         self.must_be_serving()?;
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let (session, user, last) = (session.clone(), user.clone(), last.clone());
@@ -42,7 +42,7 @@ impl Sessions {
         user: &Arc<Message>,
         last: &MessageId,
         results: Vec<(CallId, ToolResult)>,
-    ) -> Result<Option<Feed>, SessionError> {
+    ) -> Result<Option<Feed>> {
         let mut sessions = self.live(&session.id);
         let Some(live) = sessions.get(&session.id).filter(|live| live.is_running(&user.id)) else { return Ok(None) };
         if let Some(feed) = live.feed_after(last) {
@@ -94,11 +94,7 @@ impl Sessions {
     }
 
     /// Retries a turn that failed. Its completed work counts; the unfinished message is not shown to the model.
-    pub(crate) async fn try_again(
-        &self,
-        session: &Arc<Session>,
-        user: &Arc<Message>,
-    ) -> Result<Prompted, SessionError> {
+    pub(crate) async fn try_again(&self, session: &Arc<Session>, user: &Arc<Message>) -> Result<Prompted> {
         self.must_be_serving()?;
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let saving = self.save_message(user);
@@ -117,15 +113,11 @@ impl Sessions {
         &self,
         session: &Arc<Session>,
         messages: Vec<Arc<Message>>,
-    ) -> Result<Vec<Arc<Message>>, SessionError> {
+    ) -> Result<Vec<Arc<Message>>> {
         self.hub().run_to_end(self.clone().recall_results(session.clone(), messages)).await
     }
 
-    async fn recall_results(
-        self,
-        session: Arc<Session>,
-        mut messages: Vec<Arc<Message>>,
-    ) -> Result<Vec<Arc<Message>>, SessionError> {
+    async fn recall_results(self, session: Arc<Session>, mut messages: Vec<Arc<Message>>) -> Result<Vec<Arc<Message>>> {
         for message in &mut messages {
             for place in 0..message.parts.len() {
                 let PartBody::Tool(ToolPart { is_cut: true, request: Some(request), .. }) = &message.parts[place].body
@@ -164,7 +156,7 @@ impl Sessions {
         session: &Arc<Session>,
         user: &MessageId,
         results: Vec<(CallId, ToolResult)>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<()> {
         let (sessions, session, user) = (self.clone(), session.clone(), user.clone());
         let keeping = async move { sessions.settle(&session, None, answers_up_to(&user, None), &results).await };
         Ok(self.hub().run_to_end(keeping).await.map(|_| ())?)
@@ -226,7 +218,7 @@ impl Sessions {
     }
 
     /// Checks that another prompt may run or wait in a session.
-    pub(super) fn must_have_room(&self, id: &SessionId) -> Result<(), SessionError> {
+    pub(super) fn must_have_room(&self, id: &SessionId) -> Result<()> {
         let most = self.hub().limits().queued_prompts;
         match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
             true => Err(SessionError::QueueFull(most)),
@@ -235,7 +227,7 @@ impl Sessions {
     }
 
     /// Whether a session has a message with this id.
-    pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool, SessionError> {
+    pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool> {
         Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
     }
 }

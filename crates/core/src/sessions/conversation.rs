@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use std::collections::HashSet;
 
 use super::playback::Playback;
-use super::{Prompt, Prompted, SessionError, Sessions};
+use super::{Prompt, Prompted, Result, SessionError, Sessions};
 use crate::calls::{Actor, NotAnswered};
 use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, MessageId, PermissionId};
@@ -176,7 +176,7 @@ impl PageRequest {
     }
 
     /// Refuses a user's message that has the id of an answer, so that nothing is deleted for it.
-    fn must_be_users(&self, stored: &[Arc<Message>]) -> Result<(), SessionError> {
+    fn must_be_users(&self, stored: &[Arc<Message>]) -> Result<()> {
         let ids: HashSet<&MessageId> = self.said.iter().filter_map(|said| said.message.as_ref()).collect();
         let mut answers = stored.iter().filter(|message| message.answers().is_some());
         match answers.find(|message| ids.contains(&message.id)) {
@@ -255,7 +255,7 @@ impl Sessions {
     }
 
     /// Plays the running turn from its beginning; `None` if no turn can be followed.
-    pub async fn play_back(&self, session: &Arc<Session>) -> Result<Option<Playback>, SessionError> {
+    pub async fn play_back(&self, session: &Arc<Session>) -> Result<Option<Playback>> {
         let Some(turn) = self.running(&session.id) else { return Ok(None) };
         let answers = answers_to(self.messages(&session.id).await?, &turn.user);
         Ok(Some(self.whole_turn(session, &answers, &turn.feed).yielding_asks(turn.yields_asks)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ahash::HashSet;
 use serde_json::value::RawValue;
 
-use super::{Said, SessionError, Sessions};
+use super::{Result, Said, Sessions};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::schema::{depth, empty_object, one_line};
 use crate::store::{
@@ -96,7 +96,7 @@ impl Sessions {
 
     /// Stores the messages of an earlier conversation in a session that has none. Completes even if the caller goes
     /// away meanwhile.
-    pub async fn import(&self, id: &SessionId, earlier: Vec<Arc<Message>>) -> Result<(), SessionError> {
+    pub async fn import(&self, id: &SessionId, earlier: Vec<Arc<Message>>) -> Result<()> {
         Ok(self.hub().run_to_end(self.clone().keep_earlier(id.clone(), earlier)).await?)
     }
 

@@ -7,7 +7,7 @@ use ahash::HashMap;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{SessionError, Sessions};
+use super::{Result, SessionError, Sessions};
 use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::sessions::turn;
@@ -163,16 +163,12 @@ impl Queued {
 
 impl Sessions {
     /// Starts a turn if the session is idle, else queues it.
-    pub(super) fn enqueue(&self, new: NewTurn<'_>) -> Result<Enqueued, SessionError> {
+    pub(super) fn enqueue(&self, new: NewTurn<'_>) -> Result<Enqueued> {
         self.enqueue_in(&mut self.live(&new.session.id), new)
     }
 
     /// The same, with the live sessions already locked.
-    pub(super) fn enqueue_in(
-        &self,
-        live: &mut HashMap<SessionId, Live>,
-        new: NewTurn<'_>,
-    ) -> Result<Enqueued, SessionError> {
+    pub(super) fn enqueue_in(&self, live: &mut HashMap<SessionId, Live>, new: NewTurn<'_>) -> Result<Enqueued> {
         let NewTurn { session, user, adopts, after } = new;
         let known = live.get_mut(&session.id);
         let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());

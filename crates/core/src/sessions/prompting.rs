@@ -8,14 +8,14 @@ use tokio::sync::oneshot;
 
 use super::id_locks::IdLock;
 use super::live::{Enqueued, Live, NewTurn};
-use super::{Prompt, Prompted, SessionError, Sessions};
+use super::{Prompt, Prompted, Result, SessionError, Sessions};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
 use crate::store::{DEFAULT_AGENT, Message, Part, Role, Session, StoreError, UserMessage};
 
 impl Sessions {
     /// Prompts a session. When this returns, the message is stored and its turn is started or queued.
-    pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+    pub async fn prompt(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted> {
         self.must_be_serving()?;
         // Held until the message is stored.
         let lock = match &prompt.message {
@@ -65,7 +65,7 @@ impl Sessions {
     }
 
     /// Locks the id of a new message. No message may have this id yet.
-    async fn lock_new(&self, session: &SessionId, message: &MessageId) -> Result<IdLock, SessionError> {
+    async fn lock_new(&self, session: &SessionId, message: &MessageId) -> Result<IdLock> {
         let lock = self.0.id_locks.lock(session, message).await;
         if self.hold(session).await?.history(|history| history.get(message).is_some()) {
             return Err(SessionError::DuplicateMessage(message.clone()));
@@ -73,7 +73,7 @@ impl Sessions {
         Ok(lock)
     }
 
-    fn user_message(&self, session: &Session, mut prompt: Prompt) -> Result<Message, SessionError> {
+    fn user_message(&self, session: &Session, mut prompt: Prompt) -> Result<Message> {
         let name = prompt.agent.or_else(|| session.agent.clone());
         let agent = self.agent(name.as_deref())?;
         let model = prompt.needs.model.take().or_else(|| session.model.clone()).or_else(|| agent.model.clone());
@@ -96,21 +96,16 @@ impl Sessions {
 
     /// Prompts in place of the message with the same id: deletes that message and all later ones, and stops running and
     /// waiting turns. Completes even if the caller goes away meanwhile.
-    pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+    pub async fn prompt_anew(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted> {
         self.replace(session, prompt, false).await
     }
 
     /// Prompts with a message that came again, unless it is being answered. Of several at once, one is answered.
-    pub(crate) async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted, SessionError> {
+    pub(crate) async fn prompt_again(&self, session: &Arc<Session>, prompt: Prompt) -> Result<Prompted> {
         self.replace(session, prompt, true).await
     }
 
-    async fn replace(
-        &self,
-        session: &Arc<Session>,
-        prompt: Prompt,
-        is_repeated: bool,
-    ) -> Result<Prompted, SessionError> {
+    async fn replace(&self, session: &Arc<Session>, prompt: Prompt, is_repeated: bool) -> Result<Prompted> {
         self.must_be_serving()?;
         self.must_have_storage_for(session).await?;
         let adopts = self.may_be_adopted(session).await?;
@@ -124,7 +119,7 @@ impl Sessions {
         user: Arc<Message>,
         adopts: bool,
         is_repeated: bool,
-    ) -> Result<Prompted, SessionError> {
+    ) -> Result<Prompted> {
         // Of several at once, each begins when the message of the one before is stored.
         let lock = self.0.id_locks.lock(&session.id, &user.id).await;
         let (deleting, Enqueued { answer, feed, stored }) = loop {

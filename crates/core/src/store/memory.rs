@@ -10,8 +10,8 @@ use ahash::HashMap;
 
 use self::calls::FinishedCalls;
 use super::{
-    CallFilter, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError,
-    StoreFuture, weight,
+    CallFilter, CallPage, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StorageUsed,
+    StoreError, StoreFuture, weight,
 };
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use crate::limits::Limits;
@@ -135,6 +135,22 @@ impl MemoryStore {
         Self { calls, sessions: Mutex::default(), limits: limits.clone() }
     }
 
+    /// Counts a change of a session, and removes the oldest sessions if there is no room for it.
+    fn resized(
+        &self,
+        mut sessions: MutexGuard<'_, KeptSessions>,
+        session: &SessionId,
+        before: usize,
+        after: usize,
+    ) -> StoreFuture<()> {
+        sessions.resize(session, before, after);
+        let removed = sessions.shrink(&self.limits, session);
+        // Freed after the lock is released.
+        drop(sessions);
+        drop(removed);
+        ready(())
+    }
+
     fn sessions(&self) -> MutexGuard<'_, KeptSessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,12 +177,7 @@ impl CallStore for MemoryStore {
         ready(self.calls.find(request))
     }
 
-    fn list_finished(
-        &self,
-        filter: &CallFilter,
-        before: Option<u64>,
-        most: Most,
-    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
+    fn list_finished(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> StoreFuture<CallPage> {
         done(self.calls.list(filter, before, most))
     }
 }
@@ -235,11 +246,7 @@ impl SessionStore for MemoryStore {
                 0
             }
         };
-        sessions.resize(&message.session, before, weight);
-        let removed = sessions.shrink(&self.limits, &message.session);
-        drop(sessions);
-        drop(removed);
-        ready(())
+        self.resized(sessions, &message.session, before, weight)
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -337,11 +344,7 @@ impl RunStore for MemoryStore {
                 0
             }
         };
-        sessions.resize(&run.session, before, weight);
-        let removed = sessions.shrink(&self.limits, &run.session);
-        drop(sessions);
-        drop(removed);
-        ready(())
+        self.resized(sessions, &run.session, before, weight)
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
@@ -373,11 +376,7 @@ impl RunStore for MemoryStore {
         events.drain(..repeated);
         let bytes = weight::of_events(&events);
         known.events.append(&mut events);
-        sessions.resize(session, 0, bytes);
-        let removed = sessions.shrink(&self.limits, session);
-        drop(sessions);
-        drop(removed);
-        ready(())
+        self.resized(sessions, session, 0, bytes)
     }
 
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {

@@ -9,11 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::client_tools::encode::time;
-use crate::api::Application;
+use crate::api::{Answered, Application};
 use crate::app::App;
 use crate::auth::Grant;
 use crate::body::Json;
-use crate::problem::Problem;
 
 /// The routes of this API.
 pub fn routes() -> OpenApiRouter<App> {
@@ -31,7 +30,7 @@ async fn client_token(
     State(app): State<App>,
     _: Application,
     Json(request): Json<ClientTokenRequest>,
-) -> Result<Json<ClientToken>, Problem> {
+) -> Answered<ClientToken> {
     let client = ClientId::parse(&request.client_id)?;
     let session = request.session_id.as_deref().map(SessionId::parse).transpose()?;
     let grant = Grant { client, session, agents: request.agents, ttl: request.ttl.map(Duration::from_secs) };

@@ -39,8 +39,8 @@ use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::store::{
-    CallFilter, CallHead, CallStore, FinishedCall, Message, Most, Page, RunStore, Session, SessionFilter, SessionPlace,
-    SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
+    CallFilter, CallHead, CallPage, CallStore, FinishedCall, Message, Most, Page, RunStore, Session, SessionFilter,
+    SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
 };
 use rusqlite::Connection;
 use tokio::sync::{Mutex, watch};
@@ -304,12 +304,7 @@ impl CallStore for Sqlite {
         self.read(None, move |connection| calls::finished(connection, &request))
     }
 
-    fn list_finished(
-        &self,
-        filter: &CallFilter,
-        before: Option<u64>,
-        most: Most,
-    ) -> StoreFuture<Page<(u64, Arc<FinishedCall>)>> {
+    fn list_finished(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> StoreFuture<CallPage> {
         let filter = filter.clone();
         self.read(None, move |connection| calls::list(connection, &filter, before, most))
     }

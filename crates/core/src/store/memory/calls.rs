@@ -9,7 +9,7 @@ use ahash::HashMap;
 use crate::clock::{SHARDS, named_by};
 use crate::id::{RequestId, SessionId};
 use crate::store::call::FinishedCall;
-use crate::store::{CallFilter, Most, Page, StoreError, weight};
+use crate::store::{CallFilter, CallPage, Most, Page, StoreError, weight};
 
 /// After this many calls, one shard is swept of calls that are too old. The shards take turns.
 const SWEEP_EVERY: u64 = 16;
@@ -144,12 +144,7 @@ impl FinishedCalls {
     }
 
     /// A page of calls with numbers lower than `before`, each with its number, newest first.
-    pub(super) fn list(
-        &self,
-        filter: &CallFilter,
-        before: Option<u64>,
-        most: Most,
-    ) -> Result<Page<(u64, Arc<FinishedCall>)>, StoreError> {
+    pub(super) fn list(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> Result<CallPage, StoreError> {
         // All shards are locked at the same time, so that no call is missed in favour of a later one.
         let shards: Vec<MutexGuard<'_, Calls>> = (0..SHARDS).map(|shard| self.shard(shard)).collect();
         let oldest = self.oldest();

@@ -21,7 +21,7 @@ use super::{capabilities, proto};
 use crate::api::client_tools::encode::json;
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection};
-use crate::api::{Access, PathValue};
+use crate::api::{Access, Answered, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload};
@@ -186,7 +186,7 @@ const CAPABILITIES: &str = "An `AgentCapabilities` of the protocol";
 
 /// What a front end can expect of the default agent
 #[utoipa::path(get, path = "/agui", tag = "ag-ui", responses((status = 200, description = CAPABILITIES, body = Object)))]
-async fn default_capabilities(Access(app, principal): Access) -> Result<Json<Value>, Problem> {
+async fn default_capabilities(Access(app, principal): Access) -> Answered<Value> {
     principal.must_be_allowed(&app.sessions().setup().agents, None, None)?;
     Ok(Json(capabilities::of(&app, None)))
 }
@@ -194,10 +194,7 @@ async fn default_capabilities(Access(app, principal): Access) -> Result<Json<Val
 /// What a front end can expect of an agent
 #[utoipa::path(get, path = "/agui/{agent}", tag = "ag-ui",
     responses((status = 200, description = CAPABILITIES, body = Object)))]
-async fn agent_capabilities(
-    Access(app, principal): Access,
-    PathValue(agent): PathValue,
-) -> Result<Json<Value>, Problem> {
+async fn agent_capabilities(Access(app, principal): Access, PathValue(agent): PathValue) -> Answered<Value> {
     principal.must_be_allowed(&app.sessions().setup().agents, Some(&agent), None)?;
     app.sessions().agent(Some(&agent)).map_err(|error| Problem::not_found(error.to_string()))?;
     Ok(Json(capabilities::of(&app, Some(&agent))))

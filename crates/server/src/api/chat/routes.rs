@@ -16,7 +16,7 @@ use super::decode;
 use super::encode::{self, Encoder, Surroundings};
 use crate::api::conversation::{self, Face, Failed};
 use crate::api::session::{client_header, connection, must_own};
-use crate::api::{Access, PathValue};
+use crate::api::{Access, Answered, PathValue};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload};
@@ -78,7 +78,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<S
 /// Show a chat with its messages, as a page has them
 #[utoipa::path(get, path = "/api/chat/{id}", tag = "chats",
     responses((status = 200, body = wire::Chat), (status = 404, description = "No such chat")))]
-async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<wire::Chat>, Problem> {
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<wire::Chat> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     // The asks are read first: if one is answered meanwhile, its call has moved on when the messages are read.
     let asks = app.hub().asks(Some(&session.id));
@@ -111,7 +111,7 @@ async fn resume(Access(app, principal): Access, PathValue(id): PathValue) -> Res
 /// Stop the turn that is under way
 #[utoipa::path(post, path = "/api/chat/{id}/abort", tag = "chats",
     responses((status = 200, description = "It is over"), (status = 404, description = "No such chat")))]
-async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<serde_json::Value>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<serde_json::Value> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
     app.sessions().abort(&session.id).await;
     Ok(Json(json!({ "ok": true })))

@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use super::{decode, encode, socket};
 use crate::api::listing::{Cursor, Listed, PageQuery};
-use crate::api::{Access, Application, PathValue, Query};
+use crate::api::{Access, Answered, Application, PathValue, Query};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload};
@@ -66,7 +66,7 @@ pub fn routes() -> OpenApiRouter<App> {
 async fn register(
     Access(app, principal): Access,
     Json(request): Json<wire::RegisterRequest>,
-) -> Result<Json<wire::Registered>, Problem> {
+) -> Answered<wire::Registered> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
@@ -84,7 +84,7 @@ async fn register(
 async fn unregister(
     Access(app, principal): Access,
     Json(request): Json<wire::UnregisterRequest>,
-) -> Result<Json<wire::Unregistered>, Problem> {
+) -> Answered<wire::Unregistered> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
@@ -95,10 +95,7 @@ async fn unregister(
 /// Unregister a client's tools, for those who cannot send a body with DELETE
 #[utoipa::path(post, path = "/client-tools/unregister", tag = "client-tools", request_body = wire::UnregisterRequest,
     responses((status = 200, body = wire::Unregistered)))]
-async fn unregister_by_post(
-    access: Access,
-    request: Json<wire::UnregisterRequest>,
-) -> Result<Json<wire::Unregistered>, Problem> {
+async fn unregister_by_post(access: Access, request: Json<wire::UnregisterRequest>) -> Answered<wire::Unregistered> {
     unregister(access, request).await
 }
 
@@ -148,7 +145,7 @@ async fn execute(
         (status = 409, description = "Another result was taken"),
         (status = 410, description = "The call had expired, was cancelled or ended as disconnected"),
     ))]
-async fn result(Access(app, principal): Access, payload: Payload) -> Result<Json<wire::Done>, Problem> {
+async fn result(Access(app, principal): Access, payload: Payload) -> Answered<wire::Done> {
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.actor(), outcome).await?;
@@ -165,10 +162,7 @@ async fn result(Access(app, principal): Access, payload: Payload) -> Result<Json
         (status = 404, description = "Unknown request ID"),
         (status = 410, description = "The call is over"),
     ))]
-async fn cancel(
-    Access(app, principal): Access,
-    Json(cancel): Json<wire::CancelRequest>,
-) -> Result<Json<wire::Done>, Problem> {
+async fn cancel(Access(app, principal): Access, Json(cancel): Json<wire::CancelRequest>) -> Answered<wire::Done> {
     let request = RequestId::parse(&cancel.request_id)?;
     let reason = cancel.reason.unwrap_or_else(|| "Cancelled".to_owned());
     app.hub().cancel(&request, &principal.actor(), reason).await?;
@@ -189,10 +183,7 @@ async fn list_tools(Access(app, principal): Access) -> Json<BTreeMap<String, wir
 /// List a client's tools in order of registration
 #[utoipa::path(get, path = "/client-tools/tools/{clientID}", tag = "client-tools",
     responses((status = 200, body = Vec<wire::Tool>)))]
-async fn list_tools_of(
-    Access(app, principal): Access,
-    PathValue(client): PathValue,
-) -> Result<Json<Vec<wire::Tool>>, Problem> {
+async fn list_tools_of(Access(app, principal): Access, PathValue(client): PathValue) -> Answered<Vec<wire::Tool>> {
     let client = ClientId::parse(&client)?;
     principal.must_be_client(&client)?;
     let tools = app.hub().tools_of(&client, principal.session(None)?.as_ref());
@@ -262,7 +253,7 @@ async fn show_call(
     Access(app, principal): Access,
     PathValue(request): PathValue,
     Query(query): Query<WaitQuery>,
-) -> Result<Json<wire::Call>, Problem> {
+) -> Answered<wire::Call> {
     let request = RequestId::parse(&request)?;
     let now = app.hub().call(&request, Duration::ZERO).await?.ok_or_else(unknown_call)?;
     if !principal.actor().may_touch(now.head.client(), &now.head.session) {
@@ -327,7 +318,7 @@ fn connect(
 async fn disconnect(
     Access(app, principal): Access,
     Json(request): Json<wire::DisconnectRequest>,
-) -> Result<Json<wire::Done>, Problem> {
+) -> Answered<wire::Done> {
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let name = ConnectionName::parse(&request.connection)?;

@@ -22,7 +22,7 @@ use crate::api::agui::decode;
 use crate::api::agui::encode::{Encoder, RunHead};
 use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
 use crate::api::session::{client_header, must_own, named, visible};
-use crate::api::{Access, PathValue, Protocol, conversation};
+use crate::api::{Access, Answered, PathValue, Protocol, conversation};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload, parse, parse_or_default};
@@ -60,7 +60,7 @@ async fn rooms(Access(app, principal): Access) -> Json<wire::Rooms> {
 /// List the threads of a room, those used last first
 #[utoipa::path(get, path = "/api/v1/rooms/{room}/agui", tag = "threads",
     responses((status = 200, body = wire::Threads)))]
-async fn list(Access(app, principal): Access, PathValue(room): PathValue) -> Result<Json<wire::Threads>, Problem> {
+async fn list(Access(app, principal): Access, PathValue(room): PathValue) -> Answered<wire::Threads> {
     must_be_room(&app, &principal, &room)?;
     let of_agent = SessionFilter { agent: Some(room.as_str().into()), ..SessionFilter::default() };
     let sessions = visible(&app, &principal, of_agent, None, Most::items(LISTED)).await?.items;
@@ -75,7 +75,7 @@ async fn create(
     headers: HeaderMap,
     PathValue(room): PathValue,
     payload: Payload,
-) -> Result<Json<wire::Thread>, Problem> {
+) -> Answered<wire::Thread> {
     must_be_room(&app, &principal, &room)?;
     let wire::NewThread { metadata } = payload.read(&app, parse_or_default).await?;
     let wire::ThreadMetadata { name, description } = metadata.clone().unwrap_or_default();
@@ -113,7 +113,7 @@ async fn create(
 async fn show(
     Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
-) -> Result<Json<wire::Thread>, Problem> {
+) -> Answered<wire::Thread> {
     let session = find(&app, &principal, &room, &thread).await?;
     let runs = app.runs().runs(&session.id).await?;
     // The input of a run contains the whole conversation until then, so only the route for one run shows it.
@@ -129,7 +129,7 @@ async fn create_run(
     Access(app, principal): Access,
     PathValue((room, thread)): PathValue<(String, String)>,
     payload: Payload,
-) -> Result<Json<wire::Run>, Problem> {
+) -> Answered<wire::Run> {
     let session = find(&app, &principal, &room, &thread).await?;
     let wire::NewRun { parent_run_id, metadata } = payload.read(&app, parse_or_default).await?;
     let label = named("metadata.label", metadata.and_then(|metadata| metadata.label))?;
@@ -162,7 +162,7 @@ async fn delete(
 async fn show_run(
     Access(app, principal): Access,
     PathValue((room, thread, run)): PathValue<(String, String, String)>,
-) -> Result<Json<wire::Run>, Problem> {
+) -> Answered<wire::Run> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
     let run = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;

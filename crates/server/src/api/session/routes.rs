@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::history::MessageStream;
 use super::{decode, encode};
 use crate::api::listing::{Cursor, LISTED, Listed, PageQuery, bad_cursor};
-use crate::api::{Access, PathValue, Protocol, Query};
+use crate::api::{Access, Answered, PathValue, Protocol, Query};
 use crate::app::App;
 use crate::auth::{ClientPrincipal, Principal};
 use crate::body::{Json, Payload, parse_or_default};
@@ -76,11 +76,7 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
         (status = 404, description = "There is no session `parentID`"),
         (status = 507, description = "A quota is used up; delete sessions"),
     ))]
-async fn create(
-    Access(app, principal): Access,
-    headers: HeaderMap,
-    payload: Payload,
-) -> Result<Json<wire::Session>, Problem> {
+async fn create(Access(app, principal): Access, headers: HeaderMap, payload: Payload) -> Answered<wire::Session> {
     // The SDK sends no body when it has no options.
     let request: wire::CreateSession = payload.read(&app, parse_or_default).await?;
     let mut new = decode::session(request, &headers, app.hub().limits().input_depth)?;
@@ -151,7 +147,7 @@ pub(in crate::api) async fn visible(
 /// Say which sessions are busy
 #[utoipa::path(get, path = "/session/status", tag = "sessions",
     responses((status = 200, description = "By session", body = BTreeMap<String, wire::Status>)))]
-async fn status(Access(app, principal): Access) -> Result<Json<BTreeMap<String, wire::Status>>, Problem> {
+async fn status(Access(app, principal): Access) -> Answered<BTreeMap<String, wire::Status>> {
     let status = |session: &Arc<Session>| {
         let is_busy = app.sessions().is_busy(&session.id);
         (session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle })
@@ -176,17 +172,14 @@ async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Res
 /// Show a session
 #[utoipa::path(get, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = wire::Session)))]
-async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<wire::Session>, Problem> {
+async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<wire::Session> {
     Ok(Json(shown(&app, &*find(&app, &principal, &id).await?)))
 }
 
 /// List the sessions that came from one
 #[utoipa::path(get, path = "/session/{sessionID}/children", tag = "sessions",
     responses((status = 200, body = Vec<wire::Session>)))]
-async fn children(
-    Access(app, principal): Access,
-    PathValue(id): PathValue,
-) -> Result<Json<Vec<wire::Session>>, Problem> {
+async fn children(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<Vec<wire::Session>> {
     let parent = find(&app, &principal, &id).await?;
     let children = SessionFilter { parent: Some(parent.id.clone()), ..SessionFilter::default() };
     let found = newest(&app, &principal, &children).await?;
@@ -196,7 +189,7 @@ async fn children(
 /// Tasks of a session: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/todo", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<[(); 0]>, Problem> {
+async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<[(); 0]> {
     find(&app, &principal, &id).await?;
     Ok(Json([]))
 }
@@ -204,7 +197,7 @@ async fn todo(Access(app, principal): Access, PathValue(id): PathValue) -> Resul
 /// Files that a session has changed: there are none
 #[utoipa::path(get, path = "/session/{sessionID}/diff", tag = "sessions",
     responses((status = 200, body = Vec<Object>)))]
-async fn diff(access: Access, id: PathValue) -> Result<Json<[(); 0]>, Problem> {
+async fn diff(access: Access, id: PathValue) -> Answered<[(); 0]> {
     todo(access, id).await
 }
 
@@ -213,7 +206,7 @@ async fn diff(access: Access, id: PathValue) -> Result<Json<[(); 0]>, Problem> {
 /// With its messages and calls; what is under way is stopped.
 #[utoipa::path(delete, path = "/session/{sessionID}", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn delete(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<bool>, Problem> {
+async fn delete(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<bool> {
     let session = find(&app, &principal, &id).await?;
     match app.sessions().delete(&session).await? {
         true => Ok(Json(true)),
@@ -237,7 +230,7 @@ async fn prompt(
     PathValue(id): PathValue,
     headers: HeaderMap,
     Json(request): Json<wire::Prompt>,
-) -> Result<Json<wire::MessageWithParts>, Problem> {
+) -> Answered<wire::MessageWithParts> {
     let (session, Prompted { user, answer, .. }) = begin(&app, &principal, &id, &headers, request).await?;
     let message = match answer {
         Some(answer) => match answer.await {
@@ -334,7 +327,7 @@ async fn messages(
 /// Its open calls are cancelled, and their clients told.
 #[utoipa::path(post, path = "/session/{sessionID}/abort", tag = "sessions",
     responses((status = 200, body = bool, content_type = "application/json")))]
-async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Result<Json<bool>, Problem> {
+async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<bool> {
     let session = find(&app, &principal, &id).await?;
     app.sessions().abort(&session.id).await;
     Ok(Json(true))
@@ -343,10 +336,7 @@ async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Resu
 /// List what the model is offered in a session, and where each tool runs
 #[utoipa::path(get, path = "/session/{sessionID}/tools", tag = "sessions",
     responses((status = 200, body = Vec<wire::OfferedTool>)))]
-async fn tools(
-    Access(app, principal): Access,
-    PathValue(id): PathValue,
-) -> Result<Json<Vec<wire::OfferedTool>>, Problem> {
+async fn tools(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<Vec<wire::OfferedTool>> {
     let session = find(&app, &principal, &id).await?;
     let agent = app.sessions().agent(session.agent.as_deref())?;
     let offered = app.sessions().offered(&session, session.client.as_ref(), &BTreeMap::new(), &[]);
@@ -365,7 +355,7 @@ async fn respond(
     Access(app, principal): Access,
     PathValue((session, permission)): PathValue<(String, String)>,
     Json(request): Json<wire::PermissionResponse>,
-) -> Result<Json<bool>, Problem> {
+) -> Answered<bool> {
     let session = find(&app, &principal, &session).await?;
     let permission = PermissionId::parse(&permission)?;
     if app.hub().ask(&permission).is_none_or(|ask| ask.call.session != session.id) {
@@ -387,7 +377,7 @@ async fn reply(
     Access(app, principal): Access,
     PathValue(permission): PathValue,
     Json(request): Json<wire::PermissionReply>,
-) -> Result<Json<bool>, Problem> {
+) -> Answered<bool> {
     let permission = PermissionId::parse(&permission)?;
     if let Some(ask) = app.hub().ask(&permission) {
         // The caller must be allowed to use the session of the ask.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use handback_core::id::{ClientId, RequestId, SessionId};
 use handback_core::store::{
-    CallFilter, CallHead, Cancellation, FinishedCall, Most, Outcome, Page, Phases, Tool, weight,
+    CallFilter, CallHead, CallPage, Cancellation, FinishedCall, Most, Outcome, Page, Phases, Tool, weight,
 };
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 use serde_json::value::RawValue;
@@ -102,7 +102,7 @@ pub(super) fn list(
     filter: &CallFilter,
     before: Option<u64>,
     most: Most,
-) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
+) -> Result<CallPage, Fault> {
     let rows = integer(most.items.saturating_add(1));
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     match (&filter.client, &filter.session) {
@@ -115,12 +115,7 @@ pub(super) fn list(
     }
 }
 
-fn query(
-    connection: &Connection,
-    sql: &str,
-    values: impl Params,
-    most: Most,
-) -> Result<Page<(u64, Arc<FinishedCall>)>, Fault> {
+fn query(connection: &Connection, sql: &str, values: impl Params, most: Most) -> Result<CallPage, Fault> {
     let read = |row: &Row<'_>| {
         let call = read(row)?;
         Ok((weight::of_call(&call), (row.get::<_, i64>(6)?.cast_unsigned(), Arc::new(call))))
