@@ -44,15 +44,6 @@ pub struct CallFilter {
     pub state: Option<CallState>,
 }
 
-impl CallFilter {
-    /// The defaults with the changes that `change` makes.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut filter = Self::default();
-        change(&mut filter);
-        filter
-    }
-}
-
 /// How a client opens its stream of calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamRequest<'a> {

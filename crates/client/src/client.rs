@@ -21,15 +21,6 @@ pub struct ClientOptions {
     pub tools: Options,
 }
 
-impl ClientOptions {
-    /// The defaults with the changes that `change` makes.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut options = Self::default();
-        change(&mut options);
-        options
-    }
-}
-
 /// The options of a new session.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -44,15 +35,6 @@ pub struct StartSession {
     pub metadata: Option<Box<RawValue>>,
     /// Whether the session has none of the client's tools; then they are not connected for it.
     pub without_tools: bool,
-}
-
-impl StartSession {
-    /// The defaults with the changes that `change` makes.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut start = Self::default();
-        change(&mut start);
-        start
-    }
 }
 
 /// A client of a server: its tools, and the sessions in which a model may call them. Clones are the same client.

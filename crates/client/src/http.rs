@@ -1,7 +1,5 @@
 //! HTTP requests of the API and of AG-UI agents.
 
-use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use handback_wire::error::ErrorBody;
@@ -73,7 +71,7 @@ impl Http {
             .http1_only()
             // A redirect would send the credentials to another server, and turn a POST into a GET.
             .redirect(Policy::none());
-        if is_loopback(&base) {
+        if handback_tls::is_loopback(base.host_str().unwrap_or_default()) {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| invalid(root_cause(&error)))?;
@@ -210,13 +208,6 @@ impl Http {
     }
 }
 
-/// Whether a URL is on this machine; the proxy of the environment is not for such URLs.
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
 pub(crate) fn header(response: &Response, name: HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
@@ -252,14 +243,7 @@ fn refusal_message(body: &[u8]) -> Option<String> {
     }
 }
 
-/// The innermost error: the outer ones only say that a request failed.
+/// The reason why a request failed.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    match cause.downcast_ref::<io::Error>() {
-        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the server cut it".to_owned(),
-        _ => cause.to_string(),
-    }
+    handback_tls::root_cause(error).unwrap_or_else(|| "the server cut it".to_owned())
 }

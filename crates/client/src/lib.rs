@@ -23,6 +23,7 @@ pub mod events;
 mod http;
 pub mod local;
 mod lock;
+mod options;
 mod retry;
 pub mod session;
 mod sse;

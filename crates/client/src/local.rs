@@ -45,15 +45,6 @@ pub struct LocalOptions {
     pub client: ClientOptions,
 }
 
-impl LocalOptions {
-    /// The defaults with the changes that `change` makes.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut options = Self::default();
-        change(&mut options);
-        options
-    }
-}
-
 /// A server that this process has started. Dropping this kills it; [`Handback::close`] lets it finish.
 #[derive(Debug)]
 pub struct Handback {

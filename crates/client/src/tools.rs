@@ -76,15 +76,6 @@ pub struct Options {
     pub observer: Observer,
 }
 
-impl Options {
-    /// The defaults with the changes that `change` makes.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut options = Self::default();
-        change(&mut options);
-        options
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {

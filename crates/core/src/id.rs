@@ -50,8 +50,8 @@ fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<SmolS
     }
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $parse:expr) => {
+macro_rules! names {
+    ($($(#[$doc:meta])* $type:ident = $parse:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $type(SmolStr);
@@ -71,8 +71,8 @@ macro_rules! name {
             }
         }
 
-        name!(@text $type);
-    };
+        names!(@text $type);
+    )*};
     (@text $type:ident) => {
         impl $type {
             /// The name as text.
@@ -107,46 +107,27 @@ macro_rules! name {
     };
 }
 
-name! {
+names! {
     /// The id of a client: a program that can run tools.
-    ClientId, |text| parse_name("clientID", text, 128)
-}
-name! {
+    ClientId = |text| parse_name("clientID", text, 128);
     /// A tool's own name, unique within its client.
-    ToolName, |text| parse_name("tool id", text, 64)
-}
-name! {
+    ToolName = |text| parse_name("tool id", text, 64);
     /// A client's name for one of its connections. A newer connection with the same name supersedes it.
-    ConnectionName, |text| parse_name("connection", text, 128)
-}
-name! {
+    ConnectionName = |text| parse_name("connection", text, 128);
     /// The id of a call. Without tokens, whoever knows it may answer the call, so the server's ids are random.
-    RequestId, |text| parse_opaque("requestID", text, 1)
-}
-name! {
+    RequestId = |text| parse_opaque("requestID", text, 1);
     /// The id of a conversation with a model; empty if a call belongs to none.
-    SessionId, |text| parse_opaque("sessionID", text, 0)
-}
-name! {
+    SessionId = |text| parse_opaque("sessionID", text, 0);
     /// The id of the message that a call belongs to; empty if there is none.
-    MessageId, |text| parse_opaque("messageID", text, 0)
-}
-name! {
+    MessageId = |text| parse_opaque("messageID", text, 0);
     /// The caller's own id of a call; empty if there is none.
-    CallId, |text| parse_opaque("callID", text, 0)
-}
-
-name! {
+    CallId = |text| parse_opaque("callID", text, 0);
     /// The id of a part of a message.
-    PartId, |text| parse_opaque("partID", text, 1)
-}
-name! {
+    PartId = |text| parse_opaque("partID", text, 1);
     /// The id of an ask: the question whether a call may be made.
-    PermissionId, |text| parse_opaque("permissionID", text, 1)
-}
-name! {
+    PermissionId = |text| parse_opaque("permissionID", text, 1);
     /// The id of a run of a thread.
-    RunId, |text| parse_opaque("runID", text, 1)
+    RunId = |text| parse_opaque("runID", text, 1);
 }
 
 /// Names that the [`Clock`](crate::clock::Clock) makes. They are short enough to need no allocation.
@@ -192,7 +173,7 @@ impl From<&SessionId> for ClientId {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolId(SmolStr);
 
-name!(@text ToolId);
+names!(@text ToolId);
 
 impl ToolId {
     /// The full id of a client tool.

@@ -12,5 +12,6 @@ pub mod sessions;
 mod sharded;
 pub mod store;
 pub mod tools;
+mod until;
 
 pub use calls::Hub;

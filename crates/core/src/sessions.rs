@@ -51,6 +51,7 @@ use crate::store::{
     SessionPlace, SessionStore, StoreError, StoreFuture, ToolSpec, TurnError, TurnNeeds,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
+use crate::until::until;
 
 /// The configuration of sessions.
 pub struct Setup {
@@ -287,7 +288,7 @@ impl Sessions {
     }
 
     /// Returns a session, if it exists.
-    pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+    pub async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let of_turn = self.live(id).get(id).and_then(|live| live.session.clone());
         let held = || self.0.held.get(id).filter(|_| self.store().keeps_all())?.session();
         if let Some(session) = of_turn.or_else(held) {
@@ -519,15 +520,6 @@ impl Sessions {
     }
 
     async fn all_idle(&self) {
-        loop {
-            let idle = self.0.idle.notified();
-            tokio::pin!(idle);
-            // Listen before looking, so that no change in between is missed.
-            idle.as_mut().enable();
-            if self.0.live.is_empty() {
-                return;
-            }
-            idle.await;
-        }
+        until(&self.0.idle, || self.0.live.is_empty().then_some(())).await;
     }
 }

@@ -46,15 +46,6 @@ pub struct RunOptions {
     pub protocol_version: Option<String>,
 }
 
-impl RunOptions {
-    /// The defaults, but for what `change` sets.
-    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
-        let mut options = Self::default();
-        change(&mut options);
-        options
-    }
-}
-
 impl Default for RunOptions {
     fn default() -> Self {
         Self {

@@ -29,6 +29,7 @@ use crate::store::{
 pub use self::listing::{CallCursor, CallPlace};
 use crate::calls::table::ClientInfo;
 use crate::tools::{Placement, RegisterError};
+use crate::until::until;
 
 /// How many calls of an earlier process are remembered at most. They are read all at once.
 const RECALLED: usize = 1_000;
@@ -345,18 +346,8 @@ impl Hub {
     /// Refuses new calls, lets open ones finish for a while, ends the others, and tells all connections to close.
     pub async fn close(&self, patience: Duration) {
         self.start_draining();
-        let idle = async {
-            loop {
-                let changed = self.0.shards.common().changed.notified();
-                tokio::pin!(changed);
-                // Listen before looking, so that no change in between is missed.
-                changed.as_mut().enable();
-                if self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle) {
-                    return;
-                }
-                changed.await;
-            }
-        };
+        let is_idle = || self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle).then_some(());
+        let idle = until(&self.0.shards.common().changed, is_idle);
         // A timeout is no error: the remaining calls are ended next.
         _ = tokio::time::timeout(patience, idle).await;
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -164,12 +165,12 @@ impl Shards {
         let shard = &self.shards[usize::from(shard)];
         let mut table = shard.table.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut table);
-        let Aftermath { told, wakers, forgotten, is_due_sooner } = table.take_aftermath();
+        let Aftermath { told, ticket, wakers, forgotten, is_due_sooner } = table.take_aftermath();
         drop(table);
-        if let Some((ticket, events)) = told {
-            shard.tell(&self.common.topics, ticket, events);
+        if !told.is_empty() {
+            shard.tell(&self.common.topics, ticket, told);
         }
-        wakers.wake();
+        wakers.into_iter().for_each(Waker::wake);
         if is_due_sooner {
             self.common.changed.notify_waiters();
         }

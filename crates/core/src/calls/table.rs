@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -156,37 +157,15 @@ pub struct ClientInfo {
     pub since: SystemTime,
 }
 
-/// Tasks to wake; usually none or one.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    first: Option<Waker>,
-    others: Vec<Waker>,
-}
-
-impl Wakers {
-    pub(crate) fn wake(self) {
-        self.first.into_iter().chain(self.others).for_each(Waker::wake);
-    }
-}
-
-impl Extend<Waker> for Wakers {
-    fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
-        for waker in wakers {
-            match &mut self.first {
-                none @ None => *none = Some(waker),
-                Some(_) => self.others.push(waker),
-            }
-        }
-    }
-}
-
 /// What is left to do after the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Aftermath {
-    /// Events for listeners, with their place in the order of the shard's events.
-    pub(crate) told: Option<(u64, Vec<Event>)>,
-    /// Tasks to wake.
-    pub(crate) wakers: Wakers,
+    /// Events for listeners.
+    pub(crate) told: Vec<Event>,
+    /// The place of these events in the order of the shard's events.
+    pub(crate) ticket: u64,
+    /// Tasks to wake; usually none or one.
+    pub(crate) wakers: SmallVec<[Waker; 1]>,
     /// Calls that are no longer remembered, and whose ids do not name this shard.
     pub(crate) forgotten: Vec<(RequestId, u64)>,
     /// Whether housekeeping must be notified to look sooner.
@@ -214,12 +193,7 @@ pub(crate) struct Table {
     expiries: BTreeSet<(Instant, ClientId, Option<SessionId>)>,
     /// When calls no longer wait for a lost connection. An entry may be outdated: then nothing waits.
     returns: BTreeSet<(Instant, ClientId)>,
-    wakers: Wakers,
-    forgotten: Vec<(RequestId, u64)>,
-    is_due_sooner: bool,
-    told: Vec<Event>,
-    /// How many batches of events were taken.
-    tickets: u64,
+    aftermath: Aftermath,
 }
 
 impl Table {
@@ -238,35 +212,27 @@ impl Table {
             deadlines: BTreeMap::new(),
             expiries: BTreeSet::new(),
             returns: BTreeSet::new(),
-            wakers: Wakers::default(),
-            forgotten: Vec::new(),
-            is_due_sooner: false,
-            told: Vec::new(),
-            tickets: 0,
+            aftermath: Aftermath::default(),
             common,
         }
     }
 
     pub(crate) fn take_aftermath(&mut self) -> Aftermath {
-        let (told, wakers) = (std::mem::take(&mut self.told), std::mem::take(&mut self.wakers));
-        let told = (!told.is_empty()).then(|| {
-            self.tickets += 1;
-            (self.tickets - 1, told)
-        });
-        let (forgotten, is_due_sooner) = (std::mem::take(&mut self.forgotten), std::mem::take(&mut self.is_due_sooner));
-        Aftermath { told, wakers, forgotten, is_due_sooner }
+        let taken = std::mem::take(&mut self.aftermath);
+        self.aftermath.ticket = taken.ticket + u64::from(!taken.told.is_empty());
+        taken
     }
 
     /// Queues an event, if there are listeners.
     fn tell(&mut self, event: impl FnOnce() -> Event) {
         if self.common.topics.have_listeners() {
-            self.told.push(event());
+            self.aftermath.told.push(event());
         }
     }
 
     /// Lets housekeeping look at that time.
     fn look_by(&mut self, due: Instant) {
-        self.is_due_sooner |= self.common.look_by(due);
+        self.aftermath.is_due_sooner |= self.common.look_by(due);
     }
 
     fn client_mut(&mut self, client: &ClientId, wall: SystemTime) -> Option<&mut Client> {
@@ -432,7 +398,7 @@ impl Table {
         let Some(link) = links.min_by_key(|link| (is_other(link), link.load)) else { return };
         call.assign(link.id, now);
         link.load += 1;
-        self.wakers.extend(link.outbox.push(Item::Offer(request.clone())));
+        self.aftermath.wakers.extend(link.outbox.push(Item::Offer(request.clone())));
     }
 
     /// Assigns the waiting calls of a client to its connections.
@@ -486,7 +452,7 @@ impl Table {
                 && let Some(outbox) = told
             {
                 let reason = outcome.failure().unwrap_or_default().into();
-                self.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason)));
+                self.aftermath.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason)));
             }
         }
         let (attempt, phases) = (call.attempt, call.phases(now));
@@ -515,7 +481,7 @@ impl Table {
     /// Releases the ids of forgotten calls. Ids that name this shard are in no index.
     fn give_back(&mut self, forgotten: Vec<(RequestId, u64)>) {
         let shard = self.shard;
-        self.forgotten.extend(forgotten.into_iter().filter(|(request, _)| named_by(request) != Some(shard)));
+        self.aftermath.forgotten.extend(forgotten.into_iter().filter(|(request, _)| named_by(request) != Some(shard)));
     }
 
     /// Forgets the rate counters of clients that have been idle.
@@ -552,7 +518,7 @@ impl Table {
     pub(crate) fn wake_connections(&mut self) {
         for client in self.clients.values() {
             for link in &client.links {
-                self.wakers.extend(link.outbox.signal().raise());
+                self.aftermath.wakers.extend(link.outbox.signal().raise());
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use super::Field;
 use crate::id::{CallId, MessageId, PartId, PermissionId};
 use crate::store::{AskSummary, Message, Part, Reply, TurnError};
+use crate::until::until;
 
 /// An event of a turn. Each step has `StepBegan`, its events, and `StepDone`; the last event is `Ended` or `Waiting`.
 /// Stores keep the events of runs in this type's serde form.
@@ -246,23 +247,14 @@ impl Follower {
 
     /// The next event; `None` when the feed is closed. Cancel safe.
     pub async fn next(&mut self) -> Option<TurnEvent> {
-        loop {
-            let more = self.feed.0.more.notified();
-            tokio::pin!(more);
-            // Listen before looking, so that nothing in between is missed.
-            more.as_mut().enable();
-            {
-                let told = self.feed.lock();
-                if let Some(event) = told.get(self.next) {
-                    self.next += 1;
-                    return Some(event);
-                }
-                if told.is_closed {
-                    return None;
-                }
-            }
-            more.await;
-        }
+        let (feed, next) = (&self.feed, &mut self.next);
+        let look = || {
+            let told = feed.lock();
+            let event = told.get(*next);
+            *next += usize::from(event.is_some());
+            (event.is_some() || told.is_closed).then_some(event)
+        };
+        until(&feed.0.more, look).await
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use crate::id::{MessageId, SessionId};
 use crate::sharded::Sharded;
+use crate::until::until;
 
 type Id = (SessionId, MessageId);
 
@@ -38,16 +39,8 @@ impl IdLocks {
     /// Locks the id of a message; waits while somebody else holds the lock.
     pub(super) async fn lock(&self, session: &SessionId, message: &MessageId) -> IdLock {
         let id = (session.clone(), message.clone());
-        loop {
-            let free = self.0.free.notified();
-            tokio::pin!(free);
-            // Listen before looking, so that no change in between is missed.
-            free.as_mut().enable();
-            if self.0.ids.of(&id).insert(id.clone(), ()).is_none() {
-                return IdLock { locks: self.clone(), id };
-            }
-            free.await;
-        }
+        until(&self.0.free, || self.0.ids.of(&id).insert(id.clone(), ()).is_none().then_some(())).await;
+        IdLock { locks: self.clone(), id }
     }
 }
 

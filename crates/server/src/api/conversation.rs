@@ -62,30 +62,6 @@ pub(super) struct EarlierMessages {
 /// Reads the messages; an error names the message that is wrong.
 type ReadEarlier = Box<dyn FnOnce(&App) -> Result<Vec<Earlier>, Problem> + Send>;
 
-/// The reason why a page's request was not carried out.
-pub(super) enum Failed {
-    /// The problem is the answer.
-    Problem(Problem),
-    /// The request cannot be planned; its protocol may report this in its own way.
-    NotPlanned(NotPlanned),
-}
-
-impl<E: Into<Problem>> From<E> for Failed {
-    fn from(error: E) -> Self {
-        Self::Problem(error.into())
-    }
-}
-
-impl Failed {
-    /// The answer of a protocol that has no way of its own to report the failure.
-    pub(super) fn into_problem(self) -> Problem {
-        match self {
-            Self::Problem(problem) => problem,
-            Self::NotPlanned(error) => error.into(),
-        }
-    }
-}
-
 impl From<NotPlanned> for Problem {
     fn from(error: NotPlanned) -> Self {
         match error {
@@ -105,19 +81,18 @@ impl From<NotPlanned> for Problem {
     }
 }
 
+/// The playback of what a page asked for. The inner error is a request that cannot be planned, which a protocol may report
+/// in its own way.
+type Conversed = Result<Result<Playback, NotPlanned>, Problem>;
+
 /// Carries out a page's request completely, even if the page disconnects, and returns the playback of its events.
-pub(super) async fn converse(
-    app: &App,
-    principal: &Principal,
-    input: PageInput,
-    face: Face,
-) -> Result<Playback, Failed> {
+pub(super) async fn converse(app: &App, principal: &Principal, input: PageInput, face: Face) -> Conversed {
     let (taken, principal) = (app.clone(), principal.clone());
     let begun = app.begin_apart(async move { begin(&taken, &principal, input, face).await });
-    begun.await.unwrap_or_else(|_| Err(Problem::interrupted().into()))
+    begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 
-async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -> Result<Playback, Failed> {
+async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -> Conversed {
     let PageInput { session: id, history, mut request } = input;
     if let Principal::Client(own) = principal {
         principal.must_be_client(request.needs.client.get_or_insert_with(|| own.client.clone()))?;
@@ -138,11 +113,10 @@ async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -
     if !app.hub().is_serving() {
         return Err(SessionError::ShuttingDown.into());
     }
-    let known = match sessions.get(&id).await {
-        Ok(session) => Some(session),
-        Err(SessionError::Unknown(_)) if face.makes_sessions => None,
-        Err(error) => return Err(error.into()),
-    };
+    let known = sessions.find(&id).await?;
+    if known.is_none() && !face.makes_sessions {
+        return Err(SessionError::Unknown(id).into());
+    }
     principal.must_be_allowed(&sessions.setup().agents, agent, known.as_deref())?;
     sessions.must_know(agent, needs.model.as_ref())?;
     if let Some(session) = &known {
@@ -160,11 +134,13 @@ async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -
     // A refusal comes before any change: no session has been created, stopped or forgotten yet.
     let stored = sessions.messages(&id).await?;
     let stored = if stored.is_empty() { &earlier } else { &stored };
-    request.plan(stored, sessions.is_busy(&id)).map_err(Failed::NotPlanned)?;
+    if let Err(error) = request.plan(stored, sessions.is_busy(&id)) {
+        return Ok(Err(error));
+    }
     if known.is_none()
         && let Some((ask, _)) = request.answers.first().filter(|_| face.manners.answers_all_asks)
     {
-        return Err(Failed::NotPlanned(NotPlanned::UnknownAsk(ask.clone())));
+        return Ok(Err(NotPlanned::UnknownAsk(ask.clone())));
     }
     let session = match known {
         Some(_) => sessions.get(&id).await?,
@@ -173,7 +149,7 @@ async fn begin(app: &App, principal: &Principal, input: PageInput, face: Face) -
     // Another request may have created the session just now.
     must_own(principal, &session)?;
     sessions.import(&session.id, earlier).await?;
-    sessions.converse(&session, &principal.actor(), &request).await.map_err(Failed::NotPlanned)
+    Ok(sessions.converse(&session, &principal.actor(), &request).await)
 }
 
 /// The session with the client and the frontend that the page adds to it.

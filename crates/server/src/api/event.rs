@@ -11,8 +11,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use handback_core::events::{Emitted, Event, SessionEvent, Topic, TurnEvent};
 use handback_core::id::{ClientId, RequestId, SessionId, ToolId};
-use handback_core::sessions::{SessionError, Sessions};
-use handback_core::store::{CallHead, PartBody, Session, ToolPart};
+use handback_core::sessions::Sessions;
+use handback_core::store::{CallHead, PartBody, ToolPart};
 use handback_wire::event as wire;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -62,20 +62,12 @@ async fn events(Access(app, principal): Access, Query(query): Query<EventQuery>)
     }
     if let Some(id) = principal.session(query.session.clone())?.filter(|_| query.session.is_some()) {
         // A session that the application keeps itself has no owner here: a client sees only its own events of it.
-        match app.sessions().get(&id).await {
-            Ok(session) => must_not_be_of_another(&principal, &session)?,
-            Err(SessionError::Unknown(_)) => {}
-            Err(error) => return Err(error.into()),
+        let session = app.sessions().find(&id).await?;
+        if let Some(owner) = session.as_ref().and_then(|session| session.client.as_ref()) {
+            principal.must_be_client(owner)?;
         }
     }
     Ok(follow(app, principal, query, Wrapping::None))
-}
-
-fn must_not_be_of_another(principal: &Principal, session: &Session) -> Result<(), Problem> {
-    match &session.client {
-        Some(owner) => principal.must_be_client(owner),
-        None => Ok(()),
-    }
 }
 
 /// What happens in a session, as server-sent events

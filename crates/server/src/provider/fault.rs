@@ -1,7 +1,6 @@
 //! What went wrong with a provider, in words for people.
 
 use std::error::Error;
-use std::io;
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -193,16 +192,9 @@ fn message_of(value: &Value) -> String {
     }
 }
 
-/// The innermost error, because the outer ones only say that a request failed.
+/// The reason why a request failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    match cause.downcast_ref::<io::Error>() {
-        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
-        _ => cause.to_string(),
-    }
+    handback_tls::root_cause(error).unwrap_or_else(|| "the connection was closed".to_owned())
 }
 
 fn seconds(time: Duration) -> String {

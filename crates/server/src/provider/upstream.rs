@@ -1,6 +1,5 @@
 //! A provider's endpoint: sends a request until it is answered, and leaves out what the provider refuses.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -117,7 +116,7 @@ impl Upstream {
             .connect_timeout(bounds.connect)
             // A redirect would take the key along, to wherever it leads.
             .redirect(Policy::none());
-        if is_loopback(&url) {
+        if handback_tls::is_loopback(url.host_str().unwrap_or_default()) {
             http = http.no_proxy();
         }
         let http = http.build().map_err(|error| invalid(format!(": no HTTP client: {error}")))?;
@@ -314,13 +313,6 @@ pub(super) fn join(mut base: Url, path: &[&str]) -> Url {
         segments.pop_if_empty().extend(path);
     }
     base
-}
-
-/// Whether the URL is on this machine, which a proxy of the environment is not for.
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> &str {

@@ -46,7 +46,7 @@ impl Table {
         };
         let (stream, signal) = (outbox.stream, outbox.signal().clone());
         // The outbox may have items already, so the connection looks once before it waits.
-        self.wakers.extend(signal.raise());
+        self.aftermath.wakers.extend(signal.raise());
         client.lost.retain(|lost| !lost.is(limit.as_ref(), name.as_ref()));
         // The client is back: from now on the open connections decide how long it is kept.
         let alike = client.lost.iter_mut().filter(|lost| lost.limit == limit);
@@ -81,7 +81,7 @@ impl Table {
 
     fn supersede(&mut self, client_id: &ClientId, link: LinkId, now: Instant) {
         let Some(link) = self.take_link(client_id, link, now) else { return };
-        self.wakers.extend(link.outbox.signal().raise());
+        self.aftermath.wakers.extend(link.outbox.signal().raise());
         if let Some(client) = self.clients.get_mut(client_id) {
             client.park(link.outbox);
         }
@@ -153,7 +153,7 @@ impl Table {
             return if was_lost { self.wait_for(client_id, limit, now) } else { Vec::new() };
         };
         link.grace = Duration::ZERO;
-        self.wakers.extend(link.outbox.signal().raise());
+        self.aftermath.wakers.extend(link.outbox.signal().raise());
         let id = link.id;
         self.detach(client_id, id, now)
     }

@@ -19,7 +19,7 @@ use super::decode::{self, Input};
 use super::encode::{Encoder, RunHead};
 use super::{capabilities, proto};
 use crate::api::client_tools::encode::json;
-use crate::api::conversation::{self, Face, Failed};
+use crate::api::conversation::{self, Face};
 use crate::api::session::{client_header, connection};
 use crate::api::{Access, Answered, PathValue};
 use crate::app::App;
@@ -113,56 +113,48 @@ pub(in crate::api) async fn begin(
     let needs = &mut input.page.request.needs;
     needs.client = client_header(headers, needs.client.take())?;
     needs.connection = needs.connection.take().or_else(|| connection(None, headers));
-    let session = input.page.session.clone();
-    let refused = |code: &str, message: String| {
-        let error = TurnError::Refused { code: code.into(), message };
-        Ok(Playback::refused(app.sessions(), &session, error))
-    };
-    if let Some((id, reason)) = &input.bad_answer {
-        return Ok((input.head, refused("invalid_resume", format!("The answer to interrupt {id}: {reason}"))?));
-    }
-    let playback = match conversation::converse(app, principal, input.page, face).await {
-        Ok(playback) => Ok(playback),
-        Err(Failed::Problem(problem)) => Err(problem),
-        Err(Failed::NotPlanned(error)) => match &error {
-            NotPlanned::NothingNew => Err(nothing_new()),
-            NotPlanned::Busy => {
-                let problem = "there is nothing new in this run, and another of its thread is under way";
-                Err(Problem::new(ErrorCode::Conflict, problem))
-            }
-            NotPlanned::AskOpen(id) => refused(
-                "interrupts_open",
-                format!(
-                    "The thread waits for an answer: `resume` has to answer all open interrupts, and does not answer {id}"
-                ),
-            ),
-            NotPlanned::UnknownAsk(id) => {
-                refused("unknown_interrupt", format!("There is no open interrupt {id} in this thread"))
-            }
-            NotPlanned::AnsweredOtherwise(id) => {
-                refused("unknown_interrupt", format!("Interrupt {id} was answered otherwise, or its time is over"))
-            }
-            NotPlanned::NotYourAsk(id) => {
-                refused("unknown_interrupt", format!("Interrupt {id} is not yours to answer"))
-            }
-            NotPlanned::TwoAnswers(id) => {
-                refused("invalid_resume", format!("The answer to interrupt {id}: there are two"))
-            }
-            NotPlanned::InvalidInput(id, reason) => refused(
-                "invalid_resume",
-                format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {reason}"),
-            ),
-            _ => Err(error.into()),
+    let (head, session) = (input.head, input.page.session.clone());
+    let (code, message) = match input.bad_answer {
+        Some((id, reason)) => ("invalid_resume", format!("The answer to interrupt {id}: {reason}")),
+        None => match conversation::converse(app, principal, input.page, face).await? {
+            Ok(playback) => return Ok((head, playback)),
+            Err(error) => refusal(error)?,
         },
     };
-    Ok((input.head, playback?))
+    let error = TurnError::Refused { code: code.into(), message };
+    Ok((head, Playback::refused(app.sessions(), &session, error)))
 }
 
-fn nothing_new() -> Problem {
-    Problem::invalid(
-        "there is nothing to answer: after the last answer in `messages` there is neither a user's message nor what came of a \
-         call that is known here, and `resume` is empty",
-    )
+/// The code and the message of a run that fails with its first event, or the problem in place of a run.
+fn refusal(error: NotPlanned) -> Result<(&'static str, String), Problem> {
+    Ok(match error {
+        NotPlanned::AskOpen(id) => (
+            "interrupts_open",
+            format!(
+                "The thread waits for an answer: `resume` has to answer all open interrupts, and does not answer {id}"
+            ),
+        ),
+        NotPlanned::UnknownAsk(id) => ("unknown_interrupt", format!("There is no open interrupt {id} in this thread")),
+        NotPlanned::AnsweredOtherwise(id) => {
+            ("unknown_interrupt", format!("Interrupt {id} was answered otherwise, or its time is over"))
+        }
+        NotPlanned::NotYourAsk(id) => ("unknown_interrupt", format!("Interrupt {id} is not yours to answer")),
+        NotPlanned::TwoAnswers(id) => ("invalid_resume", format!("The answer to interrupt {id}: there are two")),
+        NotPlanned::InvalidInput(id, reason) => {
+            ("invalid_resume", format!("The answer to interrupt {id}: `editedArgs` does not fit the tool: {reason}"))
+        }
+        NotPlanned::NothingNew => {
+            return Err(Problem::invalid(
+                "there is nothing to answer: after the last answer in `messages` there is neither a user's message nor what came of a \
+             call that is known here, and `resume` is empty",
+            ));
+        }
+        NotPlanned::Busy => {
+            let problem = "there is nothing new in this run, and another of its thread is under way";
+            return Err(Problem::new(ErrorCode::Conflict, problem));
+        }
+        error => return Err(error.into()),
+    })
 }
 
 /// The format of the events.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use handback_core::id::SessionId;
-use handback_core::sessions::{Manners, NotPlanned, Playback, SessionError};
+use handback_core::sessions::{Manners, NotPlanned, Playback};
 use handback_core::store::{CallFilter, CallState, Most, Session};
 use handback_wire::chat as wire;
 use serde_json::json;
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use super::decode;
 use super::encode::{self, Encoder, Surroundings};
-use crate::api::conversation::{self, Face, Failed};
+use crate::api::conversation::{self, Face};
 use crate::api::session::{client_header, connection, must_own};
 use crate::api::{Access, Answered, PathValue};
 use crate::app::App;
@@ -45,12 +45,12 @@ async fn chat(Access(app, principal): Access, headers: HeaderMap, payload: Paylo
     needs.connection = needs.connection.take().or_else(|| connection(None, &headers));
     let face =
         Face { manners: Manners::default(), yields_asks: chat.yields_asks, has_frontend: true, makes_sessions: true };
-    match conversation::converse(&app, &principal, chat.page, face).await {
+    match conversation::converse(&app, &principal, chat.page, face).await? {
         Ok(playback) => Ok(stream(&app, &principal, playback, chat.message)),
-        Err(Failed::NotPlanned(NotPlanned::NothingNew)) => Err(Problem::invalid(
+        Err(NotPlanned::NothingNew) => Err(Problem::invalid(
             "there is nothing to answer: the last message is no user's, and its calls are not known in this chat",
         )),
-        Err(failed) => Err(failed.into_problem()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -66,13 +66,9 @@ fn stream(app: &App, principal: &Principal, playback: Playback, message: Option<
 
 /// Finds the session of a chat, if it exists and the caller may use it.
 async fn find(app: &App, principal: &Principal, id: &str) -> Result<Option<Arc<Session>>, Problem> {
-    let session = match app.sessions().get(&SessionId::parse(id)?).await {
-        Ok(session) => session,
-        Err(SessionError::Unknown(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    must_own(principal, &session)?;
-    Ok(Some(session))
+    let session = app.sessions().find(&SessionId::parse(id)?).await?;
+    session.iter().try_for_each(|session| must_own(principal, session))?;
+    Ok(session)
 }
 
 /// Show a chat with its messages, as a page has them

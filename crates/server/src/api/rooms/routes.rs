@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures_util::{FutureExt, stream};
 use handback_core::events::{Feed, TurnEvent};
 use handback_core::id::{RunId, SessionId};
-use handback_core::sessions::{NewSession, NotStarted, SessionError};
+use handback_core::sessions::{NewSession, NotStarted};
 use handback_core::store::{Most, Session, SessionFilter, ThreadRun};
 use handback_wire::agui::{Event, RunAgentInput};
 use handback_wire::threads as wire;
@@ -321,13 +321,9 @@ fn must_be_room(app: &App, principal: &Principal, room: &str) -> Result<(), Prob
 
 /// Finds a thread of a room that the caller may use.
 async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Result<Arc<Session>, Problem> {
-    let session = match app.sessions().get(&SessionId::parse(thread)?).await {
-        Ok(session) => session,
-        Err(SessionError::Unknown(_)) => {
-            must_be_room(app, principal, room)?;
-            return Err(Problem::not_found(format!("there is no thread {thread}")));
-        }
-        Err(error) => return Err(error.into()),
+    let Some(session) = app.sessions().find(&SessionId::parse(thread)?).await? else {
+        must_be_room(app, principal, room)?;
+        return Err(Problem::not_found(format!("there is no thread {thread}")));
     };
     if must_own(principal, &session).is_err() || session.agent_name() != room {
         must_be_room(app, principal, room)?;

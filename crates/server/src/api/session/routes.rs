@@ -128,11 +128,7 @@ pub(in crate::api) async fn visible(
         Principal::Application => {}
         Principal::Client(ClientPrincipal { session: Some(only), .. }) => {
             // The session is looked up, because in a listing many newer ones of the client may come first.
-            let only = match app.sessions().get(only).await {
-                Ok(session) => Some(session),
-                Err(SessionError::Unknown(_)) => None,
-                Err(error) => return Err(error.into()),
-            };
+            let only = app.sessions().find(only).await?;
             let own = only.into_iter().filter(|session| must_own(principal, session).is_ok());
             let rest = own
                 .filter(|session| filter.takes(session))

@@ -63,6 +63,6 @@ fn only_this_machine_is_reached_without_a_proxy() {
         ("https://api.openai.com/v1", false),
     ];
     for (url, expected) in cases {
-        assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        assert_eq!(handback_tls::is_loopback(Url::parse(url).unwrap().host_str().unwrap()), expected, "{url}");
     }
 }

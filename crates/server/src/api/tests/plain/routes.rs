@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::decode;
 use super::encode::Encoder;
 use crate::api::Access;
-use crate::api::conversation::{self, Face, Failed};
+use crate::api::conversation::{self, Face};
 use crate::app::App;
 use crate::body::Payload;
 use crate::problem::Problem;
@@ -23,7 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 async fn talk(Access(app, principal): Access, payload: Payload) -> Result<Response, Problem> {
     let page = decode::input(&app, &payload).await?;
     let face = Face { manners: Manners::default(), yields_asks: true, has_frontend: false, makes_sessions: true };
-    let playback = conversation::converse(&app, &principal, page, face).await.map_err(Failed::into_problem)?;
+    let playback = conversation::converse(&app, &principal, page, face).await??;
     let silence = app.config().client_tools.keepalive_interval;
     Ok(conversation::response(&app, &principal, playback, Encoder::default(), silence))
 }
