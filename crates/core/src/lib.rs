@@ -11,6 +11,7 @@ pub mod schema;
 pub mod sessions;
 mod sharded;
 pub mod store;
+pub mod text;
 pub mod tools;
 mod until;
 

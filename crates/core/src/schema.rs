@@ -34,6 +34,7 @@ use self::check::Unfit;
 use self::node::Nodes;
 use crate::aside::Aside;
 use crate::limits::Limits;
+use crate::text::shortened;
 
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +108,7 @@ impl Schema {
             Check::AnyObject
         } else {
             let nodes = compile::compile(&value, &BOUNDS);
-            Check::Compiled(nodes.map_err(|problem| SchemaError::Invalid(shorten(&problem)))?)
+            Check::Compiled(nodes.map_err(|problem| SchemaError::Invalid(shortened(&problem, SHOWN_CHARACTERS)))?)
         };
         Ok(Self { source: one_line(source.to_owned()), check })
     }
@@ -275,13 +276,6 @@ fn raw(text: &str) -> Box<RawValue> {
 
 /// How many characters of a schema's error are shown, since it may quote the schema.
 const SHOWN_CHARACTERS: usize = 400;
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests;

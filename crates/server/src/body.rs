@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use handback_core::json::mend;
+use handback_core::text::shortened;
 use handback_wire::error::ErrorCode;
 use http_body::Body as _;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
@@ -130,13 +131,13 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
             return Problem::invalid("the body is empty; a JSON object is expected");
         }
         if !error.is_data() {
-            return invalid(format!("the body is not JSON: {error}"));
+            return invalid(&format!("the body is not JSON: {error}"));
         }
         // The second, slower parse finds the path.
         let located: Result<T, _> = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text));
         match located.err().map(|error| error.path().to_string()) {
-            Some(path) if path != "." => invalid(format!("`{path}`: {error}")),
-            _ => invalid(error.to_string()),
+            Some(path) if path != "." => invalid(&format!("`{path}`: {error}")),
+            _ => invalid(&error.to_string()),
         }
     })
 }
@@ -146,12 +147,8 @@ pub fn parse_or_default<T: DeserializeOwned + Default>(text: &str) -> Result<T, 
     if text.trim().is_empty() { Ok(T::default()) } else { parse(text) }
 }
 
-fn invalid(mut message: String) -> Problem {
-    if let Some((end, _)) = message.char_indices().nth(MOST_SHOWN) {
-        message.truncate(end);
-        message.push('…');
-    }
-    Problem::invalid(message)
+fn invalid(message: &str) -> Problem {
+    Problem::invalid(shortened(message, MOST_SHOWN))
 }
 
 #[cfg(test)]

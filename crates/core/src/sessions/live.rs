@@ -12,6 +12,7 @@ use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::sessions::turn;
 use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
+use crate::text::shortened;
 
 /// The title of a session until its first prompt.
 pub(super) const UNTITLED: &str = "New session";
@@ -382,9 +383,5 @@ fn title_of(user: &Message) -> Option<String> {
         PartBody::Text { text, .. } => text.lines().map(str::trim).find(|line| !line.is_empty()),
         _ => None,
     })?;
-    let mut title: String = text.chars().take(TITLE_CHARACTERS).collect();
-    if text.chars().nth(TITLE_CHARACTERS).is_some() {
-        title.push('…');
-    }
-    Some(title)
+    Some(shortened(text, TITLE_CHARACTERS))
 }

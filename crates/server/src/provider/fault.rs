@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use handback_core::text::shortened;
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -147,15 +148,11 @@ impl Fault {
         // Control characters are removed first, because one within the key would hide it.
         let plain: String = whole.chars().filter(|char| char.is_whitespace() || !char.is_control()).collect();
         let tidy = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut safe = match key {
+        let safe = match key {
             Some(key) if key.len() >= SHORTEST_KEY => tidy.replace(key, "[redacted]"),
             _ => tidy,
         };
-        if let Some((end, _)) = safe.char_indices().nth(MOST_SHOWN) {
-            safe.truncate(end);
-            safe.push('…');
-        }
-        safe
+        shortened(&safe, MOST_SHOWN)
     }
 }
 

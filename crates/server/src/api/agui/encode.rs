@@ -11,6 +11,7 @@ use handback_core::id::{CallId, MessageId, PartId, RunId, SessionId};
 use handback_core::store::{
     AskSummary, Attachment, Message, ModelRef, Part, PartBody, Role, ToolPart, ToolState, TurnError, Usage,
 };
+use handback_core::text::shortened;
 use handback_wire::agui::{
     self, Body, Content, Event, Interrupt, Outcome, PROTOCOL_VERSION, ReasoningRole, Source, TextRole, TokenUsage,
     ToolRole,
@@ -396,18 +397,13 @@ fn interrupt(ask: &AskSummary, approval_timeout: Duration) -> Interrupt {
     Interrupt {
         id: ask.id.to_string(),
         reason: "tool_call".to_owned(),
-        message: Some(format!("Allow {} with {}?", ask.tool, shortened(ask.input.get()))),
+        message: Some(format!("Allow {} with {}?", ask.tool, shortened(ask.input.get(), SHOWN))),
         tool_call_id: Some(ask.call.to_string()),
         response_schema: response_schema(),
         expires_at: Some(humantime::format_rfc3339_millis(expires).to_string()),
         metadata: None,
         subagent_run_id: None,
     }
-}
-
-fn shortened(text: &str) -> String {
-    let shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
 /// The JSON Schema of an answer to an interrupt.
