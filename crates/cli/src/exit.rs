@@ -8,7 +8,7 @@ use handback_client::agui::{AgentError, RunError};
 
 use crate::output::plain;
 
-/// The command line asks for something impossible.
+/// The error of a command line that cannot be carried out; exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);

@@ -7,14 +7,15 @@
 //! overwrites another and a deleted session does not come back.
 
 mod agent;
+mod approving;
 mod continuing;
-mod conversation;
-mod earlier;
 mod held;
 mod history;
 mod id_locks;
+mod import;
 mod live;
 mod model;
+mod planning;
 mod playback;
 mod prompting;
 mod runs;
@@ -31,24 +32,24 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub use self::agent::{Agent, Agents};
-pub use self::conversation::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
-pub use self::earlier::Earlier;
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
 use self::id_locks::IdLocks;
+pub use self::import::Earlier;
 pub(crate) use self::live::Queued;
 use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
+pub use self::planning::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::playback::Playback;
 pub use self::runs::{NotStarted, Recorder, Runs};
-use crate::calls::{Actor, Hub, NotAnswered};
+use crate::calls::{Actor, Hub};
 use crate::clock::Clock;
 use crate::events::{Feed, SessionEvent};
-use crate::id::{ClientId, MessageId, PermissionId, SessionId};
+use crate::id::{ClientId, MessageId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{
-    Answer, Ask, Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Reply, Session, SessionFilter,
-    SessionPlace, SessionStore, StoreError, StoreFuture, ToolSpec, TurnError, TurnNeeds,
+    Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Session, SessionFilter, SessionPlace,
+    SessionStore, StoreError, StoreFuture, ToolSpec, TurnError, TurnNeeds,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 use crate::until::until;
@@ -255,7 +256,7 @@ impl Sessions {
         if let Some(session) = self.find(&id).await? {
             return Ok(session);
         }
-        let _naming = self.0.id_locks.lock_session(&id).await;
+        let _id_lock = self.0.id_locks.lock_session(&id).await;
         match self.find(&id).await? {
             Some(session) => Ok(session),
             None => self.create(NewSession { id: Some(id), ..new }).await,
@@ -360,6 +361,11 @@ impl Sessions {
         self.hub().limits().quotas().must_allow(self.store(), client, what).await
     }
 
+    /// Whether a session has a message with this id.
+    pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool> {
+        Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
+    }
+
     /// Whether a turn is running.
     pub fn is_busy(&self, id: &SessionId) -> bool {
         self.live(id).contains_key(id)
@@ -430,7 +436,7 @@ impl Sessions {
 
     async fn delete_all(self, session: Arc<Session>) -> Result<bool> {
         // Nobody else can create a session with this id before this one is gone.
-        let _naming = self.0.id_locks.lock_session(&session.id).await;
+        let _id_lock = self.0.id_locks.lock_session(&session.id).await;
         let (deleting, over) = {
             let mut live = self.live(&session.id);
             let over = live.remove(&session.id).map(|live| live.stop());
@@ -451,61 +457,12 @@ impl Sessions {
         Ok(deleted)
     }
 
-    /// Answers an ask. `Always` allows the tool as long as the session exists, and answers its other open asks too.
-    pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
-        match answer.reply {
-            Reply::Once | Reply::Reject => self.hub().answer(id, actor, answer).await,
-            Reply::Always => self.hub().run_to_end(self.clone().always(id.clone(), actor.clone(), answer)).await,
-        }
-    }
-
-    async fn always(self, id: PermissionId, actor: Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
-        let ask = self.hub().answer(&id, &actor, answer).await?;
-        self.approve(&ask.call.session, ask.call.tool.id.as_str()).await?;
-        for other in self.hub().asks(Some(&ask.call.session)) {
-            if other.call.tool.id == ask.call.tool.id {
-                let answer = Answer { reply: Reply::Once, input: None, message: None };
-                match self.hub().answer(&other.id, &actor, answer).await {
-                    // Somebody else has answered it first.
-                    Ok(_) | Err(NotAnswered::Unknown(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(ask)
-    }
-
-    /// Allows a tool as long as the session exists.
-    pub(crate) async fn approve(&self, id: &SessionId, tool: &str) -> Result<(), StoreError> {
-        loop {
-            if let Some((_, saving)) = self.change(id, |session| session.approved.insert(tool.to_owned())) {
-                return saving.await;
-            }
-            // No turn is running. The lock excludes other approvals and deletion.
-            let _naming = self.0.id_locks.lock_session(id).await;
-            let Some(stored) = self.find(id).await? else { return Ok(()) };
-            let mut changed = Session::clone(&stored);
-            changed.approved.insert(tool.to_owned());
-            let saving = {
-                let live = self.live(id);
-                // Try again if the next turn has begun, or is over already.
-                let known = self.0.held.get(id).and_then(|held| held.session());
-                let is_stale = live.contains_key(id) || known.is_some_and(|known| known.updated != stored.updated);
-                (!is_stale).then(|| self.0.held.save_session(&Arc::new(changed)))
-            };
-            match saving {
-                Some(saving) => return saving.await,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    }
-
     /// Marks the turns that an earlier process left unfinished as interrupted, and counts them.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let left = self.store().unanswered().await?;
         for message in &left {
             let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
-            turn::interrupted(self, message, error).await?;
+            turn::mark_interrupted(self, message, error).await?;
         }
         Ok(left.len())
     }

@@ -1,11 +1,11 @@
-//! Maps errors to status and body, for every protocol. Nothing else does.
+//! Maps errors to status and body, for every protocol. Only the acks of `frontend_tools` have a status and body of their own.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use handback_core::calls::{NotAnswered, NotTaken, Refusal, TooManyConnections};
 use handback_core::id::InvalidId;
-use handback_core::sessions::SessionError;
+use handback_core::sessions::{NotPlanned, NotStarted, SessionError};
 use handback_core::store::{Cancellation, FinishedCall, Outcome, StoreError};
 use handback_core::tools::RegisterError;
 use handback_wire::error::{ErrorBody, ErrorCode};
@@ -55,13 +55,6 @@ impl Problem {
         Self::new(ErrorCode::InternalError, "something broke off on the server; see its log")
     }
 
-    /// Adds details for programs.
-    #[must_use]
-    pub fn with_details(mut self, details: serde_json::Value) -> Self {
-        self.details = Some(details);
-        self
-    }
-
     /// A fault of the server. The cause goes to the log, not to the caller.
     fn internal(cause: &impl std::error::Error) -> Self {
         tracing::error!(%cause, "a request failed");
@@ -98,7 +91,8 @@ impl Problem {
             Outcome::Disconnected => ErrorCode::ClientDisconnected,
         };
         let message = call.outcome.failure().unwrap_or_default();
-        Some(Self::new(code, message).with_details(json!({ "requestID": call.head.request.as_str() })))
+        let details = Some(json!({ "requestID": call.head.request.as_str() }));
+        Some(Self { details, ..Self::new(code, message) })
     }
 
     /// The status that goes with it.
@@ -248,6 +242,35 @@ impl From<NotAnswered> for Problem {
             NotAnswered::Store(error) => return Self::of_store(error),
         };
         Self::new(code, reason.to_string())
+    }
+}
+
+impl From<NotPlanned> for Problem {
+    fn from(error: NotPlanned) -> Self {
+        match error {
+            NotPlanned::Session(error) => error.into(),
+            NotPlanned::NotAnswered(error) => error.into(),
+            NotPlanned::NothingNew | NotPlanned::TwoAnswers(_) | NotPlanned::InvalidInput(..) => {
+                Self::invalid(error.to_string())
+            }
+            NotPlanned::NotYourAsk(_) => Self::forbidden(error.to_string()),
+            NotPlanned::UnknownAsk(_) => Self::not_found(error.to_string()),
+            NotPlanned::Busy
+            | NotPlanned::GoneOn
+            | NotPlanned::AnsweredElsewhere
+            | NotPlanned::AskOpen(_)
+            | NotPlanned::AnsweredOtherwise(_) => Self::new(ErrorCode::Conflict, error.to_string()),
+        }
+    }
+}
+
+impl From<NotStarted> for Problem {
+    fn from(error: NotStarted) -> Self {
+        match error {
+            NotStarted::Unknown(_) => Self::not_found(error.to_string()),
+            NotStarted::Again(_) => Self::invalid(error.to_string()),
+            NotStarted::Store(error) => error.into(),
+        }
     }
 }
 

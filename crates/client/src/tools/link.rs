@@ -174,7 +174,8 @@ impl Link {
         self.shared.state.send_replace(State::Open);
     }
 
-    /// Takes the server's answer to a change. A transient error is returned, and the next connection asks again.
+    /// Takes the server's answer to a change of the offered tools. After a transient error the connection ends, and the next
+    /// one asks for the same change again.
     fn conclude(&mut self, answer: Result<(), Error>) -> Result<(), Error> {
         if answer.as_ref().is_err_and(Error::is_transient) {
             return answer;

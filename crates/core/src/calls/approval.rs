@@ -1,4 +1,4 @@
-//! Asks: calls that wait for somebody to allow them.
+//! Asks: calls that wait for somebody to allow them. `sessions/approving.rs` handles answers that hold for later calls too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,5 @@
-//! Calls that have ended, remembered for late and repeated answers: their client and a hash of the answer.
+//! Calls that have ended, remembered for late and repeated answers: their client and a hash of the answer. `delegate`
+//! compares a repeated answer with it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -314,7 +314,7 @@ impl Table {
 
     // Calls
 
-    /// The next number for a call. Each shard has numbers of its own, so that no number means two calls.
+    /// The next number for a call. Shards count in steps of `SHARDS` from different starts, so no two calls share one.
     fn next_number(&mut self) -> u64 {
         self.last_number += u64::from(SHARDS);
         self.last_number

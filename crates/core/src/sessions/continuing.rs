@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::history::History;
-use super::live::{Enqueued, NewTurn, RunningTurn};
+use super::live::{Enqueued, NewTurn};
 use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
-use crate::id::{CallId, MessageId, SessionId};
+use crate::id::{CallId, MessageId};
 use crate::sessions::turn;
 use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
@@ -129,25 +129,13 @@ impl Sessions {
                     continue;
                 }
                 let part = &mut Arc::make_mut(message).parts[place];
-                Arc::make_mut(part).recall(turn::told(&finished, None));
+                Arc::make_mut(part).recall(turn::result_for_model(&finished, None));
                 let part = part.clone();
                 self.save_message(message).await?;
                 self.tell(&session, SessionEvent::Turn(TurnEvent::Part { message: message.id.clone(), part }));
             }
         }
         Ok(messages)
-    }
-
-    /// Whether a message is being answered, or waits to be answered.
-    pub(super) fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
-        self.live(id).get(id).is_some_and(|live| live.is_answering(user))
-    }
-
-    /// Stops the turn with this feed, running or waiting. Other turns go on, even those of the same message.
-    pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
-        if let Some(live) = self.live(id).get_mut(id) {
-            live.stop_turn(feed);
-        }
     }
 
     /// Stores a page's results for calls of a turn that is not continued.
@@ -205,30 +193,6 @@ impl Sessions {
         }
         told.retain(|event| matches!(event, TurnEvent::Part { part, .. } if !part.is_call_of(results)));
         Ok(Some(told))
-    }
-
-    /// The running turn, if it can be followed.
-    pub(super) fn running(&self, id: &SessionId) -> Option<RunningTurn> {
-        self.live(id).get(id)?.running()
-    }
-
-    /// The feed of the turn that answers a message, whether it is running or waits.
-    pub fn feed_of(&self, id: &SessionId, user: &MessageId) -> Option<Feed> {
-        self.live(id).get(id)?.feed_of(user)
-    }
-
-    /// Checks that another prompt may run or wait in a session.
-    pub(super) fn must_have_room(&self, id: &SessionId) -> Result<()> {
-        let most = self.hub().limits().queued_prompts;
-        match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
-            true => Err(SessionError::QueueFull(most)),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether a session has a message with this id.
-    pub async fn knows(&self, id: &SessionId, message: &MessageId) -> Result<bool> {
-        Ok(self.hold(id).await?.history(|history| history.get(message).is_some()))
     }
 }
 

@@ -226,11 +226,35 @@ impl Sessions {
         Ok(enqueued)
     }
 
-    /// Whether a tool is allowed as long as the session exists.
-    pub(crate) fn is_approved(&self, id: &SessionId, tool: &str) -> bool {
-        let live = self.live(id);
-        let session = live.get(id).and_then(|live| live.session.as_ref());
-        session.is_some_and(|session| session.approved.contains(tool))
+    /// Whether a message is being answered, or waits to be answered.
+    pub(super) fn is_answering(&self, id: &SessionId, user: &MessageId) -> bool {
+        self.live(id).get(id).is_some_and(|live| live.is_answering(user))
+    }
+
+    /// Stops the turn with this feed, running or waiting. Other turns go on, even those of the same message.
+    pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
+        if let Some(live) = self.live(id).get_mut(id) {
+            live.stop_turn(feed);
+        }
+    }
+
+    /// The running turn, if it can be followed.
+    pub(super) fn running(&self, id: &SessionId) -> Option<RunningTurn> {
+        self.live(id).get(id)?.running()
+    }
+
+    /// The feed of the turn that answers a message, whether it is running or waits.
+    pub fn feed_of(&self, id: &SessionId, user: &MessageId) -> Option<Feed> {
+        self.live(id).get(id)?.feed_of(user)
+    }
+
+    /// Checks that another prompt may run or wait in a session.
+    pub(super) fn must_have_room(&self, id: &SessionId) -> Result<()> {
+        let most = self.hub().limits().queued_prompts;
+        match self.live(id).get(id).is_some_and(|live| live.waiting() >= most) {
+            true => Err(SessionError::QueueFull(most)),
+            false => Ok(()),
+        }
     }
 
     fn new_handles(&self) -> Handles {

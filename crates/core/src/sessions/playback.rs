@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahash::{HashMap, HashSet};
+use futures_util::{Stream, stream};
 
 use super::Sessions;
 use crate::events::{Feed, Follower, TurnEvent};
@@ -130,6 +131,11 @@ impl Playback {
         };
         let told = self.turns.front().map(|follower| follower.feed().milestones()).unwrap_or_default();
         told.iter().filter_map(|(_, event)| over(event)).collect()
+    }
+
+    /// The events as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = TurnEvent> {
+        stream::unfold(self, async |mut playback| Some((playback.next().await?, playback)))
     }
 
     /// The next event; `None` after the last one. Cancel safe.

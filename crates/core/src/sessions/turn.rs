@@ -22,7 +22,7 @@ use ahash::HashMap;
 use futures_util::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::calls::told;
+pub(crate) use self::calls::result_for_model;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
 use crate::calls::Hub;
@@ -108,7 +108,7 @@ impl Turn<'_> {
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
         let page_tools = page_tools(self.sessions.hub(), &said.needs).await?;
         let context = TurnContext { said, agent, system: system(said, agent), page_tools };
-        let before = said_before(self.sessions, self.session, self.queued);
+        let before = settle_and_read(self.sessions, self.session, self.queued);
         let mut conversation = before.await.map_err(|error| failed(&error))?;
         let mut repeats = Repeats::default();
         for _ in 0..self.sessions.hub().limits().steps {
@@ -250,7 +250,9 @@ impl Turn<'_> {
         }
         match self.last {
             Some(last) => last,
-            None => unsaved(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned())),
+            None => {
+                unstored_answer(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned()))
+            }
         }
     }
 }
@@ -274,7 +276,11 @@ async fn page_tools(hub: &Hub, needs: &TurnNeeds) -> Result<Vec<Arc<ToolSpec>>, 
 }
 
 /// The conversation before the turn. Ends the calls that earlier turns yielded to the page first, if wanted.
-async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queued) -> Result<Conversation, StoreError> {
+async fn settle_and_read(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    queued: &Queued,
+) -> Result<Conversation, StoreError> {
     if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role {
         let settled = sessions.settle_yielded(session, results).await?;
         if let Some(feed) = &queued.feed {
@@ -285,7 +291,7 @@ async fn said_before(sessions: &Sessions, session: &Arc<Session>, queued: &Queue
 }
 
 /// Marks a message that an earlier process left unfinished as interrupted, or answers it with that error.
-pub(crate) async fn interrupted(
+pub(crate) async fn mark_interrupted(
     sessions: &Sessions,
     message: &Arc<Message>,
     error: TurnError,
@@ -324,7 +330,7 @@ fn answer(sessions: &Sessions, user: &Message) -> Message {
 }
 
 /// An answer for the caller of a turn that completed no message. It is not stored.
-fn unsaved(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
+fn unstored_answer(sessions: &Sessions, user: &Message, error: TurnError) -> Arc<Message> {
     let mut message = answer(sessions, user);
     if let Role::Assistant(said) = &mut message.role {
         said.completed = Some(message.created);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::Stream;
 use handback_core::Hub;
 use handback_core::events::TurnEvent;
 use handback_core::id::{MessageId, SessionId, ToolName};
@@ -62,33 +62,14 @@ pub(super) struct EarlierMessages {
 /// Reads the messages; an error names the message that is wrong.
 type ReadEarlier = Box<dyn FnOnce(&App) -> Result<Vec<Earlier>, Problem> + Send>;
 
-impl From<NotPlanned> for Problem {
-    fn from(error: NotPlanned) -> Self {
-        match error {
-            NotPlanned::Session(error) => error.into(),
-            NotPlanned::NotAnswered(error) => error.into(),
-            NotPlanned::NothingNew | NotPlanned::TwoAnswers(_) | NotPlanned::InvalidInput(..) => {
-                Self::invalid(error.to_string())
-            }
-            NotPlanned::NotYourAsk(_) => Self::forbidden(error.to_string()),
-            NotPlanned::UnknownAsk(_) => Self::not_found(error.to_string()),
-            NotPlanned::Busy
-            | NotPlanned::GoneOn
-            | NotPlanned::AnsweredElsewhere
-            | NotPlanned::AskOpen(_)
-            | NotPlanned::AnsweredOtherwise(_) => Self::new(ErrorCode::Conflict, error.to_string()),
-        }
-    }
-}
-
 /// The playback of what a page asked for. The inner error is a request that cannot be planned, which a protocol may report
 /// in its own way.
 type Conversed = Result<Result<Playback, NotPlanned>, Problem>;
 
 /// Carries out a page's request completely, even if the page disconnects, and returns the playback of its events.
 pub(super) async fn converse(app: &App, principal: &Principal, input: PageInput, face: Face) -> Conversed {
-    let (taken, principal) = (app.clone(), principal.clone());
-    let begun = app.begin_apart(async move { begin(&taken, &principal, input, face).await });
+    let (own_app, principal) = (app.clone(), principal.clone());
+    let begun = app.begin_apart(async move { begin(&own_app, &principal, input, face).await });
     begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 
@@ -266,20 +247,8 @@ pub(super) trait Encoder: Send + 'static {
     fn take(&mut self) -> Bytes;
 }
 
-/// Streams a playback as it comes.
+/// Streams the events of a turn.
 pub(super) fn response(
-    app: &App,
-    principal: &Principal,
-    playback: Playback,
-    encoder: impl Encoder,
-    silence: Duration,
-) -> Response {
-    let events = stream::unfold(playback, async |mut playback| Some((playback.next().await?, playback)));
-    streamed(app, principal, events, encoder, silence)
-}
-
-/// Streams any turn events in the same way as [`response`].
-pub(super) fn streamed(
     app: &App,
     principal: &Principal,
     events: impl Stream<Item = TurnEvent> + Send + 'static,

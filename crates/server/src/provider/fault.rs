@@ -1,4 +1,4 @@
-//! What went wrong with a provider, in words for people.
+//! What went wrong with a provider: whether a retry helps, and the words for people.
 
 use std::error::Error;
 use std::time::Duration;

@@ -60,7 +60,7 @@ pub(super) enum Op {
         negated: bool,
         then: u16,
     },
-    /// Matches the text between two stored positions.
+    /// A back-reference: matches the same text that the group matched before.
     Same {
         register: u16,
     },

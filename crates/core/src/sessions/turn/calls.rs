@@ -211,7 +211,7 @@ impl CallContext<'_> {
 
     fn permission(&self, tool: &Offered) -> Permission {
         match self.agent.policy.decide(tool.named()) {
-            Permission::Ask if self.sessions.is_approved(&self.session.id, tool.id()) => Permission::Allow,
+            Permission::Ask if self.sessions.is_always_allowed(&self.session.id, tool.id()) => Permission::Allow,
             permission => permission,
         }
     }
@@ -290,7 +290,7 @@ impl RunningCall<'_> {
             _ = self.shown.send((self.place, open.head().input.clone()));
         }
         let finished = open.outcome().await;
-        (finished.head.input.clone(), told(&finished, ask.map(|ask| ask.id.clone())))
+        (finished.head.input.clone(), result_for_model(&finished, ask.map(|ask| ask.id.clone())))
     }
 
     /// Runs a server tool, with the bounds of other tools.
@@ -315,7 +315,7 @@ impl RunningCall<'_> {
 }
 
 /// The result that a model is shown for a call that has ended.
-pub(crate) fn told(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
+pub(crate) fn result_for_model(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
         Outcome::Acknowledged(ack) => acknowledged(ack),

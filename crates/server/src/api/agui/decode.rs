@@ -54,8 +54,8 @@ struct Forwarded {
 
 /// Decodes the input of a run; an error says what is wrong with it.
 pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input, Problem> {
-    let taking = app.clone();
-    let (mut input, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
+    let own_app = app.clone();
+    let (mut input, tools) = payload.read(app, move |text| decode_without_tools(&own_app, text)).await?;
     let tools = tools.into_iter().map(|tool| (tool.name, tool.description, tool.parameters));
     input.page.request.needs.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(input)
@@ -63,14 +63,14 @@ pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input,
 
 /// Decodes the head of a stored run from its input, to send its events again.
 pub(in crate::api) async fn head(app: &App, input: Box<RawValue>) -> Result<RunHead, Problem> {
-    let (bytes, taking) = (input.get().len(), app.clone());
-    let head = app.hub().aside().run_for(bytes, move || taken_apart(&taking, input.get()));
+    let (bytes, own_app) = (input.get().len(), app.clone());
+    let head = app.hub().aside().run_for(bytes, move || decode_without_tools(&own_app, input.get()));
     let (input, _) = head.await.unwrap_or_else(|| Err(Problem::interrupted()))?;
     Ok(input.head)
 }
 
 /// Decodes everything but the tools.
-fn taken_apart(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
+fn decode_without_tools(app: &App, text: &str) -> Result<(Input, Vec<handback_wire::agui::Tool>), Problem> {
     let (hub, input) = (app.hub(), parse(text)?);
     if input.thread_id.is_empty() {
         return Err(Problem::invalid("`threadId` is empty: it names the conversation"));

@@ -84,15 +84,13 @@ async fn start(
         begin(app, principal, headers, input, Face { makes_sessions: true, ..face(stops_turns) }).await?;
     let writer = RunWriter { encoder: Encoder::new(head), format };
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(match format {
-        Format::Text => conversation::response(app, principal, playback, writer, silence),
-        Format::Proto { .. } => {
-            // Protobuf has no comments to keep a connection alive, so only events are sent.
-            let mut response = conversation::response(app, principal, playback, writer, Duration::MAX);
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));
-            response
-        }
-    })
+    // Protobuf has no comments to keep a connection alive, so only events are sent.
+    let silence = if matches!(format, Format::Text) { silence } else { Duration::MAX };
+    let mut response = conversation::response(app, principal, playback.into_stream(), writer, silence);
+    if let Format::Proto { .. } = format {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));
+    }
+    Ok(response)
 }
 
 /// The behaviour that AG-UI wants from sessions.
@@ -125,7 +123,7 @@ pub(in crate::api) async fn begin(
     Ok((head, Playback::refused(app.sessions(), &session, error)))
 }
 
-/// The code and the message of a run that fails with its first event, or the problem in place of a run.
+/// How a refusal is reported: as a run that fails at once with this code and message, or as an HTTP error.
 fn refusal(error: NotPlanned) -> Result<(&'static str, String), Problem> {
     Ok(match error {
         NotPlanned::AskOpen(id) => (

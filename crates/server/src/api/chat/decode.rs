@@ -29,15 +29,15 @@ pub(super) struct Chat {
 
 /// Decodes a request; an error says what is wrong with it.
 pub(super) async fn chat(app: &App, payload: &Payload) -> Result<Chat, Problem> {
-    let taking = app.clone();
-    let (mut chat, tools) = payload.read(app, move |text| taken_apart(&taking, text)).await?;
+    let own_app = app.clone();
+    let (mut chat, tools) = payload.read(app, move |text| decode_without_tools(&own_app, text)).await?;
     let tools = tools.into_iter().map(|tool| (tool.name, tool.description.unwrap_or_default(), tool.parameters));
     chat.page.request.needs.page_tools = conversation::page_tools(app.hub(), tools).await?;
     Ok(chat)
 }
 
 /// Decodes everything but the tools.
-fn taken_apart(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
+fn decode_without_tools(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTool>), Problem> {
     let request: wire::ChatRequest = parse(text)?;
     if request.id.is_empty() {
         return Err(Problem::invalid("`id` is missing: it names the chat"));

@@ -59,7 +59,7 @@ fn stream(app: &App, principal: &Principal, playback: Playback, message: Option<
     let frontend_tools = app.sessions().setup().frontend_tools.iter().map(|tool| tool.name.to_string());
     let encoder = Encoder::new(frontend_tools, message, playback.calls_over());
     let silence = app.config().client_tools.keepalive_interval;
-    let mut response = conversation::response(app, principal, playback, encoder, silence);
+    let mut response = conversation::response(app, principal, playback.into_stream(), encoder, silence);
     response.headers_mut().insert("x-vercel-ai-ui-message-stream", HeaderValue::from_static("v1"));
     response
 }

@@ -37,17 +37,17 @@ pub(super) fn upgrade(
         lifetime,
     };
     let tasks = app.tasks().clone();
-    let speaker = Conversation { app, principal, connection };
+    let speaker = ClientSocket { app, principal, connection };
     settings.apply(upgrade).on_upgrade(move |socket| tasks.track_future(ws::drive(socket, settings, speaker)))
 }
 
-struct Conversation {
+struct ClientSocket {
     app: App,
     principal: Principal,
     connection: Connection,
 }
 
-impl Speaker for Conversation {
+impl Speaker for ClientSocket {
     async fn next(&mut self) -> Outgoing {
         outgoing(self.connection.next().await)
     }
@@ -130,7 +130,7 @@ fn read(hub: &Hub, text: &str) -> (Result<Said, Problem>, Option<Box<RawValue>>)
     (said, reference)
 }
 
-impl Conversation {
+impl ClientSocket {
     async fn take(&self, said: Said) -> Result<ServerMessage, Problem> {
         let Self { app, principal, connection } = self;
         let client = connection.client();

@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures_util::{FutureExt, stream};
 use handback_core::events::{Feed, TurnEvent};
 use handback_core::id::{RunId, SessionId};
-use handback_core::sessions::{NewSession, NotStarted};
+use handback_core::sessions::NewSession;
 use handback_core::store::{Most, Session, SessionFilter, ThreadRun};
 use handback_wire::agui::{Event, RunAgentInput};
 use handback_wire::threads as wire;
@@ -21,15 +21,13 @@ use super::encode::{self, Numbered};
 use crate::api::agui::decode;
 use crate::api::agui::encode::{Encoder, RunHead};
 use crate::api::agui::routes::{self as agui, LONGEST_SILENCE};
+use crate::api::listing::LISTED;
 use crate::api::session::{client_header, must_own, named, visible};
 use crate::api::{Access, Answered, PathValue, Protocol, conversation};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::{Json, Payload, parse, parse_or_default};
 use crate::problem::Problem;
-
-/// Most threads in one listing.
-const LISTED: usize = 1_000;
 
 /// The routes of this API.
 pub fn routes() -> Protocol {
@@ -218,7 +216,7 @@ async fn execute(
     let numbered = Numbered::new(id, encoder, from, feed.len());
     let events = stream::unfold(feed.follow(0), async |mut follower| Some((follower.next().await?, follower)));
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
-    Ok(conversation::streamed(&app, &principal, events, numbered, silence))
+    Ok(conversation::response(&app, &principal, events, numbered, silence))
 }
 
 /// Creates the encoder that sends a run again from its beginning.
@@ -280,7 +278,7 @@ async fn start(
             Ok(recorder) => recorder,
             // The reader may have left, so a failed send is ignored.
             Err(error) => {
-                _ = begun.send(Err(not_started(error)));
+                _ = begun.send(Err(error.into()));
                 return;
             }
         };
@@ -298,14 +296,6 @@ async fn start(
     is_begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 
-fn not_started(error: NotStarted) -> Problem {
-    match error {
-        NotStarted::Unknown(_) => Problem::not_found(error.to_string()),
-        NotStarted::Again(_) => Problem::invalid(error.to_string()),
-        NotStarted::Store(error) => error.into(),
-    }
-}
-
 fn no_run(id: &RunId) -> Problem {
     Problem::not_found(format!("there is no run {id} in this thread"))
 }
@@ -319,7 +309,7 @@ fn must_be_room(app: &App, principal: &Principal, room: &str) -> Result<(), Prob
     }
 }
 
-/// Finds a thread of a room that the caller may use.
+/// Finds a thread that the caller may use, and checks that it is in the room.
 async fn find(app: &App, principal: &Principal, room: &str, thread: &str) -> Result<Arc<Session>, Problem> {
     let Some(session) = app.sessions().find(&SessionId::parse(thread)?).await? else {
         must_be_room(app, principal, room)?;

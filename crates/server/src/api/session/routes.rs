@@ -148,11 +148,11 @@ async fn status(Access(app, principal): Access) -> Answered<BTreeMap<String, wir
         let is_busy = app.sessions().is_busy(&session.id);
         (session.id.to_string(), if is_busy { wire::Status::Busy } else { wire::Status::Idle })
     };
-    Ok(Json(newest(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
+    Ok(Json(recently_used(&app, &principal, &SessionFilter::default()).await?.iter().map(status).collect()))
 }
 
 /// The newest sessions that match a filter and that the caller may use, up to the bound of a list.
-async fn newest(app: &App, principal: &Principal, filter: &SessionFilter) -> Result<Vec<Arc<Session>>, Problem> {
+async fn recently_used(app: &App, principal: &Principal, filter: &SessionFilter) -> Result<Vec<Arc<Session>>, Problem> {
     let mut found: Vec<Arc<Session>> = Vec::new();
     loop {
         let (after, most) = (found.last().map(|last| SessionPlace::from(&**last)), LISTED - found.len());
@@ -178,7 +178,7 @@ async fn show(Access(app, principal): Access, PathValue(id): PathValue) -> Answe
 async fn children(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<Vec<wire::Session>> {
     let parent = find(&app, &principal, &id).await?;
     let children = SessionFilter { parent: Some(parent.id.clone()), ..SessionFilter::default() };
-    let found = newest(&app, &principal, &children).await?;
+    let found = recently_used(&app, &principal, &children).await?;
     Ok(Json(found.iter().map(|session| shown(&app, session)).collect()))
 }
 

@@ -8,7 +8,7 @@ const MOST_PIECES: usize = 512;
 const MOST_DESCRIPTION: usize = 512;
 /// Opening and closing quotes.
 const QUOTES: [(char, char); 6] = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('\'', '\''), ('`', '`')];
-/// Characters around words that belong to no word.
+/// Punctuation that is stripped from both ends of a word.
 const AROUND: &str = "()[]{}<>\"“”„«»`*|$€£#%";
 /// Numbers as words; the index is the number.
 const NUMBERS: [&str; 13] =

@@ -25,5 +25,5 @@ async fn talk(Access(app, principal): Access, payload: Payload) -> Result<Respon
     let face = Face { manners: Manners::default(), yields_asks: true, has_frontend: false, makes_sessions: true };
     let playback = conversation::converse(&app, &principal, page, face).await??;
     let silence = app.config().client_tools.keepalive_interval;
-    Ok(conversation::response(&app, &principal, playback, Encoder::default(), silence))
+    Ok(conversation::response(&app, &principal, playback.into_stream(), Encoder::default(), silence))
 }

@@ -101,7 +101,7 @@ impl Sessions {
     }
 
     async fn keep_earlier(self, id: SessionId, earlier: Vec<Arc<Message>>) -> Result<(), StoreError> {
-        let _naming = self.0.id_locks.lock_session(&id).await;
+        let _id_lock = self.0.id_locks.lock_session(&id).await;
         if earlier.is_empty() || !self.is_empty(&id).await? {
             return Ok(());
         }
