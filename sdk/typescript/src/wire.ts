@@ -9,10 +9,10 @@ export interface components {
             /** @description The call's id; its outcome is at `GET /client-tools/calls/{requestID}`. */
             requestID: string;
         };
-        /** @description What a frontend says of a call. */
+        /** @description A frontend's report about a call. */
         Ack: {
             /**
-             * @description Who has claimed the call, where it was claimed.
+             * @description The claimant, if the call was claimed.
              * @default null
              */
             claimant: string | null;
@@ -21,10 +21,10 @@ export interface components {
              * @default null
              */
             errorText: string | null;
-            /** @description What came of it, any JSON. */
+            /** @description The output, any JSON. */
             output?: unknown;
             /**
-             * @description When the frontend began with it, RFC 3339.
+             * @description When the frontend began the call, RFC 3339.
              * @default null
              */
             requestedAt: string | null;
@@ -33,72 +33,42 @@ export interface components {
             /** @description The call. */
             toolCallId: string;
         };
-        /** @description What is answered to an ack or a claim. */
+        /** @description The answer to an ack or a claim. */
         Acknowledged: {
-            /** @description What is wrong with it, for people. */
+            /** @description The problem, for people. */
             error?: string | null;
-            /** @description The same was said before. */
+            /** @description True if the same ack was accepted before. */
             ignored?: boolean | null;
-            /** @description Whether it counts. */
+            /** @description Whether the ack or claim is accepted. */
             ok: boolean;
-            /** @description Why it does not count: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`. */
+            /** @description Why it is not accepted: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`. */
             reason?: string | null;
-        };
-        /** @description What an agent says that it can do. What it does not say is not known. */
-        AgentCapabilities: {
-            /**
-             * @description Anything else.
-             * @default null
-             */
-            custom: {
-                [key: string]: unknown;
-            } | null;
-            /** @default null */
-            execution: components["schemas"]["ExecutionCapabilities"] | null;
-            /** @default null */
-            humanInTheLoop: components["schemas"]["HumanInTheLoopCapabilities"] | null;
-            /** @default null */
-            identity: components["schemas"]["IdentityCapabilities"] | null;
-            /** @default null */
-            multiAgent: components["schemas"]["MultiAgentCapabilities"] | null;
-            /** @default null */
-            multimodal: components["schemas"]["MultimodalCapabilities"] | null;
-            /** @default null */
-            output: components["schemas"]["OutputCapabilities"] | null;
-            /** @default null */
-            reasoning: components["schemas"]["ReasoningCapabilities"] | null;
-            /** @default null */
-            state: components["schemas"]["StateCapabilities"] | null;
-            /** @default null */
-            tools: components["schemas"]["ToolsCapabilities"] | null;
-            /** @default null */
-            transport: components["schemas"]["TransportCapabilities"] | null;
         };
         /** @description A tool that the front end runs itself. */
         AguiTool: {
             /** @description What it does, for the model. */
             description?: string;
-            /** @description Whatever else is to be said. */
+            /** @description More data. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
             /** @description Its name. */
             name: string;
-            /** @description What its arguments look like: a JSON Schema. */
+            /** @description The JSON Schema of its arguments. */
             parameters?: {
                 [key: string]: unknown;
             } | null;
         };
         /**
-         * @description What becomes of the stream when a call has to be allowed.
+         * @description What the stream does when a call needs approval.
          * @enum {string}
          */
         Approvals: "hold" | "yield";
-        /** @description When something was asked, in milliseconds since 1970. */
+        /** @description When an ask was made, in milliseconds since 1970. */
         Asked: {
             /**
              * Format: int64
-             * @description When.
+             * @description When it was made.
              */
             created: number;
         };
@@ -108,19 +78,19 @@ export interface components {
             filename?: string | null;
             /** @description Its media type. */
             mime: string;
-            /** @description Where it is; may be a data URL. */
+            /** @description Its URL; may be a data URL. */
             url: string;
         };
         /** @description Tokens of a provider's cache. */
         CacheTokens: {
             /**
              * Format: int64
-             * @description Read from it.
+             * @description Tokens read from the cache.
              */
             read: number;
             /**
              * Format: int64
-             * @description Put into it.
+             * @description Tokens written to the cache.
              */
             write: number;
         };
@@ -128,21 +98,21 @@ export interface components {
         Call: {
             /**
              * Format: int32
-             * @description Which time it is offered, from 1.
+             * @description The number of the latest offer, from 1.
              */
             attempt: number;
             /** @description The caller's own id of the call, or "". */
             callID: string;
             /** @description The client that runs it. */
             clientID: string;
-            /** @description When it was made, RFC 3339. */
+            /** @description When it was created, RFC 3339. */
             created: string;
-            /** @description When it expires, RFC 3339; not said while it waits to be allowed, for its time begins then. */
+            /** @description When it expires, RFC 3339; absent while the call waits for approval, because its time begins after that. */
             deadline?: string | null;
-            /** @description What running the tool does. */
+            /** @description Whether the tool changes something. */
             effect: components["schemas"]["Effect"];
             executionMode?: components["schemas"]["ExecutionMode"] | null;
-            /** @description The input; only where one call is asked for. */
+            /** @description The input; only in the answer about one call. */
             input?: {
                 [key: string]: unknown;
             } | null;
@@ -153,14 +123,14 @@ export interface components {
             requestID: string;
             /** @description The session that the call belongs to, or "". */
             sessionID: string;
-            /** @description Where it stands. */
+            /** @description Its state. */
             state: components["schemas"]["CallState"];
             /** @description How long it spent in each phase so far. */
             times: components["schemas"]["Phases"];
             /** @description The full id of the tool. */
             tool: string;
         };
-        /** @description Which call an event is about. */
+        /** @description The call that an event is about. */
         CallRef: {
             /** @description The caller's own id of the call, or "". */
             callID: string;
@@ -174,13 +144,13 @@ export interface components {
             tool: string;
         };
         /**
-         * @description Where a call stands.
+         * @description The state of a call.
          * @enum {string}
          */
         CallState: "awaiting_approval" | "queued" | "offered" | "done";
         /** @description `POST /client-tools/cancel`. */
         CancelRequest: {
-            /** @description Why; the client and the caller are told. */
+            /** @description The reason, for the client and the caller. */
             reason?: string | null;
             /** @description The call to cancel. */
             requestID: string;
@@ -192,7 +162,7 @@ export interface components {
             /** @description Its messages, in order. */
             messages: components["schemas"]["UiMessage"][];
         };
-        /** @description What a page sends: the whole conversation, the last message being what is new. */
+        /** @description A page's request: the whole conversation, of which the last message is new. */
         ChatRequest: {
             /**
              * @description The agent.
@@ -207,7 +177,7 @@ export interface components {
              */
             clientID: string | null;
             /**
-             * @description The client's connection that it comes from: calls of the turn are offered there first. The header
+             * @description The connection of the client that the request comes from: calls of the turn are offered there first. The header
              *     `x-handback-connection` does the same.
              * @default null
              */
@@ -219,7 +189,7 @@ export interface components {
              * @default null
              */
             messageId: string | null;
-            /** @description The conversation as the page knows it: `UiMessage`s. */
+            /** @description The conversation that the page knows: `UiMessage`s. */
             messages: components["schemas"]["UiMessage"][];
             /**
              * @description The model, as `providerID/modelID`.
@@ -234,12 +204,12 @@ export interface components {
              */
             trigger: string | null;
         };
-        /** @description A frontend claims a call, so that no other runs it. */
+        /** @description A frontend's claim of a call, so that no other frontend runs it. */
         Claim: {
-            /** @description A name that is this frontend's own. */
+            /** @description A name that only this frontend uses. */
             claimant: string;
             /**
-             * @description Whether it is let go instead.
+             * @description True releases the claim instead.
              * @default null
              */
             release: boolean | null;
@@ -254,7 +224,7 @@ export interface components {
             connections: number;
             /** @description The client's id. */
             id: string;
-            /** @description Since when it is known, RFC 3339. */
+            /** @description When it was first seen, RFC 3339. */
             since: string;
             /** @description How many tools it has registered. */
             tools: number;
@@ -272,19 +242,19 @@ export interface components {
             agents?: string[];
             /** @description The client that the token speaks for. */
             clientID: string;
-            /** @description The one session that the token is good for; all of the client's when absent. */
+            /** @description The only session that the token is valid for; absent: all sessions of the client. */
             sessionID?: string | null;
             /**
              * Format: int64
-             * @description How long the token is good for, in seconds.
+             * @description How long the token is valid, in seconds.
              */
             ttl?: number | null;
         };
-        /** @description Something that the model is to know. */
+        /** @description Something that the model should know. */
         Context: {
             /** @description What it is. */
             description: string;
-            /** @description What it says. */
+            /** @description Its value. */
             value: string;
         };
         /** @description `POST /session`. */
@@ -293,37 +263,37 @@ export interface components {
             agent?: string | null;
             /** @description The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same. */
             clientID?: string | null;
-            /** @description Whatever is to be kept with it. */
+            /** @description Data to store with the session. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
             model?: components["schemas"]["Model"] | null;
-            /** @description The session that it comes from. */
+            /** @description The parent session. */
             parentID?: string | null;
-            /** @description A heading; made from the first prompt when absent. */
+            /** @description A heading; generated from the first prompt when absent. */
             title?: string | null;
         };
         /** @description An error of this API. */
         Detail: {
-            /** @description What went wrong, for people. */
+            /** @description The problem, for people. */
             detail: string;
         };
         /** @description `POST /client-tools/disconnect`. */
         DisconnectRequest: {
-            /** @description The client whose connection it is. */
+            /** @description The client of the connection. */
             clientID: string;
-            /** @description The connection's name, as it was given when it was opened. */
+            /** @description The name that the connection was opened with. */
             connection: string;
         };
         /** @description The answer to a result or a cancel. */
         Done: {
-            /** @description True when the same result had been taken before. */
+            /** @description True if the same result was accepted before. */
             ignored?: boolean | null;
             /** @description Always true. */
             success: boolean;
         };
         /**
-         * @description What running a tool does to the world, and so whether it may be run again.
+         * @description Whether a tool changes something, and so whether a call may be run again.
          * @enum {string}
          */
         Effect: "read" | "idempotent" | "write";
@@ -331,7 +301,7 @@ export interface components {
         ErrorBody: {
             /** @description What went wrong, for programs. */
             code: components["schemas"]["ErrorCode"];
-            /** @description More about it, where there is more. */
+            /** @description More details, if there are any. */
             details?: {
                 [key: string]: unknown;
             } | null;
@@ -339,13 +309,13 @@ export interface components {
             error: string;
         };
         /**
-         * @description What kind of failure it was; one code, one HTTP status.
+         * @description The kind of a failure. Each code has one HTTP status.
          * @enum {string}
          */
         ErrorCode: "INVALID_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CONFLICT" | "CANCELLED" | "GONE" | "TOO_LARGE" | "UPGRADE_REQUIRED" | "RATE_LIMITED" | "INTERNAL_ERROR" | "CLIENT_DISCONNECTED" | "UNAVAILABLE" | "TIMEOUT" | "INSUFFICIENT_STORAGE";
         /** @description One event. */
         Event: {
-            /** @description The stream is open; always the first. */
+            /** @description The stream is open; always the first event. */
             properties: {
                 [key: string]: unknown;
             };
@@ -354,7 +324,7 @@ export interface components {
         } | {
             /** @description A call was made. */
             properties: {
-                /** @description The client that is to run it. */
+                /** @description The client that runs it. */
                 clientID: string;
                 /** @description The call. */
                 request: components["schemas"]["ToolRequest"];
@@ -367,7 +337,7 @@ export interface components {
             /** @enum {string} */
             type: "client-tool.registered";
         } | {
-            /** @description Tools are gone. */
+            /** @description Tools were removed. */
             properties: components["schemas"]["ToolsChanged"];
             /** @enum {string} */
             type: "client-tool.unregistered";
@@ -387,13 +357,13 @@ export interface components {
         } | {
             /** @description A call ended in any other way. */
             properties: components["schemas"]["CallRef"] & {
-                /** @description What happened. */
+                /** @description The reason. */
                 error: string;
             };
             /** @enum {string} */
             type: "client-tool.failed";
         } | {
-            /** @description A session was made. */
+            /** @description A session was created. */
             properties: components["schemas"]["SessionInfo"];
             /** @enum {string} */
             type: "session.created";
@@ -403,16 +373,16 @@ export interface components {
             /** @enum {string} */
             type: "session.updated";
         } | {
-            /** @description A session is gone. */
+            /** @description A session was deleted. */
             properties: components["schemas"]["SessionInfo"];
             /** @enum {string} */
             type: "session.deleted";
         } | {
-            /** @description A turn begins, or all turns are over. */
+            /** @description A turn began, or all turns are over. */
             properties: {
                 /** @description The session. */
                 sessionID: string;
-                /** @description What it does now. */
+                /** @description The current status. */
                 status: components["schemas"]["Status"];
             };
             /** @enum {string} */
@@ -428,7 +398,7 @@ export interface components {
         } | {
             /** @description A turn ended early. */
             properties: {
-                /** @description Why. */
+                /** @description The reason. */
                 error: components["schemas"]["TurnError"];
                 /** @description The session. */
                 sessionID: string;
@@ -436,7 +406,7 @@ export interface components {
             /** @enum {string} */
             type: "session.error";
         } | {
-            /** @description A message was made or changed. */
+            /** @description A message was created or changed. */
             properties: {
                 /** @description The message. */
                 info: components["schemas"]["Message"];
@@ -446,11 +416,11 @@ export interface components {
             /** @enum {string} */
             type: "message.updated";
         } | {
-            /** @description A part was made or changed. */
+            /** @description A part was created or changed. */
             properties: {
-                /** @description What was added to its text since the last event of this type. */
+                /** @description The text that was added since the last event of this type. */
                 delta?: string | null;
-                /** @description The part as it is now. */
+                /** @description The current part. */
                 part: components["schemas"]["Part"];
                 /** @description The session. */
                 sessionID: string;
@@ -458,7 +428,7 @@ export interface components {
             /** @enum {string} */
             type: "message.part.updated";
         } | {
-            /** @description A part is gone: its provider has begun the answer anew. */
+            /** @description A part was removed, because its provider began the answer again. */
             properties: {
                 /** @description The message that it belonged to. */
                 messageID: string;
@@ -470,11 +440,11 @@ export interface components {
             /** @enum {string} */
             type: "message.part.removed";
         } | {
-            /** @description The text of a part has grown. `message.part.updated` tells the same, but not for every piece of a long text. */
+            /** @description The text of a part has grown. `message.part.updated` has it too, but is not sent for every piece of a long text. */
             properties: {
-                /** @description What was added. */
+                /** @description The text that was added. */
                 delta: string;
-                /** @description The field that has grown: `text`. */
+                /** @description The field that has grown; always `text`. */
                 field: string;
                 /** @description The message. */
                 messageID: string;
@@ -491,12 +461,12 @@ export interface components {
             /** @enum {string} */
             type: "permission.updated";
         } | {
-            /** @description The same, for newer clients. */
+            /** @description A call waits until somebody allows it, for newer clients. */
             properties: components["schemas"]["Permission"];
             /** @enum {string} */
             type: "permission.asked";
         } | {
-            /** @description An ask was answered, or its time is over. */
+            /** @description An ask was answered or has expired. */
             properties: {
                 /** @description The ask. */
                 permissionID: string;
@@ -516,13 +486,13 @@ export interface components {
         ExecuteRequest: {
             /** @description The caller's own id of the call. */
             callID?: string | null;
-            /** @description The tool's input, an object that fits its schema; absent: `{}`. */
+            /** @description The tool's input, an object that matches its schema; absent: `{}`. */
             input?: {
                 [key: string]: unknown;
             } | null;
             /** @description The message that the call belongs to. */
             messageID?: string | null;
-            /** @description A name for the call; made by the server when absent. */
+            /** @description An id for the call; created by the server when absent. */
             requestID?: string | null;
             /** @description The session that the call belongs to. */
             sessionID?: string | null;
@@ -533,119 +503,21 @@ export interface components {
             timeout?: number | null;
             /** @description The full id of the tool. */
             toolID: string;
-            /** @description False: answer 202 at once and let the caller fetch the outcome. */
+            /** @description False answers 202 at once; the caller fetches the outcome later. */
             wait?: boolean | null;
         };
-        /** @description What bounds an agent has. */
-        ExecutionCapabilities: {
-            /**
-             * @description It runs code.
-             * @default null
-             */
-            codeExecution: boolean | null;
-            /**
-             * Format: int64
-             * @description Milliseconds of a run.
-             * @default null
-             */
-            maxExecutionTime: number | null;
-            /**
-             * Format: int64
-             * @description Steps of a run.
-             * @default null
-             */
-            maxIterations: number | null;
-            /**
-             * @description In a sandbox.
-             * @default null
-             */
-            sandboxed: boolean | null;
-        };
         /**
-         * @description Who runs a call, where it is not a client.
+         * @description Who runs a call, if not a client.
          * @enum {string}
          */
         ExecutionMode: "frontend";
-        /** @description What an agent asks people. */
-        HumanInTheLoopCapabilities: {
-            /**
-             * @description Whether a call may be made.
-             * @default null
-             */
-            approvals: boolean | null;
-            /**
-             * @description A call may be allowed with other arguments.
-             * @default null
-             */
-            approveWithEdits: boolean | null;
-            /**
-             * @description How it did.
-             * @default null
-             */
-            feedback: boolean | null;
-            /**
-             * @description By interrupts of a run.
-             * @default null
-             */
-            interrupts: boolean | null;
-            /**
-             * @description What to do instead.
-             * @default null
-             */
-            interventions: boolean | null;
-            /**
-             * @description It asks.
-             * @default null
-             */
-            supported: boolean | null;
-        };
-        /** @description Who an agent is. */
-        IdentityCapabilities: {
-            /**
-             * @description What it is for.
-             * @default null
-             */
-            description: string | null;
-            /**
-             * @description Where to read more.
-             * @default null
-             */
-            documentationUrl: string | null;
-            /**
-             * @description Anything else.
-             * @default null
-             */
-            metadata: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * @description Its name.
-             * @default null
-             */
-            name: string | null;
-            /**
-             * @description Who runs it.
-             * @default null
-             */
-            provider: string | null;
-            /**
-             * @description What it is made with.
-             * @default null
-             */
-            type: string | null;
-            /**
-             * @description Its version.
-             * @default null
-             */
-            version: string | null;
-        };
         /** @description A message. */
         Message: {
             /** @description The agent. */
             agent: string;
             /**
              * Format: double
-             * @description Always 0: prices are not known here.
+             * @description Always 0: the server does not know prices.
              */
             cost?: number | null;
             error?: components["schemas"]["TurnError"] | null;
@@ -653,47 +525,47 @@ export interface components {
             finish?: string | null;
             /** @description Its id. */
             id: string;
-            /** @description The agent, by its older name. */
+            /** @description The agent, under its older name. */
             mode?: string | null;
             model?: components["schemas"]["Model"] | null;
             /** @description The model that answers. */
             modelID?: string | null;
-            /** @description The user's message that it answers; of an assistant's message, as are all that follow. */
+            /** @description Of an assistant's message, like all fields below: the user's message that it answers. */
             parentID?: string | null;
             path?: components["schemas"]["MessagePath"] | null;
-            /** @description Its provider. */
+            /** @description The provider of the model. */
             providerID?: string | null;
             /** @description `user` or `assistant`. */
             role: string;
             /** @description The session that it belongs to. */
             sessionID: string;
-            /** @description Instructions in place of the agent's; of a user's message. */
+            /** @description Of a user's message: instructions that override the agent's. */
             system?: string | null;
-            /** @description When it was made and complete. */
+            /** @description When it was created and completed. */
             time: components["schemas"]["MessageTime"];
             tokens?: components["schemas"]["Tokens"] | null;
-            /** @description Tools switched on or off; of a user's message. */
+            /** @description Of a user's message: tools switched on or off. */
             tools?: {
                 [key: string]: boolean;
             } | null;
         };
-        /** @description Where an assistant works; nothing is known of that here. */
+        /** @description The working directory of an assistant, which the server does not have. */
         MessagePath: {
             /** @description Always empty. */
             cwd: string;
             /** @description Always empty. */
             root: string;
         };
-        /** @description When a message was made and complete, in milliseconds since 1970. */
+        /** @description When a message was created and completed, in milliseconds since 1970. */
         MessageTime: {
             /**
              * Format: int64
-             * @description When it was complete.
+             * @description When it was completed.
              */
             completed?: number | null;
             /**
              * Format: int64
-             * @description When it was made.
+             * @description When it was created.
              */
             created: number;
         };
@@ -701,105 +573,34 @@ export interface components {
         MessageWithParts: {
             /** @description The message. */
             info: components["schemas"]["Message"];
-            /** @description What it is made of. */
+            /** @description Its parts. */
             parts: components["schemas"]["Part"][];
         };
-        /** @description A model, in either of the two ways that it is written. */
+        /** @description A model, in either of its two forms. */
         Model: {
-            /** @description The same. */
+            /** @description The model's name at the provider, in the other form. */
             id?: string | null;
-            /** @description The model's name there. */
+            /** @description The model's name at the provider. */
             modelID?: string | null;
             /** @description The provider. */
             providerID: string;
         };
-        /** @description Whom an agent works with. */
-        MultiAgentCapabilities: {
-            /**
-             * @description It hands work to them.
-             * @default null
-             */
-            delegation: boolean | null;
-            /**
-             * @description It hands the conversation to them.
-             * @default null
-             */
-            handoffs: boolean | null;
-            /**
-             * @description They.
-             * @default null
-             */
-            subagents: components["schemas"]["SubagentInfo"][] | null;
-            /**
-             * @description It works with others.
-             * @default null
-             */
-            supported: boolean | null;
-        };
-        /** @description What an agent takes and gives besides text. */
-        MultimodalCapabilities: {
-            /** @default null */
-            input: components["schemas"]["MultimodalInputCapabilities"] | null;
-            /** @default null */
-            output: components["schemas"]["MultimodalOutputCapabilities"] | null;
-        };
-        /** @description What an agent takes. */
-        MultimodalInputCapabilities: {
-            /**
-             * @description Sound.
-             * @default null
-             */
-            audio: boolean | null;
-            /**
-             * @description Any file.
-             * @default null
-             */
-            file: boolean | null;
-            /**
-             * @description Images.
-             * @default null
-             */
-            image: boolean | null;
-            /**
-             * @description PDF.
-             * @default null
-             */
-            pdf: boolean | null;
-            /**
-             * @description Films.
-             * @default null
-             */
-            video: boolean | null;
-        };
-        /** @description What an agent gives. */
-        MultimodalOutputCapabilities: {
-            /**
-             * @description Sound.
-             * @default null
-             */
-            audio: boolean | null;
-            /**
-             * @description Images.
-             * @default null
-             */
-            image: boolean | null;
-        };
-        /** @description A run to be made. */
+        /** @description A request for a new run. */
         NewRun: {
             /** @default null */
             metadata: components["schemas"]["RunMetadata"] | null;
             /**
-             * @description The run that it goes on from.
+             * @description The run that it continues.
              * @default null
              */
             parent_run_id: string | null;
         };
-        /** @description A thread to be made. */
+        /** @description A request for a new thread. */
         NewThread: {
             /** @default null */
             metadata: components["schemas"]["ThreadMetadata"] | null;
         };
-        /** @description A tool that the model is offered: `GET /session/{id}/tools`. */
+        /** @description A tool that the model is offered, in `GET /session/{id}/tools`. */
         OfferedTool: {
             /** @description The client that runs it. */
             clientID?: string | null;
@@ -807,40 +608,40 @@ export interface components {
             description: string;
             /** @description The tool's full id. */
             id: string;
-            /** @description The name that the model knows it by. */
+            /** @description The name that the model uses. */
             name: string;
             /** @description JSON Schema of the input. */
             parameters: {
                 [key: string]: unknown;
             };
-            /** @description Whether a call is made at once, asked for first, or refused. */
+            /** @description Whether calls are allowed, asked about or denied. */
             permission: components["schemas"]["Rule"];
-            /** @description Where it runs: `client` or `server`. */
+            /** @description Where it runs: `client`, `frontend` or `server`. */
             runs: components["schemas"]["Runs"];
         };
         /** @description How a call ended. */
         Outcome: components["schemas"]["OutcomeSuccess"] | {
-            /** @description Why. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "error";
         } | {
-            /** @description What happened. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "timeout";
         } | {
-            /** @description What happened. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "cancelled";
         } | {
-            /** @description What happened. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "denied";
         } | {
-            /** @description What happened. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "disconnected";
@@ -850,20 +651,7 @@ export interface components {
             /** @enum {string} */
             status: "success";
         };
-        /** @description What an agent writes. */
-        OutputCapabilities: {
-            /**
-             * @description JSON of a given schema.
-             * @default null
-             */
-            structuredOutput: boolean | null;
-            /**
-             * @description Media types.
-             * @default null
-             */
-            supportedMimeTypes: string[] | null;
-        };
-        /** @description A tool that the page brings along and runs itself. */
+        /** @description A tool that the page sends and runs itself. */
         PageTool: {
             /**
              * @description What it does, for the model.
@@ -875,18 +663,18 @@ export interface components {
              * @default
              */
             name: string;
-            /** @description What its input looks like: a JSON Schema. */
+            /** @description The JSON Schema of its input. */
             parameters?: {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description The tools of a page, for the description of the API. */
+        /** @description The tools of a page, for the OpenAPI document. */
         PageTools: components["schemas"]["PageTool"][] | {
             [key: string]: components["schemas"]["PageTool"];
         };
         /** @description A part of a message. */
         Part: {
-            /** @description Of `tool`: the call. */
+            /** @description Of `tool`: the id of the call. */
             callID?: string | null;
             /**
              * Format: double
@@ -906,7 +694,7 @@ export interface components {
             /** @description The session that it belongs to. */
             sessionID: string;
             state?: components["schemas"]["ToolState"] | null;
-            /** @description Of `text` and `reasoning`. */
+            /** @description Of `text` and `reasoning`: the text. */
             text?: string | null;
             time?: components["schemas"]["Span"] | null;
             tokens?: components["schemas"]["Tokens"] | null;
@@ -914,12 +702,12 @@ export interface components {
             tool?: string | null;
             /** @description `text`, `reasoning`, `file`, `tool`, `step-start` or `step-finish`. */
             type: string;
-            /** @description Of `file`: where it is. */
+            /** @description Of `file`: its URL. */
             url?: string | null;
         };
         /**
-         * @description A call waits until somebody allows it: `permission.updated`, `permission.asked`, `GET /permission`. It has the fields
-         *     of both generations of the SDK.
+         * @description A call that waits until somebody allows it: `permission.updated`, `permission.asked`, `GET /permission`. It has the
+         *     fields of both generations of the SDK.
          */
         Permission: {
             /** @description What `always` would allow: the tool's full id. */
@@ -930,13 +718,13 @@ export interface components {
             clientID: string;
             /** @description Its id. */
             id: string;
-            /** @description The input that the model wants. */
+            /** @description The input that the model chose. */
             input: {
                 [key: string]: unknown;
             };
             /** @description The message. */
             messageID: string;
-            /** @description The tool and the input once more, where older clients look for them. */
+            /** @description The tool and the input again, for older clients. */
             metadata: components["schemas"]["PermissionMetadata"];
             /** @description The tool's full id. */
             pattern: string;
@@ -946,7 +734,7 @@ export interface components {
             permission: string;
             /** @description The session. */
             sessionID: string;
-            /** @description When it was asked. */
+            /** @description When the ask was made. */
             time: components["schemas"]["Asked"];
             /** @description A question for people. */
             title: string;
@@ -955,9 +743,9 @@ export interface components {
             /** @description Always `client_tool`. */
             type: string;
         };
-        /** @description What a permission is about, where older clients look for it. */
+        /** @description The tool and the input of an ask, for older clients. */
         PermissionMetadata: {
-            /** @description The input that the model wants. */
+            /** @description The input that the model chose. */
             input: {
                 [key: string]: unknown;
             };
@@ -966,22 +754,22 @@ export interface components {
         };
         /** @description `POST /permission/{id}/reply`. */
         PermissionReply: {
-            /** @description The input to use in place of the model's. */
+            /** @description The input that overrides the model's. */
             input?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Why it is rejected, for the model. */
+            /** @description Why the call is rejected, for the model. */
             message?: string | null;
             /** @description The answer. */
             reply: components["schemas"]["Reply"];
         };
         /** @description `POST /session/{id}/permissions/{permissionID}`. */
         PermissionResponse: {
-            /** @description The input to use in place of the model's. */
+            /** @description The input that overrides the model's. */
             input?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Why it is rejected, for the model. */
+            /** @description Why the call is rejected, for the model. */
             message?: string | null;
             /** @description The answer. */
             response: components["schemas"]["Reply"];
@@ -1006,30 +794,30 @@ export interface components {
         };
         /** @description `POST /session/{id}/message` and `POST /session/{id}/prompt_async`. */
         Prompt: {
-            /** @description The agent, for this turn. */
+            /** @description The agent for this turn. */
             agent?: string | null;
-            /** @description The client that says it. The header `x-handback-client` does the same. */
+            /** @description The client that sends it. The header `x-handback-client` does the same. */
             clientID?: string | null;
             /**
-             * @description The client's connection that it comes from: calls of the turn are offered there first. The header
+             * @description The connection of the client that the prompt comes from: calls of the turn are offered there first. The header
              *     `x-handback-connection` does the same.
              */
             connection?: string | null;
-            /** @description The id of the user's message; made when absent. */
+            /** @description The id of the user's message; created when absent. */
             messageID?: string | null;
             model?: components["schemas"]["Model"] | null;
-            /** @description Keep the message without answering it. */
+            /** @description True stores the message without answering it. */
             noReply?: boolean | null;
-            /** @description What is said. */
+            /** @description The parts of the user's message. */
             parts: components["schemas"]["PromptPart"][];
-            /** @description Instructions in place of the agent's. */
+            /** @description Instructions that override the agent's. */
             system?: string | null;
             /** @description Tools switched on or off for this turn, by name, full id or pattern. */
             tools?: {
                 [key: string]: boolean;
             } | null;
         };
-        /** @description A part of what is said. */
+        /** @description A part of a prompt. */
         PromptPart: {
             /** @description The text. */
             text: string;
@@ -1042,26 +830,8 @@ export interface components {
             mime: string;
             /** @enum {string} */
             type: "file";
-            /** @description Where it is; may be a data URL. */
+            /** @description Its URL; may be a data URL. */
             url: string;
-        };
-        /** @description Whether an agent shows what it thinks. */
-        ReasoningCapabilities: {
-            /**
-             * @description For the provider only.
-             * @default null
-             */
-            encrypted: boolean | null;
-            /**
-             * @description As it thinks.
-             * @default null
-             */
-            streaming: boolean | null;
-            /**
-             * @description It does.
-             * @default null
-             */
-            supported: boolean | null;
         };
         /** @description The answer to [`RegisterRequest`]. */
         Registered: {
@@ -1072,9 +842,9 @@ export interface components {
         RegisterRequest: {
             /** @description The client that runs the tools. */
             clientID: string;
-            /** @description Offer the tools in this session only. */
+            /** @description Offers the tools in this session only. */
             sessionID?: string | null;
-            /** @description The tools; all of them are registered, or none. */
+            /** @description The tools; either all or none are registered. */
             tools: components["schemas"]["Tool"][];
         };
         /**
@@ -1082,7 +852,7 @@ export interface components {
          * @enum {string}
          */
         Reply: "once" | "always" | "reject";
-        /** @description `POST /client-tools/result`, as it is written. Reading also takes the fields of the result beside `requestID`. */
+        /** @description `POST /client-tools/result`, as it is written. Reading also accepts the fields of the result beside `requestID`. */
         ResultRequest: {
             /** @description The call that is answered. */
             requestID: string;
@@ -1091,9 +861,9 @@ export interface components {
         };
         /** @description An answer to an interrupt. */
         Resume: {
-            /** @description The interrupt. */
+            /** @description The id of the interrupt. */
             interruptId: string;
-            /** @description Whatever else is to be said. */
+            /** @description More data. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
@@ -1115,32 +885,32 @@ export interface components {
             id: string;
             /** @description Its name. */
             name: string;
-            /** @description What one could say. */
+            /** @description Suggestions for the first message. */
             suggestions?: string[];
-            /** @description What it greets with. */
+            /** @description Its greeting. */
             welcome_message?: string;
         };
         /**
-         * @description Whether a call is made at once, asked for first, or refused.
+         * @description Whether calls are allowed, asked about or denied.
          * @enum {string}
          */
         Rule: "allow" | "ask" | "deny";
         /** @description A run. */
         Run: {
-            /** @description When it was made (RFC 3339). */
+            /** @description When it was created (RFC 3339). */
             created: string;
-            /** @description Its events so far: [`Event`](crate::agui::Event)s. Null where runs are listed. */
+            /** @description Its events so far: [`Event`](crate::agui::Event)s. Null in listings. */
             events?: {
                 [key: string]: unknown;
             }[] | null;
-            /** @description When it was over (RFC 3339). */
+            /** @description When it ended (RFC 3339). */
             finished?: string | null;
             metadata?: components["schemas"]["RunMetadata"] | null;
-            /** @description The run that it goes on from. */
+            /** @description The run that it continues. */
             parent_run_id?: string | null;
             /** @description Its id. */
             run_id: string;
-            /** @description What it was started with: a [`RunAgentInput`](crate::agui::RunAgentInput). Null where runs are listed. */
+            /** @description Its input: a [`RunAgentInput`](crate::agui::RunAgentInput). Null in listings. */
             run_input?: {
                 [key: string]: unknown;
             } | null;
@@ -1149,39 +919,39 @@ export interface components {
             usage?: components["schemas"]["RunUsage"] | null;
         };
         /**
-         * @description What a run is started with: the whole conversation, and what the front end brings along.
+         * @description The input of a run: the whole conversation, and what the front end adds.
          *
-         *     Most of the messages are known already: whoever wants to read them one by one takes them as raw JSON. Names in
-         *     `snake_case` are taken too, as the protocol's Python types write and read them, and null for an empty list, as Go does.
+         *     `M` can be raw JSON, to parse messages one by one: most of them are known already. Names in `snake_case` are
+         *     accepted too, as in the protocol's Python types, and null for an empty list, as in Go.
          */
         RunAgentInput_Value: {
-            /** @description What the model is to know besides the conversation. */
+            /** @description What the model should know besides the conversation. */
             context?: components["schemas"]["Context"][];
-            /** @description Whatever else the application passes on, any JSON. */
+            /** @description Other data of the application, any JSON. */
             forwardedProps?: unknown;
-            /** @description The conversation as the front end knows it. */
+            /** @description The conversation that the front end knows. */
             messages: {
                 [key: string]: unknown;
             }[];
-            /** @description The run that this one goes on from. */
+            /** @description The run that this one continues. */
             parentRunId?: string | null;
             /** @description The version of the protocol that the front end speaks; absent before 1.0. */
             protocolVersion?: string | null;
             /** @description Answers to the interrupts that the last run ended with. */
             resume?: components["schemas"]["Resume"][] | null;
-            /** @description This run of it. */
+            /** @description The id of this run. */
             runId: string;
             /** @description The application's state, any JSON. */
             state?: unknown;
-            /** @description The conversation. */
+            /** @description The id of the conversation. */
             threadId: string;
             /** @description Tools that the front end runs itself. */
             tools?: components["schemas"]["AguiTool"][];
         };
-        /** @description What a run is called. */
+        /** @description The label of a run. */
         RunMetadata: {
             /**
-             * @description Its name.
+             * @description Its label.
              * @default null
              */
             label: string | null;
@@ -1191,7 +961,7 @@ export interface components {
          * @enum {string}
          */
         Runs: "client" | "frontend" | "server";
-        /** @description What a run cost. */
+        /** @description The usage of a run. */
         RunUsage: {
             /**
              * Format: int64
@@ -1210,7 +980,7 @@ export interface components {
             requests: number;
             /**
              * Format: int64
-             * @description Calls of tools.
+             * @description Tool calls.
              */
             tool_calls: number;
         };
@@ -1224,36 +994,36 @@ export interface components {
             directory: string;
             /** @description Its id. */
             id: string;
-            /** @description What is kept with it. */
+            /** @description The data stored with the session. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
             model?: components["schemas"]["Model"] | null;
-            /** @description The session that it comes from. */
+            /** @description The parent session. */
             parentID?: string | null;
             /** @description Always `global`. */
             projectID: string;
-            /** @description The same: it has no other name. */
+            /** @description The same as `id`. */
             slug: string;
-            /** @description When it was made and last used. */
+            /** @description When it was created and last used. */
             time: components["schemas"]["SessionTime"];
             /** @description A heading. */
             title: string;
             /** @description The version of the server. */
             version: string;
         };
-        /** @description A session that came, changed or went. */
+        /** @description A session that was created, changed or deleted. */
         SessionInfo: {
-            /** @description All about it. */
+            /** @description The session's data. */
             info: components["schemas"]["Session"];
             /** @description The session. */
             sessionID: string;
         };
-        /** @description When a session was made and last used, in milliseconds since 1970. */
+        /** @description When a session was created and last used, in milliseconds since 1970. */
         SessionTime: {
             /**
              * Format: int64
-             * @description When it was made.
+             * @description When it was created.
              */
             created: number;
             /**
@@ -1275,29 +1045,6 @@ export interface components {
              */
             start: number;
         };
-        /** @description What an agent does with state. */
-        StateCapabilities: {
-            /**
-             * @description It sends changes.
-             * @default null
-             */
-            deltas: boolean | null;
-            /**
-             * @description It remembers across threads.
-             * @default null
-             */
-            memory: boolean | null;
-            /**
-             * @description It keeps it between runs.
-             * @default null
-             */
-            persistentState: boolean | null;
-            /**
-             * @description It sends all of it.
-             * @default null
-             */
-            snapshots: boolean | null;
-        };
         /** @description Whether a turn is under way. */
         Status: {
             /** @enum {string} */
@@ -1306,18 +1053,11 @@ export interface components {
             /** @enum {string} */
             type: "busy";
         };
-        /** @description A subagent. */
-        SubagentInfo: {
-            /** @description What it is for. */
-            description?: string | null;
-            /** @description Its name. */
-            name: string;
-        };
         /** @description The fields of a successful result. */
         Success: {
             /** @description Files that belong to the output. */
             attachments?: components["schemas"]["Attachment"][] | null;
-            /** @description Whatever else the client wants to pass on, an object. */
+            /** @description More data of the client, an object. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
@@ -1328,7 +1068,7 @@ export interface components {
         };
         /** @description A thread. */
         Thread: {
-            /** @description When it was made (RFC 3339). */
+            /** @description When it was created (RFC 3339). */
             created: string;
             metadata?: components["schemas"]["ThreadMetadata"] | null;
             /** @description Its room. */
@@ -1340,10 +1080,10 @@ export interface components {
             /** @description Its id. */
             thread_id: string;
         };
-        /** @description What a thread is called. */
+        /** @description The name and description of a thread. */
         ThreadMetadata: {
             /**
-             * @description What it is about.
+             * @description Its description.
              * @default null
              */
             description: string | null;
@@ -1355,26 +1095,26 @@ export interface components {
         };
         /** @description The threads of a room. */
         Threads: {
-            /** @description They, the one used last first. */
+            /** @description The threads, most recently used first. */
             threads: components["schemas"]["Thread"][];
         };
-        /** @description Tokens that were used. */
+        /** @description Tokens used. */
         Tokens: {
-            /** @description Read from and put into the provider's cache. */
+            /** @description Tokens of the provider's cache. */
             cache: components["schemas"]["CacheTokens"];
             /**
              * Format: int64
-             * @description Read, but not from a cache.
+             * @description Tokens read, without cached ones.
              */
             input: number;
             /**
              * Format: int64
-             * @description Written, but not while thinking.
+             * @description Tokens written, without reasoning.
              */
             output: number;
             /**
              * Format: int64
-             * @description Written while thinking.
+             * @description Tokens written while reasoning.
              */
             reasoning: number;
         };
@@ -1394,24 +1134,24 @@ export interface components {
              * @description How long a call may take, in milliseconds.
              */
             timeout?: number | null;
-            /** @description A version to show and pass on. */
+            /** @description A version for people and programs to read. */
             version?: string | null;
         };
-        /** @description A call, as a client gets it. */
+        /** @description A call, as its client receives it. */
         ToolRequest: {
             /**
              * Format: int32
-             * @description Which time this call is offered, from 1.
+             * @description The number of this offer, from 1.
              */
             attempt?: number;
             /** @description The caller's own id of the call, or "". */
             callID: string;
             /** @description When the call expires, RFC 3339. */
             deadline?: string;
-            /** @description What running the tool does. */
+            /** @description Whether the tool changes something. */
             effect?: components["schemas"]["Effect"];
             executionMode?: components["schemas"]["ExecutionMode"] | null;
-            /** @description The input; it fits the tool's schema. */
+            /** @description The input, which matches the tool's schema. */
             input: {
                 [key: string]: unknown;
             };
@@ -1426,9 +1166,9 @@ export interface components {
             /** @description Always `client-tool-request`. */
             type: string;
         };
-        /** @description What a client sends back for a call, and what the caller gets. */
+        /** @description A client's result of a call, which the caller receives. */
         ToolResult: components["schemas"]["ToolResultSuccess"] | {
-            /** @description Why. */
+            /** @description The reason. */
             error: string;
             /** @enum {string} */
             status: "error";
@@ -1438,53 +1178,30 @@ export interface components {
             /** @enum {string} */
             status: "success";
         };
-        /** @description Which tools an agent has. */
-        ToolsCapabilities: {
-            /**
-             * @description Those of the front end.
-             * @default null
-             */
-            clientProvided: boolean | null;
-            /**
-             * @description Its own.
-             * @default null
-             */
-            items: components["schemas"]["AguiTool"][] | null;
-            /**
-             * @description Several at once.
-             * @default null
-             */
-            parallelCalls: boolean | null;
-            /**
-             * @description It calls tools.
-             * @default null
-             */
-            supported: boolean | null;
-        };
-        /** @description Tools of one client that came or went. */
+        /** @description Tools of one client that were registered or removed. */
         ToolsChanged: {
             /** @description The client. */
             clientID: string;
             /** @description The full ids of the tools. */
             toolIDs: string[];
         };
-        /** @description Where a tool call stands. */
+        /** @description The state of a tool call. */
         ToolState: {
             /** @description Of `completed`: files, as parts of type `file`. */
             attachments?: components["schemas"]["Part"][] | null;
-            /** @description Of `error`: what happened. */
+            /** @description Of `error`: the message. */
             error?: string | null;
             /** @description The input, an object. */
             input?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Of `completed`: whatever else the tool passed on. */
+            /** @description Of `completed`: more data of the tool. */
             metadata?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Of `completed`: what the tool gave. */
+            /** @description Of `completed`: the output. */
             output?: string | null;
-            /** @description Of `pending`: the arguments as far as the model has written them. */
+            /** @description Of `pending`: the arguments that the model has written so far. */
             raw?: string | null;
             /** @description `pending`, `running`, `completed` or `error`. */
             status: string;
@@ -1492,57 +1209,29 @@ export interface components {
             /** @description Of `completed`: a short heading. */
             title?: string | null;
         };
-        /** @description How an agent is reached. */
-        TransportCapabilities: {
-            /**
-             * @description By protobuf over HTTP.
-             * @default null
-             */
-            httpBinary: boolean | null;
-            /**
-             * @description By notifications.
-             * @default null
-             */
-            pushNotifications: boolean | null;
-            /**
-             * @description A stream that was lost can be taken up again.
-             * @default null
-             */
-            resumable: boolean | null;
-            /**
-             * @description By a stream of events.
-             * @default null
-             */
-            streaming: boolean | null;
-            /**
-             * @description By WebSocket.
-             * @default null
-             */
-            websocket: boolean | null;
-        };
         /** @description Why a turn ended early; also the body of every error of this API. */
         TurnError: {
-            /** @description More about it. */
+            /** @description The details of the error. */
             data: components["schemas"]["TurnErrorData"];
             /**
-             * @description What kind of error it is: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; of requests
+             * @description The kind of error: `MessageAbortedError`, `ProviderAuthError`, `APIError`, `UnknownError`; for requests
              *     `BadRequest`, `NotFoundError`, `ConflictError` and others.
              */
             name: string;
         };
-        /** @description More about an error. */
+        /** @description The details of an error. */
         TurnErrorData: {
-            /** @description Whether another try may help. */
+            /** @description Whether a retry may succeed. */
             isRetryable?: boolean | null;
-            /** @description What happened, for people. */
+            /** @description The message, for people. */
             message?: string;
-            /** @description The provider that refuses the key. */
+            /** @description The provider that refused the key. */
             providerID?: string | null;
-            /** @description Why a prompt is refused with 409: `queue`, too many wait; `taken`, there is a message of its id. */
+            /** @description Why a prompt is refused with 409: `queue` (too many prompts wait) or `taken` (the message id is in use). */
             reason?: string | null;
             /**
              * Format: int32
-             * @description The status that a provider answered with.
+             * @description The status of the provider's answer.
              */
             statusCode?: number | null;
         };
@@ -1554,17 +1243,17 @@ export interface components {
              */
             approved: boolean | null;
             /**
-             * @description The question.
+             * @description The id of the ask.
              * @default
              */
             id: string;
             /**
-             * @description Why not.
+             * @description Why the call is rejected.
              * @default null
              */
             reason: string | null;
         };
-        /** @description A message as pages have it: an assistant's has all steps of a turn. */
+        /** @description A message in the page's form: an assistant's message has all steps of a turn. */
         UiMessage: {
             /**
              * @description Its id.
@@ -1572,7 +1261,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description What it is made of.
+             * @description Its parts.
              * @default []
              */
             parts: components["schemas"]["UiPart"][];
@@ -1582,12 +1271,12 @@ export interface components {
              */
             role: string;
         };
-        /** @description A part of a message; which fields there are depends on its type and state. */
+        /** @description A part of a message. Its type and state decide which fields are present. */
         UiPart: {
             /** @default null */
             approval: components["schemas"]["UiApproval"] | null;
             /**
-             * @description What went wrong.
+             * @description The error.
              * @default null
              */
             errorText: string | null;
@@ -1606,13 +1295,13 @@ export interface components {
             /** @description The output. */
             output?: unknown;
             /**
-             * @description Whether somebody else than the page runs the call.
+             * @description Whether the call runs elsewhere and not on the page.
              * @default null
              */
             providerExecuted: boolean | null;
             /**
-             * @description Of a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
-             *     `output-available`, `output-error`, `output-denied`; of a text: `streaming`, `done`.
+             * @description For a tool: `input-streaming`, `input-available`, `approval-requested`, `approval-responded`,
+             *     `output-available`, `output-error`, `output-denied`; for a text: `streaming`, `done`.
              * @default null
              */
             state: string | null;
@@ -1627,7 +1316,7 @@ export interface components {
              */
             toolCallId: string | null;
             /**
-             * @description The tool, of a `dynamic-tool`.
+             * @description The tool of a `dynamic-tool`.
              * @default null
              */
             toolName: string | null;
@@ -1637,7 +1326,7 @@ export interface components {
              */
             type: string;
             /**
-             * @description Where a file is.
+             * @description The URL of a file.
              * @default null
              */
             url: string | null;
@@ -1646,14 +1335,14 @@ export interface components {
         Unregistered: {
             /** @description Always true. */
             success: boolean;
-            /** @description The full ids of the tools that are gone. */
+            /** @description The full ids of the removed tools. */
             unregistered: string[];
         };
         /** @description `DELETE` or `POST /client-tools/unregister`. */
         UnregisterRequest: {
-            /** @description The client whose tools they are. */
+            /** @description The client that owns the tools. */
             clientID: string;
-            /** @description Take the tools out of this session only. */
+            /** @description Removes the tools from this session only. */
             sessionID?: string | null;
             /** @description Names or full ids; absent: all of the client's tools. */
             toolIDs?: string[] | null;
@@ -1668,7 +1357,6 @@ export interface components {
 export type Accepted = components['schemas']['Accepted'];
 export type Ack = components['schemas']['Ack'];
 export type Acknowledged = components['schemas']['Acknowledged'];
-export type AgentCapabilities = components['schemas']['AgentCapabilities'];
 export type AguiTool = components['schemas']['AguiTool'];
 export type Approvals = components['schemas']['Approvals'];
 export type Asked = components['schemas']['Asked'];
@@ -1694,25 +1382,17 @@ export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
 export type ExecuteRequest = components['schemas']['ExecuteRequest'];
-export type ExecutionCapabilities = components['schemas']['ExecutionCapabilities'];
 export type ExecutionMode = components['schemas']['ExecutionMode'];
-export type HumanInTheLoopCapabilities = components['schemas']['HumanInTheLoopCapabilities'];
-export type IdentityCapabilities = components['schemas']['IdentityCapabilities'];
 export type Message = components['schemas']['Message'];
 export type MessagePath = components['schemas']['MessagePath'];
 export type MessageTime = components['schemas']['MessageTime'];
 export type MessageWithParts = components['schemas']['MessageWithParts'];
 export type Model = components['schemas']['Model'];
-export type MultiAgentCapabilities = components['schemas']['MultiAgentCapabilities'];
-export type MultimodalCapabilities = components['schemas']['MultimodalCapabilities'];
-export type MultimodalInputCapabilities = components['schemas']['MultimodalInputCapabilities'];
-export type MultimodalOutputCapabilities = components['schemas']['MultimodalOutputCapabilities'];
 export type NewRun = components['schemas']['NewRun'];
 export type NewThread = components['schemas']['NewThread'];
 export type OfferedTool = components['schemas']['OfferedTool'];
 export type Outcome = components['schemas']['Outcome'];
 export type OutcomeSuccess = components['schemas']['OutcomeSuccess'];
-export type OutputCapabilities = components['schemas']['OutputCapabilities'];
 export type PageTool = components['schemas']['PageTool'];
 export type PageTools = components['schemas']['PageTools'];
 export type Part = components['schemas']['Part'];
@@ -1723,7 +1403,6 @@ export type PermissionResponse = components['schemas']['PermissionResponse'];
 export type Phases = components['schemas']['Phases'];
 export type Prompt = components['schemas']['Prompt'];
 export type PromptPart = components['schemas']['PromptPart'];
-export type ReasoningCapabilities = components['schemas']['ReasoningCapabilities'];
 export type Registered = components['schemas']['Registered'];
 export type RegisterRequest = components['schemas']['RegisterRequest'];
 export type Reply = components['schemas']['Reply'];
@@ -1741,9 +1420,7 @@ export type Session = components['schemas']['Session'];
 export type SessionInfo = components['schemas']['SessionInfo'];
 export type SessionTime = components['schemas']['SessionTime'];
 export type Span = components['schemas']['Span'];
-export type StateCapabilities = components['schemas']['StateCapabilities'];
 export type Status = components['schemas']['Status'];
-export type SubagentInfo = components['schemas']['SubagentInfo'];
 export type Success = components['schemas']['Success'];
 export type Thread = components['schemas']['Thread'];
 export type ThreadMetadata = components['schemas']['ThreadMetadata'];
@@ -1753,10 +1430,8 @@ export type Tool = components['schemas']['Tool'];
 export type ToolRequest = components['schemas']['ToolRequest'];
 export type ToolResult = components['schemas']['ToolResult'];
 export type ToolResultSuccess = components['schemas']['ToolResultSuccess'];
-export type ToolsCapabilities = components['schemas']['ToolsCapabilities'];
 export type ToolsChanged = components['schemas']['ToolsChanged'];
 export type ToolState = components['schemas']['ToolState'];
-export type TransportCapabilities = components['schemas']['TransportCapabilities'];
 export type TurnError = components['schemas']['TurnError'];
 export type TurnErrorData = components['schemas']['TurnErrorData'];
 export type UiApproval = components['schemas']['UiApproval'];
