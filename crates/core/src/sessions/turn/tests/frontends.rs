@@ -417,7 +417,8 @@ async fn of_several_who_repeat_a_message_at_once_one_is_answered_and_nobody_is_s
 
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_needs_is_stored_with_its_prompt_until_it_is_over() {
-    let world = world(vec![calls(&[("page", "{}")]), text("done")], Permission::Allow);
+    let hang = Said::Hang(Arc::new(Mutex::new(None)));
+    let world = world(vec![calls(&[("page", "{}")]), vec![hang]], Permission::Allow);
     let session = chat(&world).await;
     let stored_needs = async || match &world.sessions.messages(&session.id).await.unwrap()[0].role {
         Role::User(said) => said.needs.clone(),
@@ -437,6 +438,10 @@ async fn what_a_turn_needs_is_stored_with_its_prompt_until_it_is_over() {
     let user = taken_up(&prompted.user, &["other"]);
     let gone_on = world.sessions.go_on(&session, &user, &last.id, results).await.unwrap();
     assert_eq!(stored_needs().await.page_tools[0].name.as_str(), "other");
+    while world.shown().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    world.sessions.abort(&session.id).await;
     gone_on.answer.unwrap().await.unwrap();
     assert!(stored_needs().await.page_tools.is_empty());
     assert!(world.shown()[1]["tools"].as_array().unwrap().contains(&json!("other")), "{:?}", world.shown()[1]);
