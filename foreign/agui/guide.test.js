@@ -305,7 +305,8 @@ test("guide: every code of RUN_ERROR is one that the server has, and none is mis
   // All the ways in which the sources write a code.
   const written = [
     ...sources.matchAll(/\bcode: "(\w+)"\.into\(\)/g),
-    ...sources.matchAll(/\b(?:refused|fail)\(\s*"(\w+)"/g),
+    ...sources.matchAll(/\bfail\(\s*"(\w+)"/g),
+    ...sources.matchAll(/\(\s*"(\w+)",\s*format!/g),
     ...sources.matchAll(/TurnError::.* => "(\w+)"/g),
     ...sources.matchAll(/const CANCELLED: &str = "(\w+)"/g),
   ].map(([, code]) => code);
