@@ -9,21 +9,21 @@ use ahash::{HashMap, RandomState};
 /// The number of parts: more than serving threads, so that two of them seldom collide.
 const PARTS: usize = 256;
 
-/// A part on its own cache lines, so that threads that use different parts do not slow each other down.
+/// A part of the map on its own cache lines, so that threads that use different parts do not slow each other down.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Part<K, V>(Mutex<HashMap<K, V>>);
+struct Slot<K, V>(Mutex<HashMap<K, V>>);
 
 #[derive(Debug)]
 pub(crate) struct Sharded<K, V> {
     // std mutexes are enough: nothing is awaited while they are locked.
-    parts: Vec<Part<K, V>>,
+    parts: Vec<Slot<K, V>>,
     hasher: RandomState,
 }
 
 impl<K, V> Default for Sharded<K, V> {
     fn default() -> Self {
-        let parts = std::iter::repeat_with(|| Part(Mutex::default())).take(PARTS).collect();
+        let parts = std::iter::repeat_with(|| Slot(Mutex::default())).take(PARTS).collect();
         Self { parts, hasher: RandomState::new() }
     }
 }

@@ -236,7 +236,7 @@ impl Sessions {
                 Plan::Prompt => talk.prompt().await?,
                 Plan::Replace => talk.replace().await?,
                 Plan::Repeat(user) => talk.repeat(&user).await?,
-                Plan::Continue(turn) => talk.go_on(turn, stored).await?,
+                Plan::Continue(turn) => talk.continue_turn(turn, stored).await?,
                 Plan::Retry(user) => talk.retry(&user).await?,
             };
             if let Some(playback) = done {
@@ -383,7 +383,7 @@ impl Talk<'_> {
     }
 
     /// Continues a turn with the results of yielded calls. Of several such requests, one does so and the others follow.
-    async fn go_on(&self, turn: KnownTurn, stored: Vec<Arc<Message>>) -> Result<Done, NotPlanned> {
+    async fn continue_turn(&self, turn: KnownTurn, stored: Vec<Arc<Message>>) -> Result<Done, NotPlanned> {
         let (sessions, session, request) = (self.sessions, self.session, self.request);
         let KnownTurn { user, last } = turn;
         let newest = stored.iter().rfind(|message| message.wants_reply());
@@ -471,7 +471,7 @@ impl Talk<'_> {
             // The turn is over, or has gone on long ago.
             let stored = sessions.messages(&session.id).await?;
             let turn = self.request.known_turn(&stored).ok_or(NotPlanned::NothingNew)?;
-            return self.go_on(turn, stored).await;
+            return self.continue_turn(turn, stored).await;
         }
         self.playing(playback)
     }

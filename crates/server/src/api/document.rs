@@ -36,25 +36,21 @@ const IDS: [(&str, &str); 9] = [
     ("toolCallId", OPAQUE),
 ];
 
-/// The thing that each path parameter names. An unknown one is answered 404 if it is [`Presence::Already`].
-const NAMED: [(&str, &str, Presence); 9] = [
-    ("agent", "agent", Presence::Already),
-    ("clientID", "client", Presence::OrNot),
-    ("id", "chat", Presence::OrNot),
-    ("permissionID", "ask", Presence::Already),
-    ("requestID", "call", Presence::Already),
-    ("room", "room", Presence::Already),
-    ("run", "run", Presence::Already),
-    ("sessionID", "session", Presence::Already),
-    ("thread", "thread", Presence::Already),
+/// The thing that each path parameter names.
+const NAMED: [(&str, &str); 9] = [
+    ("agent", "agent"),
+    ("clientID", "client"),
+    ("id", "chat"),
+    ("permissionID", "ask"),
+    ("requestID", "call"),
+    ("room", "room"),
+    ("run", "run"),
+    ("sessionID", "session"),
+    ("thread", "thread"),
 ];
 
-/// Whether the thing that a path names must exist.
-#[derive(Clone, Copy, PartialEq)]
-enum Presence {
-    Already,
-    OrNot,
-}
+/// Clients and chats need not exist before they are named. Anything else that is unknown is answered 404.
+const MAY_BE_UNKNOWN: [&str; 2] = ["client", "chat"];
 
 #[derive(OpenApi)]
 #[openapi(
@@ -189,16 +185,16 @@ fn complete(path: &str, shape: ErrorShape, operation: &mut Operation) {
     let tag = operation.tags.iter().flatten().next().map_or("", String::as_str).replace([' ', '-'], "_");
     operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
     let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let named: Vec<_> = in_path.filter_map(|name| NAMED.iter().find(|(known, ..)| *known == name)).collect();
-    let parameters = named.iter().map(|(name, thing, _)| {
+    let named: Vec<_> = in_path.filter_map(|name| NAMED.iter().find(|(known, _)| *known == name)).collect();
+    let parameters = named.iter().map(|(name, thing)| {
         let text = Object::with_type(Type::String);
         let parameter = ParameterBuilder::new().name(*name).parameter_in(ParameterIn::Path).required(Required::True);
         parameter.description(Some(format!("The {thing}"))).schema(Some(text)).build().into()
     });
     let others = operation.parameters.take().into_iter().flatten();
     operation.parameters = Some(parameters.chain(others).collect()).filter(|all: &Vec<_>| !all.is_empty());
-    let missing = named.last().filter(|(_, _, known)| *known == Presence::Already);
-    let no_such = missing.map(|(_, thing, _)| format!("No such {thing}")).unwrap_or_default();
+    let missing = named.last().filter(|(_, thing)| !MAY_BE_UNKNOWN.contains(thing));
+    let no_such = missing.map(|(_, thing)| format!("No such {thing}")).unwrap_or_default();
     let mut takes_something = false;
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };

@@ -74,7 +74,7 @@ fn decode_without_tools(app: &App, text: &str) -> Result<(Chat, Vec<wire::PageTo
             None
         }
         "assistant" => {
-            go_on(&mut page, &last)?;
+            read_continuation(&mut page, &last)?;
             Some(last)
         }
         _ => return Err(Problem::invalid("the last of `messages` must be the user's or the assistant's")),
@@ -149,7 +149,7 @@ fn said(part: wire::UiPart, now: Time) -> Option<PartBody> {
 }
 
 /// Takes the results of calls and the answers to asks from an answer that continues.
-fn go_on(page: &mut PageRequest, message: &wire::UiMessage) -> Result<(), Problem> {
+fn read_continuation(page: &mut PageRequest, message: &wire::UiMessage) -> Result<(), Problem> {
     for part in &message.parts {
         let Some(call) = part.tool_call_id.as_deref() else { continue };
         let call = CallId::parse(call)?;

@@ -1,4 +1,4 @@
-//! From the wire to the core.
+//! Decodes a request into a [`PageRequest`].
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::body::{Payload, parse};
 use crate::problem::Problem;
 
-/// What a page sends.
+/// The body of a request.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Talk {
@@ -21,9 +21,9 @@ struct Talk {
     say: Option<String>,
     /// Names of the page's own tools.
     tools: Vec<String>,
-    /// What came of calls of them.
+    /// The results of calls of these tools, by the id of the call.
     results: BTreeMap<String, String>,
-    /// Asks that the user says yes to.
+    /// The asks that the user allows.
     allow: Vec<String>,
 }
 

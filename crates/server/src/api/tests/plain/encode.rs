@@ -1,4 +1,4 @@
-//! From the core to the wire: one line for each thing that happens.
+//! Encodes the events of a turn, one line for each.
 
 use bytes::Bytes;
 use handback_core::events::{Field, TurnEvent};
