@@ -20,17 +20,32 @@ pub(crate) struct Medians {
     pub(crate) generator_cpu: f64,
 }
 
+/// A figure as each round measured it. There is at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rounds(Vec<f64>);
+
+impl Rounds {
+    pub(crate) fn median(&self) -> f64 {
+        median(self.0.iter().copied())
+    }
+
+    /// As a part of another, round by round: what was measured a moment apart had the same machine, as fast or as slow as it was.
+    pub(crate) fn of(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(part, whole)| part / whole).collect())
+    }
+}
+
 /// A figure of Handback with either store.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stores {
-    pub(crate) memory: f64,
-    pub(crate) sqlite: f64,
+    pub(crate) memory: Rounds,
+    pub(crate) sqlite: Rounds,
 }
 
 impl Stores {
     /// Each as a part of another.
-    pub(crate) fn of(self, other: Self) -> Self {
-        Self { memory: self.memory / other.memory, sqlite: self.sqlite / other.sqlite }
+    pub(crate) fn of(&self, other: &Self) -> Self {
+        Self { memory: self.memory.of(&other.memory), sqlite: self.sqlite.of(&other.sqlite) }
     }
 }
 
@@ -55,12 +70,13 @@ impl Comparison {
 
     /// The medians of a scenario with calls or turns.
     pub(crate) fn medians(&self, peer: Peer, scenario: Scenario) -> anyhow::Result<Medians> {
-        let loads: Vec<&Load> = self.of(peer, scenario)?.iter().filter_map(|sample| sample.load.as_ref()).collect();
-        let of = |figure: fn(&Load) -> f64| median(loads.iter().map(|load| figure(load)));
-        let rates = || loads.iter().map(|load| load.per_second);
+        let of = |figure: fn(&Load) -> f64| {
+            self.rounds(peer, scenario, |sample| sample.load.as_ref().map(figure)).map(|rounds| rounds.median())
+        };
+        let Rounds(rates) = self.rounds(peer, scenario, |sample| Some(sample.load.as_ref()?.per_second))?;
         Ok(Medians {
             rate: of(|load| load.per_second)?,
-            rates: (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max)),
+            rates: (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max)),
             p50: of(|load| load.latency_ms.p50)?,
             p99: of(|load| load.latency_ms.p99)?,
             server_cpu: of(|load| load.server_cpu)?,
@@ -68,20 +84,20 @@ impl Comparison {
         })
     }
 
-    /// The median of a figure that the runs of a server in a scenario have.
-    pub(crate) fn median(
+    /// A figure that the runs of a server in a scenario have.
+    pub(crate) fn rounds(
         &self,
         peer: Peer,
         scenario: Scenario,
         figure: impl Fn(&Sample) -> Option<f64>,
-    ) -> anyhow::Result<f64> {
-        let found = median(self.of(peer, scenario)?.iter().filter_map(figure));
-        found.with_context(|| format!("{}, {scenario}", peer.name()))
+    ) -> anyhow::Result<Rounds> {
+        let rounds: Option<Vec<f64>> = self.of(peer, scenario)?.iter().map(figure).collect();
+        rounds.map(Rounds).with_context(|| format!("{}, {scenario}: a run lacks a figure", peer.name()))
     }
 
     /// The same with either store.
     pub(crate) fn stores(&self, scenario: Scenario, figure: impl Fn(&Sample) -> Option<f64>) -> anyhow::Result<Stores> {
-        let of = |store| self.median(Peer::Handback(store), scenario, &figure);
+        let of = |store| self.rounds(Peer::Handback(store), scenario, &figure);
         Ok(Stores { memory: of(Store::Memory)?, sqlite: of(Store::Sqlite)? })
     }
 

@@ -1,14 +1,15 @@
 //! Numbers: their middle, and how they are shown.
 
-use anyhow::Context;
-
-/// The middle value, or the mean of the two in the middle.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> anyhow::Result<f64> {
-    let mut sorted: Vec<f64> = values.collect();
+/// The middle value, or the mean of the two in the middle; not a number if there is none.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle).context("nothing was measured")?;
-    Ok(if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + upper) / 2.0 } else { upper })
+    match sorted.len() {
+        0 => f64::NAN,
+        length if length.is_multiple_of(2) => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
 }
 
 /// A whole number, its thousands apart.

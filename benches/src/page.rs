@@ -63,7 +63,7 @@ What one client can do to the others is on [a page of its own](hostile.md).
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 
 {table}
-{errors} kB are 1000 bytes. Medians of {runs} runs of {seconds} s each. The ratio is that of the memory store to the floor, and goals
+{errors} kB are 1000 bytes. Medians of {runs} rounds of {seconds} s each; so are the ratios, each of one round. The ratio is that of the memory store to the floor, and goals
 are for the memory store where they do not name another; \"the same\" is the row above, as a part of something else.
 
 ## What is measured
@@ -197,12 +197,12 @@ pub(crate) fn histories(outcomes: &[histories::Outcome]) -> anyhow::Result<Strin
                 "for anything, the longest",
             ),
         };
-        let wait = median(outcome.waits.iter().map(|wait| wait.as_secs_f64() * 1e3))?;
+        let wait = median(outcome.waits.iter().map(|wait| wait.as_secs_f64() * 1e3));
         let goal = outcome.case.goal().as_millis();
         table.push_str(&format!(
             "| {meanwhile} | {} | {} | {whom} | {wait:.1} | ≤ {goal} | {} |\n",
             outcome.store.name(),
-            thousands(median(outcome.rates.iter().map(|rate| rate / 1e6))?),
+            thousands(median(outcome.rates.iter().map(|rate| rate / 1e6))),
             verdict(wait <= goal as f64),
         ));
     }
@@ -247,17 +247,12 @@ fn spread(comparison: &Comparison) -> anyhow::Result<String> {
 }
 
 fn noise(comparison: &Comparison) -> String {
-    match median(comparison.noise.iter().copied()) {
-        Ok(cores) => {
-            let disturbed = comparison.noise.iter().filter(|cores| **cores >= QUIET).count();
-            let all = comparison.noise.len();
-            format!(
-                "During the runs, everything else on the machine kept {cores:.2} cores busy (median); \
-                 {disturbed} of {all} runs were disturbed by more than {QUIET} cores.\n"
-            )
-        }
-        Err(_) => String::new(),
-    }
+    let (cores, all) = (median(comparison.noise.iter().copied()), comparison.noise.len());
+    let disturbed = comparison.noise.iter().filter(|cores| **cores >= QUIET).count();
+    format!(
+        "During the runs, everything else on the machine kept {cores:.2} cores busy (median); \
+         {disturbed} of {all} runs were disturbed by more than {QUIET} cores.\n"
+    )
 }
 
 fn list(items: &[String]) -> String {

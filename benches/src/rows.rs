@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::Context;
 
-use crate::figures::{Comparison, Stores};
+use crate::figures::{Comparison, Rounds, Stores};
 use crate::numbers::thousands;
 use crate::process::{Growing, Load, Sample, Stretch};
 use crate::scenario::{Peer, Readers, SIZES, Scenario, Store, TURN_SIZES, Threads, USUAL, crowd_of};
@@ -34,10 +34,10 @@ enum Goal {
 }
 
 impl Goal {
-    fn is_met_by(self, figure: f64) -> bool {
+    fn is_met_by(self, figure: &Rounds) -> bool {
         match self {
-            Self::AtLeast(least) => figure >= least,
-            Self::AtMost(most) => figure <= most,
+            Self::AtLeast(least) => figure.median() >= least,
+            Self::AtMost(most) => figure.median() <= most,
         }
     }
 }
@@ -54,39 +54,36 @@ impl fmt::Display for Goal {
 
 impl Row {
     /// A figure that the floor does not have.
-    fn own(what: impl Into<String>, figures: Stores, show: fn(f64) -> String) -> Self {
+    fn own(what: impl Into<String>, figures: &Stores, show: fn(f64) -> String) -> Self {
         Self {
             what: what.into(),
-            memory: show(figures.memory),
-            sqlite: show(figures.sqlite),
+            memory: show(figures.memory.median()),
+            sqlite: show(figures.sqlite.median()),
             floor: "–".to_owned(),
             ..Self::default()
         }
     }
 
     /// A figure beside the floor's.
-    fn compared(what: String, figures: Stores, floor: f64, show: fn(f64) -> String) -> Self {
-        let ratio = parts(figures.memory / floor);
-        Self { floor: show(floor), ratio, ..Self::own(what, figures, show) }
+    fn compared(what: String, figures: &Stores, floor: &Rounds, show: fn(f64) -> String) -> Self {
+        let ratio = parts(figures.memory.of(floor).median());
+        Self { floor: show(floor.median()), ratio, ..Self::own(what, figures, show) }
     }
 
     /// A figure of the hub, which has no other store.
-    fn of_hub(what: String, figure: String) -> Self {
+    fn of_hub(what: String, figure: &Rounds, show: fn(f64) -> String) -> Self {
         let (sqlite, floor) = ("–".to_owned(), "–".to_owned());
-        Self { what, memory: figure, sqlite, floor, ..Self::default() }
+        Self { what, memory: show(figure.median()), sqlite, floor, ..Self::default() }
     }
 
     /// What SQLite reaches of a figure in memory.
-    fn kept(figures: Stores, goal: Goal) -> Self {
-        let kept = figures.sqlite / figures.memory;
-        Self { what: "the same, of memory".to_owned(), sqlite: parts(kept), ..Self::default() }.judged(
-            goal,
-            kept,
-            " × memory",
-        )
+    fn kept(figures: &Stores, goal: Goal) -> Self {
+        let kept = figures.sqlite.of(&figures.memory);
+        let row = Self { what: "the same, of memory".to_owned(), sqlite: parts(kept.median()), ..Self::default() };
+        row.judged(goal, &kept, " × memory")
     }
 
-    fn judged(self, goal: Goal, figure: f64, of: &str) -> Self {
+    fn judged(self, goal: Goal, figure: &Rounds, of: &str) -> Self {
         Self { goal: format!("{goal}{of}"), met: Some(goal.is_met_by(figure)), ..self }
     }
 }
@@ -118,12 +115,12 @@ impl Comparison {
         let mut rows = self.rate_rows()?;
         for scenario in SIZES.map(Scenario::Busy) {
             let (p99, floor) = self.beside_floor(scenario, of_load(|load| load.latency_ms.p99))?;
-            let row = Row::compared(format!("p99 ms, {scenario}"), p99, floor, parts);
-            rows.push(row.judged(Goal::AtMost(1.3), p99.memory / floor, " × floor"));
+            let row = Row::compared(format!("p99 ms, {scenario}"), &p99, &floor, parts);
+            rows.push(row.judged(Goal::AtMost(1.3), &p99.memory.of(&floor), " × floor"));
         }
         for scenario in SIZES.map(Scenario::Busy) {
             let (cpu, floor) = self.beside_floor(scenario, cpu)?;
-            rows.push(Row::compared(format!("CPU µs/call, {scenario}"), cpu, floor, tenths));
+            rows.push(Row::compared(format!("CPU µs/call, {scenario}"), &cpu, &floor, tenths));
         }
         rows.extend(self.thread_rows()?);
         rows.extend(self.memory_rows()?);
@@ -132,7 +129,7 @@ impl Comparison {
         rows.extend(self.growing_rows()?);
         let waiting = |sample: &Sample| sample.waiting.as_ref().map(|waiting| waiting.memory.per_session / 1e3);
         let waiting = self.stores(Scenario::Waiting, waiting)?;
-        rows.push(Row::own("kB per waiting session", waiting, tenths).judged(Goal::AtMost(32.0), waiting.memory, ""));
+        rows.push(Row::own("kB per waiting session", &waiting, tenths).judged(Goal::AtMost(32.0), &waiting.memory, ""));
         Ok(rows)
     }
 
@@ -142,19 +139,19 @@ impl Comparison {
         for clients in SIZES {
             let scenario = Scenario::Busy(clients);
             let (rate, floor) = self.beside_floor(scenario, rate)?;
-            let row = Row::compared(format!("calls/s, {scenario}"), rate, floor, thousands);
-            rows.push(row.judged(Goal::AtLeast(0.85), rate.memory / floor, " × floor"));
+            let row = Row::compared(format!("calls/s, {scenario}"), &rate, &floor, thousands);
+            rows.push(row.judged(Goal::AtLeast(0.85), &rate.memory.of(&floor), " × floor"));
             if TURN_SIZES.contains(&clients) {
-                rows.push(Row::kept(rate, Goal::AtLeast(0.5)));
+                rows.push(Row::kept(&rate, Goal::AtLeast(0.5)));
             }
         }
         let (alone, floor_alone) = self.beside_floor(Scenario::Busy(1), rate)?;
         let (crowded, floor_crowded) = self.beside_floor(Scenario::OneOfMany, rate)?;
-        let kept = crowded.of(alone);
-        let row = Row::own("the same, of the rate with 1 client", kept, parts);
+        let (kept, floor_kept) = (crowded.of(&alone), floor_crowded.of(&floor_alone));
+        let row = Row::own("the same, of the rate with 1 client", &kept, parts);
         rows.extend([
-            Row::compared(format!("calls/s, {}", Scenario::OneOfMany), crowded, floor_crowded, thousands),
-            Row { floor: parts(floor_crowded / floor_alone), ..row }.judged(Goal::AtLeast(0.9), kept.memory, ""),
+            Row::compared(format!("calls/s, {}", Scenario::OneOfMany), &crowded, &floor_crowded, thousands),
+            Row { floor: parts(floor_kept.median()), ..row }.judged(Goal::AtLeast(0.9), &kept.memory, ""),
         ]);
         Ok(rows)
     }
@@ -163,23 +160,24 @@ impl Comparison {
     fn thread_rows(&self) -> anyhow::Result<Vec<Row>> {
         let (one, floor_one) = self.beside_floor(Scenario::Workers(1), cpu)?;
         let (two, floor_two) = self.beside_floor(Scenario::Workers(2), cpu)?;
-        let second = Row::own("the same, of 1 worker", two.of(one), parts);
+        let (second, floor_second) = (two.of(&one), floor_two.of(&floor_one));
+        let row = Row::own("the same, of 1 worker", &second, parts);
         let [hub, shared, apart] = [Threads::One, Threads::Two, Threads::Apart].map(|threads| {
             let rate = |sample: &Sample| sample.hub.as_ref().map(|hub| hub.calls_per_second);
-            self.median(Peer::Handback(Store::Memory), Scenario::Hub(threads), rate)
+            self.rounds(Peer::Handback(Store::Memory), Scenario::Hub(threads), rate)
         });
         let (hub, shared, apart) = (hub?, shared?, apart?);
-        let hub_row = |threads, rate| Row::of_hub(format!("calls/s, {}", Scenario::Hub(threads)), thousands(rate));
-        let hub_part = |rate: f64| Row::of_hub("the same, of 1 thread".to_owned(), parts(rate / hub));
+        let hub_row = |threads, rate| Row::of_hub(format!("calls/s, {}", Scenario::Hub(threads)), rate, thousands);
+        let hub_part = |rate: &Rounds| Row::of_hub("the same, of 1 thread".to_owned(), &rate.of(&hub), parts);
         Ok(vec![
-            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(1)), one, floor_one, tenths),
-            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(2)), two, floor_two, tenths),
-            Row { floor: parts(floor_two / floor_one), ..second }.judged(Goal::AtMost(1.15), two.of(one).memory, ""),
-            hub_row(Threads::One, hub),
-            hub_row(Threads::Two, shared),
-            hub_part(shared).judged(Goal::AtLeast(1.7), shared / hub, ""),
-            hub_row(Threads::Apart, apart),
-            hub_part(apart),
+            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(1)), &one, &floor_one, tenths),
+            Row::compared(format!("CPU µs/call, {}", Scenario::Workers(2)), &two, &floor_two, tenths),
+            Row { floor: parts(floor_second.median()), ..row }.judged(Goal::AtMost(1.15), &second.memory, ""),
+            hub_row(Threads::One, &hub),
+            hub_row(Threads::Two, &shared),
+            hub_part(&shared).judged(Goal::AtLeast(1.7), &shared.of(&hub), ""),
+            hub_row(Threads::Apart, &apart),
+            hub_part(&apart),
         ])
     }
 
@@ -187,10 +185,10 @@ impl Comparison {
         let memory = |sample: &Sample| sample.memory.as_ref().map(|memory| memory.per_client / 1e3);
         let (sse, floor) = self.beside_floor(Scenario::OneOfMany, memory)?;
         let socket = self.stores(Scenario::IdleSockets, memory)?;
-        let row = Row::compared("kB per idle client, SSE".to_owned(), sse, floor, tenths);
+        let row = Row::compared("kB per idle client, SSE".to_owned(), &sse, &floor, tenths);
         Ok([
-            row.judged(Goal::AtMost(21.0), sse.memory, ""),
-            Row::own("kB per idle client, WebSocket", socket, tenths).judged(Goal::AtMost(10.0), socket.memory, ""),
+            row.judged(Goal::AtMost(21.0), &sse.memory, ""),
+            Row::own("kB per idle client, WebSocket", &socket, tenths).judged(Goal::AtMost(10.0), &socket.memory, ""),
         ])
     }
 
@@ -199,15 +197,15 @@ impl Comparison {
         let mut rows = Vec::new();
         for clients in TURN_SIZES {
             let rate = self.stores(Scenario::Turns(clients), rate)?;
-            rows.push(Row::own(format!("turns/s, {}", crowd_of(clients)), rate, thousands));
-            rows.push(Row::kept(rate, Goal::AtLeast(0.4)));
+            rows.push(Row::own(format!("turns/s, {}", crowd_of(clients)), &rate, thousands));
+            rows.push(Row::kept(&rate, Goal::AtLeast(0.4)));
         }
         for clients in TURN_SIZES {
             let turn = self.stores(Scenario::Turns(clients), cpu)?;
-            let calls = turn.of(self.stores(Scenario::Busy(clients), cpu)?);
-            let row = Row::own("the same, of the CPU of a call", calls, parts);
-            rows.push(Row::own(format!("CPU µs/turn, {}", crowd_of(clients)), turn, tenths));
-            rows.push(row.judged(Goal::AtMost(TURN_LIMIT), calls.memory, ""));
+            let calls = turn.of(&self.stores(Scenario::Busy(clients), cpu)?);
+            let row = Row::own("the same, of the CPU of a call", &calls, parts);
+            rows.push(Row::own(format!("CPU µs/turn, {}", crowd_of(clients)), &turn, tenths));
+            rows.push(row.judged(Goal::AtMost(TURN_LIMIT), &calls.memory, ""));
         }
         Ok(rows)
     }
@@ -218,9 +216,10 @@ impl Comparison {
         let mut rows = Vec::new();
         for (readers, goal) in [(Readers::Others, 1.2), (Readers::Everything, 25.0)] {
             let read = self.stores(Scenario::Read(readers), cpu)?;
-            let row = Row::own("the same, of a turn without readers", read.of(alone), parts);
-            rows.push(Row::own(format!("CPU µs/turn, {readers}"), read, tenths));
-            rows.push(row.judged(Goal::AtMost(goal), read.of(alone).memory, ""));
+            let more = read.of(&alone);
+            let row = Row::own("the same, of a turn without readers", &more, parts);
+            rows.push(Row::own(format!("CPU µs/turn, {readers}"), &read, tenths));
+            rows.push(row.judged(Goal::AtMost(goal), &more.memory, ""));
         }
         Ok(rows)
     }
@@ -238,20 +237,21 @@ impl Comparison {
             let [first, last] = [first, last].map(|turn| thousands(f64::from(turn)));
             format!("CPU µs/turn, turns {first} to {last} of a session")
         };
-        let row = Row::own("the same, of the early ones", late.of(early), parts);
+        let more = late.of(&early);
+        let row = Row::own("the same, of the early ones", &more, parts);
         Ok(vec![
-            Row::own(what(at_first), early, tenths),
-            Row::own(what(at_last), late, tenths),
-            row.judged(Goal::AtMost(1.3), late.of(early).sqlite, " with SQLite"),
+            Row::own(what(at_first), &early, tenths),
+            Row::own(what(at_last), &late, tenths),
+            row.judged(Goal::AtMost(1.3), &more.sqlite, " with SQLite"),
         ])
     }
 
-    /// A median of Handback with either store, and of the floor.
+    /// A figure of Handback with either store, and of the floor.
     fn beside_floor(
         &self,
         scenario: Scenario,
         figure: impl Fn(&Sample) -> Option<f64>,
-    ) -> anyhow::Result<(Stores, f64)> {
-        Ok((self.stores(scenario, &figure)?, self.median(Peer::Floor, scenario, &figure)?))
+    ) -> anyhow::Result<(Stores, Rounds)> {
+        Ok((self.stores(scenario, &figure)?, self.rounds(Peer::Floor, scenario, &figure)?))
     }
 }
