@@ -3,6 +3,8 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer, request } from "node:http";
 import { promisify } from "node:util";
 
 import { GREET, Laptop } from "../support/laptop.js";
@@ -71,7 +73,7 @@ test("run: in a session of a client its tool runs, and the answer is printed", a
  */
 async function run(test, server, words, password) {
   const env = await environment(password);
-  const parameters = ["run", "--attach", server.url, ...words];
+  const parameters = ["run", "--attach", await eventsFirst(test, server.url), ...words];
   const running = promisify(execFile)(OPENCODE, parameters, { env, cwd: env.HOME, signal: server.closing });
   const { stdin, stderr } = running.child;
   // It adds to the prompt what it reads there, to the end.
@@ -80,4 +82,37 @@ async function run(test, server, words, password) {
   const follows = new Promise((follows) => stderr?.on("data", (text) => text.includes("> default") && follows(text)));
   test.after(() => leave(env));
   return { follows: () => within("opencode follows the session", follows), ended: running };
+}
+
+/**
+ * Another address of the server, where a prompt waits until the events are being read. opencode asks for both at the same
+ * time, and never hears what was told before its events began, whoever serves it.
+ *
+ * @param {import("node:test").TestContext} test
+ * @param {string} url
+ */
+async function eventsFirst(test, url) {
+  /** @type {(value?: unknown) => void} */
+  let begin = () => {};
+  const begun = new Promise((resolve) => (begin = resolve));
+  const proxy = createServer(async (incoming, answer) => {
+    const { method, headers, url: path = "" } = incoming;
+    if (method === "POST" && path.includes("/message")) await begun;
+    const forwarded = request(new URL(path, url), { method, headers }, (response) => {
+      answer.writeHead(response.statusCode ?? 502, response.headers);
+      response.pipe(answer);
+      if (path.startsWith("/event")) begin();
+    });
+    forwarded.on("error", () => answer.destroy());
+    answer.on("close", () => forwarded.destroy());
+    incoming.pipe(forwarded);
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  test.after(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  const { port } = /** @type {import("node:net").AddressInfo} */ (proxy.address());
+  return `http://127.0.0.1:${port}`;
 }
