@@ -29,7 +29,7 @@ impl Rounds {
         median(self.0.iter().copied())
     }
 
-    /// As a part of another, round by round: what was measured a moment apart had the same machine, as fast or as slow as it was.
+    /// As a part of another, round by round: the machine changes its speed, but less within a round than between rounds.
     pub(crate) fn of(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(part, whole)| part / whole).collect())
     }

@@ -63,7 +63,8 @@ What one client can do to the others is on [a page of its own](hostile.md).
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 
 {table}
-{errors} kB are 1000 bytes. Medians of {runs} rounds of {seconds} s each; so are the ratios, each of one round. The ratio is that of the memory store to the floor, and goals
+{errors} kB are 1000 bytes. Medians of {runs} rounds of {seconds} s each. A ratio is formed within each round, and the median
+of those counts. The ratio is that of the memory store to the floor, and goals
 are for the memory store where they do not name another; \"the same\" is the row above, as a part of something else.
 
 ## What is measured

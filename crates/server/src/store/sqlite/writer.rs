@@ -38,8 +38,6 @@ impl Writer {
                 self.write_usage();
             }
             self.run_batch(batch);
-            // Whoever was just answered may have the next thing to write: together they are one commit.
-            std::thread::yield_now();
             // Commits check too, but there may be none for long.
             if checked.elapsed() >= CHECK_INTERVAL {
                 checked = Instant::now();
