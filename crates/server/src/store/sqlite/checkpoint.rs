@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, MAIN_DB};
+use rusqlite::Connection;
 
 use super::database::Fault;
 
-/// How many pages the log has when a checkpoint is due.
-const PAGES: c_int = 4_096;
+/// How many pages the log has when a checkpoint is due. Pages that change often are written once for each checkpoint, so
+/// fewer checkpoints write less.
+const PAGES: c_int = 8_192;
 
 /// The writer's side. The thread ends when this is dropped.
 struct Checkpoints {
@@ -50,7 +51,8 @@ impl Checkpointer {
     }
 
     fn make(&self, connection: &Connection) {
-        log_failure(connection.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE).map(|_| ()));
+        // Unlike SQLite's function, the pragma works on a connection that has never read and does not know of the log yet.
+        log_failure(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
         // The writer may be closing.
         _ = self.made.send(());
     }

@@ -29,10 +29,13 @@ fn the_log_begins_anew_while_much_is_written() {
     let [mut writer, beside] = [(); 2].map(|()| Connection::open(&place.0).unwrap());
     let checkpointer = watch(&mut writer).unwrap();
     writer.execute_batch("CREATE TABLE filler (content)").unwrap();
+    let size = || std::fs::metadata(&place.0).unwrap().len();
     for _ in 0..3 * PAGES / 100 {
         writer.execute("INSERT INTO filler VALUES (zeroblob(100 * 4096))", []).unwrap();
         while checkpointer.requests.try_recv().is_ok() {
+            let before = size();
             checkpointer.make(&beside);
+            assert!(size() > before, "the thread left everything to the writer");
         }
     }
     stop(&mut writer).unwrap();
