@@ -4,9 +4,9 @@
 use std::ffi::c_int;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::Connection;
 
 use super::database::Fault;
 
