@@ -97,10 +97,11 @@ lines:
 	@find crates -path '*/src/*' -name '*.rs' -not -path 'crates/testkit/*' -not -path '*/tests/*' -not -name tests.rs \
 	  | xargs cat | wc -l
 
-## Handback beside the floor, and against a hostile client; writes docs/benchmarks.md and docs/hostile.md.
+## Handback beside the floor, and against a hostile client; writes docs/benchmarks.md and docs/hostile.md. With
+## EARLIER=file, an earlier build of handback: beside that one; writes docs/earlier.md.
 bench: need
 	$(CARGO) build --release -p handback -p handback-benches
-	$(or $(CARGO_TARGET_DIR),target)/release/compare
+	$(or $(CARGO_TARGET_DIR),target)/release/compare $(if $(EARLIER),--earlier $(EARLIER))
 
 ## Write schemas/openapi.json anew from the routes, and the schemas that the foreign tests have of schemars.
 schemas: need

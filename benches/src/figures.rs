@@ -29,6 +29,14 @@ impl Rounds {
         median(self.0.iter().copied())
     }
 
+    /// The values between which half of the rounds are.
+    pub(crate) fn middle_half(&self) -> (f64, f64) {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let quarter = (sorted.len() - 1) / 4;
+        (sorted[quarter], sorted[sorted.len() - 1 - quarter])
+    }
+
     /// As a part of another, round by round: the machine changes its speed, but less within a round than between rounds.
     pub(crate) fn of(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(part, whole)| part / whole).collect())

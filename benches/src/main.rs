@@ -1,11 +1,12 @@
 //! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
 //!
 //! - `scenario`: what is measured, and of which servers. `process`: starts the servers and runs the load generator against them.
-//! - `hostile`, `histories`: what one client can do to the others, by `http`.
+//! - `earlier`: an earlier build beside this one. `hostile`, `histories`: what one client can do to the others, by `http`.
 //! - `figures`: samples and their medians. `rows`: what is shown of them, and the goals. `machine`: where it was measured.
 //! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them. `numbers`: how numbers are shown.
 
 mod chart;
+mod earlier;
 mod figures;
 mod histories;
 mod hostile;
@@ -28,7 +29,7 @@ use crate::figures::Comparison;
 use crate::histories::Case;
 use crate::machine::{Machine, Watch};
 use crate::process::{Binaries, Sample};
-use crate::scenario::{Scenario, Store};
+use crate::scenario::{Peer, Scenario, Store};
 
 /// Open files that a server with 5,000 clients needs, with room to spare.
 const OPEN_FILES: u64 = 6_000;
@@ -57,6 +58,9 @@ struct Arguments {
     /// Measure only the scenarios that have this in their name, and write nothing.
     #[arg(long, value_name = "TEXT", conflicts_with = "hostile")]
     only: Option<String>,
+    /// Compare with an earlier build of `handback` instead, and write only `earlier.md`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostile", "only"])]
+    earlier: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -77,6 +81,11 @@ fn main() -> anyhow::Result<()> {
     if let Some(only) = &arguments.only {
         compare(&arguments, &binaries, |scenario| scenario.to_string().contains(only))?;
         return Ok(());
+    }
+    if let Some(earlier) = &arguments.earlier {
+        let (earlier, now) = compare_builds(&arguments, [&binaries.with_server(earlier)?, &binaries])?;
+        println!("{}", earlier::table(&earlier, &now)?);
+        return write("earlier.md", earlier::page(&earlier, &now, &machine)?);
     }
     let [in_memory, in_sqlite] = Store::ALL.map(|store| hostile::measure(&binaries, store));
     let attacks = page::attacks(&in_memory?, &in_sqlite?);
@@ -129,6 +138,30 @@ fn compare(
         }
     }
     Ok(comparison)
+}
+
+/// Measures an earlier build and this one, in the same rounds.
+fn compare_builds(arguments: &Arguments, builds: [&Binaries; 2]) -> anyhow::Result<(Comparison, Comparison)> {
+    let mut comparisons = builds.map(|_| Comparison::new(arguments.runs, arguments.seconds));
+    for scenario in earlier::SCENARIOS {
+        // The floor is measured once in a round, as one of this build's.
+        let servers = scenario.peers().iter().flat_map(|peer| [(0, *peer), (1, *peer)]);
+        let servers: Vec<_> = servers.filter(|server| *server != (0, Peer::Floor)).collect();
+        for round in 0..arguments.runs {
+            let mut runs = servers.clone();
+            if round % 2 == 1 {
+                runs.reverse();
+            }
+            for (build, peer) in runs {
+                let label = format!("{:<16} {}  {scenario}", peer.name(), ["earlier", "now"][build]);
+                let measure = || builds[build].measure(peer, scenario, arguments.seconds);
+                let (sample, _) = undisturbed(arguments, &label, measure)?;
+                eprintln!("{label}: {}", summary(&sample));
+                comparisons[build].add(peer, scenario, sample);
+            }
+        }
+    }
+    Ok(comparisons.into())
 }
 
 /// Has histories read, with either store.

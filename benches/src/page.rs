@@ -58,7 +58,8 @@ the least code that still delegates a call, on the same HTTP stack and the same 
 ([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
 Both run on one thread for each core, and SQLite's on top of that.
 Handback is measured with either store: in memory (`--ephemeral`), and in a file by SQLite, as by default.
-What one client can do to the others is on [a page of its own](hostile.md).
+What one client can do to the others is on [a page of its own](hostile.md), and what the last large change did to these figures [on
+another](earlier.md).
 
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 

@@ -90,9 +90,10 @@ pub(crate) struct Latency {
     pub(crate) p99: f64,
 }
 
-/// The programs, all from one build.
+/// The programs, all from one build but perhaps the server.
 pub(crate) struct Binaries {
     folder: PathBuf,
+    server: PathBuf,
 }
 
 impl Binaries {
@@ -106,7 +107,14 @@ impl Binaries {
                 "`{name}` is not built: cargo build --release -p handback -p handback-benches"
             );
         }
-        Ok(Self { folder })
+        let server = folder.join("handback");
+        Ok(Self { folder, server })
+    }
+
+    /// The same with another server.
+    pub(crate) fn with_server(&self, server: &Path) -> anyhow::Result<Self> {
+        let server = server.canonicalize().with_context(|| format!("{} is not there", server.display()))?;
+        Ok(Self { folder: self.folder.clone(), server })
     }
 
     /// Starts a server, drives it through a scenario and stops it; or makes calls through the hub alone.
@@ -128,7 +136,7 @@ impl Binaries {
         let mut data = None;
         let mut command = match peer {
             Peer::Handback(store) => {
-                let mut command = self.command("handback", ["serve", "--listen", "127.0.0.1:0"]);
+                let mut command = self.command(&self.server, ["serve", "--listen", "127.0.0.1:0"]);
                 match store {
                     Store::Memory => command.arg("--ephemeral"),
                     // Beside the programs: the usual place for such folders may be in memory, too.
@@ -144,8 +152,9 @@ impl Binaries {
     }
 
     /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
-    fn command<const N: usize>(&self, name: &str, arguments: [&str; N]) -> Command {
-        let mut command = Command::new(self.folder.join(name));
+    fn command<const N: usize>(&self, program: impl AsRef<Path>, arguments: [&str; N]) -> Command {
+        // A full path stays what it is.
+        let mut command = Command::new(self.folder.join(program));
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         for (key, _) in std::env::vars_os().filter(|(key, _)| is_setting(key)) {
             command.env_remove(key);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::chart;
+use crate::earlier;
 use crate::figures::Comparison;
 use crate::histories::{self, Case};
 use crate::hostile;
@@ -12,7 +13,7 @@ use crate::machine::Machine;
 use crate::numbers::median;
 use crate::page;
 use crate::process::{Growing, HubLoad, Latency, Load, Memory, Sample, Stretch, Waiting, WaitingMemory};
-use crate::scenario::{Peer, Readers, Scenario, Store, Threads};
+use crate::scenario::{Peer, Readers, SIZES, Scenario, Store, Threads};
 
 /// A run in which nothing was measured.
 fn nothing() -> Sample {
@@ -292,5 +293,34 @@ fn waits_for_readers_are_judged_by_the_median_of_their_rounds() -> anyhow::Resul
             "| 200 MB are read 8 times at once | SQLite | 300 | for anything, the longest | 100.1 | ≤ 100 | short |",
         ]
     );
+    Ok(())
+}
+
+#[test]
+fn an_earlier_build_is_compared_round_by_round() -> anyhow::Result<()> {
+    let (mut earlier, now) = (Comparison::new(3, 5), comparison());
+    for scenario in earlier::SCENARIOS {
+        for peer in Peer::HANDBACK {
+            for sample in now.of(peer, scenario)? {
+                let mut sample = sample.clone();
+                let load = sample.load.as_mut().context("a scenario with load")?;
+                // Half as fast, at twice the cost, whatever the round was like.
+                (load.per_second, load.server_cpu) = (load.per_second / 2.0, load.server_cpu * 2.0);
+                earlier.add(peer, scenario, sample);
+            }
+        }
+    }
+    let table = earlier::table(&earlier, &now)?;
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    for row in &rows {
+        let ratio = match row {
+            row if row.contains("a second") => "| 2.00 | 2.00 – 2.00 |",
+            row if row.contains("CPU") => "| 0.50 | 0.50 – 0.50 |",
+            row if row.contains("p99") => "| 1.00 | 1.00 – 1.00 |",
+            row => ["| 2.00 |", "| 0.50 |", "| 1.00 |"].into_iter().find(|ratio| row.contains(ratio)).unwrap_or("none"),
+        };
+        assert!(row.contains(ratio), "{row}");
+    }
+    assert_eq!(rows.len(), 2 * 3 * earlier::SCENARIOS.len() + 3 * SIZES.len(), "{table}");
     Ok(())
 }
