@@ -65,17 +65,14 @@ impl Clock {
         self.now().into()
     }
 
-    /// A new call id. Its time comes first, so that a store adds it to the end of its index; then two letters name the
-    /// shard of the call, and 78 random bits make sure that nobody guesses it.
+    /// A new call id, which nobody can guess. Two of its letters name the shard of the call.
     pub(crate) fn request_id(&self, shard: u16) -> RequestId {
         // With a letter in front, no shell takes it for an option.
         let mut text = [b'r'; 23];
         let random = self.random();
-        spell(self.time().0, &mut text[1..8]);
         spell(shard.into(), &mut text[SHARD_LETTERS]);
-        // Without the bits of a UUID that are always the same.
-        spell((random >> 80) as u64, &mut text[10..17]);
-        spell(random as u64, &mut text[17..]);
+        spell(random as u64, &mut text[3..12]);
+        spell((random >> 64) as u64, &mut text[12..]);
         RequestId::made(text)
     }
 
@@ -136,7 +133,7 @@ impl Clock {
 }
 
 /// The letters of a call id that name its shard.
-const SHARD_LETTERS: Range<usize> = 8..10;
+const SHARD_LETTERS: Range<usize> = 1..3;
 
 /// The number of shards: enough that threads seldom collide in one. An id can name 4,096.
 pub(crate) const SHARDS: u16 = 256;
