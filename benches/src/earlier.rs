@@ -44,7 +44,7 @@ benchmarks](benchmarks.md); \"of the floor\" is a part of what the floor had in 
     ))
 }
 
-/// A row for each figure, and a row for what it is of the floor.
+/// A row for each figure, and one for what it is of the floor, which makes calls only and keeps nothing.
 pub(crate) fn table(earlier: &Comparison, now: &Comparison) -> anyhow::Result<String> {
     let mut table =
         String::from("|  | earlier | now | ratio | half of the rounds |\n| --- | ---: | ---: | ---: | --- |\n");

@@ -121,12 +121,7 @@ fn compare(
     let mut done = 0;
     for group in groups {
         for round in 0..arguments.runs {
-            let mut runs = group.clone();
-            // Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
-            if round % 2 == 1 {
-                runs.reverse();
-            }
-            for (scenario, peer) in runs {
+            for (scenario, peer) in in_turn(&group, round) {
                 done += 1;
                 let label = format!("[{done:>3}/{total}] {:<16}  {scenario}", peer.name());
                 let measure = || binaries.measure(peer, scenario, arguments.seconds);
@@ -140,6 +135,15 @@ fn compare(
     Ok(comparison)
 }
 
+/// The runs of a round. Whoever goes first changes, so that a machine that warms up or gets busy does not favour one of them.
+fn in_turn<T: Copy>(runs: &[T], round: u32) -> Vec<T> {
+    let mut runs = runs.to_vec();
+    if round % 2 == 1 {
+        runs.reverse();
+    }
+    runs
+}
+
 /// Measures an earlier build and this one, in the same rounds.
 fn compare_builds(arguments: &Arguments, builds: [&Binaries; 2]) -> anyhow::Result<(Comparison, Comparison)> {
     let mut comparisons = builds.map(|_| Comparison::new(arguments.runs, arguments.seconds));
@@ -148,11 +152,7 @@ fn compare_builds(arguments: &Arguments, builds: [&Binaries; 2]) -> anyhow::Resu
         let servers = scenario.peers().iter().flat_map(|peer| [(0, *peer), (1, *peer)]);
         let servers: Vec<_> = servers.filter(|server| *server != (0, Peer::Floor)).collect();
         for round in 0..arguments.runs {
-            let mut runs = servers.clone();
-            if round % 2 == 1 {
-                runs.reverse();
-            }
-            for (build, peer) in runs {
+            for (build, peer) in in_turn(&servers, round) {
                 let label = format!("{:<16} {}  {scenario}", peer.name(), ["earlier", "now"][build]);
                 let measure = || builds[build].measure(peer, scenario, arguments.seconds);
                 let (sample, _) = undisturbed(arguments, &label, measure)?;
