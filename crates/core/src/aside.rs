@@ -76,7 +76,7 @@ impl Aside {
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if bytes <= AT_ONCE { Some(work()) } else { self.run(work).await }
+        if bytes <= AT_ONCE { Some(work()) } else { Box::pin(self.run(work)).await }
     }
 }
 

@@ -201,7 +201,7 @@ impl Schemas {
             }
         }
         let (schema, input, limits) = (schema.clone(), input.to_owned(), limits.clone());
-        let checked = self.aside.run(move || schema.check(&input, &limits)).await;
+        let checked = Box::pin(self.aside.run(move || schema.check(&input, &limits))).await;
         checked.unwrap_or_else(|| Err(InputError(NOBODY.into())))
     }
 

@@ -33,9 +33,9 @@ pub struct Json<T>(pub T);
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let payload = Payload::from_request(request, app).await?;
-        payload.read(app, parse).await.map(Self)
+    fn from_request(request: Request, app: &App) -> impl Future<Output = Result<Self, Problem>> + Send {
+        let payload = Payload::from_request(request, app);
+        async move { payload.await?.read(app, parse).await.map(Self) }
     }
 }
 
@@ -66,26 +66,29 @@ impl Payload {
 impl FromRequest<App> for Payload {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let limits = &app.config().limits;
-        // The declared length, if there is one.
-        let length = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
-        if length > limits.body_bytes {
-            if length <= limits.body_bytes.saturating_mul(READ_OFF) {
-                read_off(request.into_body(), length).await;
+    fn from_request(request: Request, app: &App) -> impl Future<Output = Result<Self, Problem>> + Send {
+        // The future has only the body, because the futures of handlers are allocated for each request.
+        let (body, limits) = (request.into_body(), &app.config().limits);
+        async move {
+            // The declared length, if there is one.
+            let length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+            if length > limits.body_bytes {
+                if length <= limits.body_bytes.saturating_mul(READ_OFF) {
+                    Box::pin(read_off(body, length)).await;
+                }
+                return Err(too_large(limits.body_bytes));
             }
-            return Err(too_large(limits.body_bytes));
-        }
-        let body = read(request.into_body(), limits.body_bytes);
-        tokio::pin!(body);
-        // Most bodies come with their head and need no timer.
-        if let Poll::Ready(bytes) = futures_util::poll!(body.as_mut()) {
-            return bytes.map(Self);
-        }
-        // Boxed, because a timer is large and would enlarge the future of every handler.
-        match Box::pin(tokio::time::timeout(limits.body_timeout, body)).await {
-            Ok(bytes) => bytes.map(Self),
-            Err(_) => Err(Problem::invalid("the body did not arrive in time")),
+            let body = read(body, limits.body_bytes);
+            tokio::pin!(body);
+            // Most bodies come with their head and need no timer.
+            if let Poll::Ready(bytes) = futures_util::poll!(body.as_mut()) {
+                return bytes.map(Self);
+            }
+            // Boxed, because a timer is large.
+            match Box::pin(tokio::time::timeout(limits.body_timeout, body)).await {
+                Ok(bytes) => bytes.map(Self),
+                Err(_) => Err(Problem::invalid("the body did not arrive in time")),
+            }
         }
     }
 }

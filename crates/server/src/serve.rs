@@ -190,13 +190,13 @@ async fn serve(socket: Patient, newcomer: Newcomer, app: App, router: Router, er
     let activity = &socket.activity.clone();
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let has_to_go = activity.begin() && !newcomer.has_spoken();
-        let answering = gate::handle(&app, router.clone(), &errors, request.map(Body::new));
+        let (app, router, errors) = (&app, router.clone(), &errors);
         async move {
             if has_to_go {
                 // The connection was aborted before its request came, and is about to close.
                 std::future::pending::<()>().await;
             }
-            let response = answering.await;
+            let response = gate::handle(app, router, errors, request.map(Body::new)).await;
             Ok::<_, Infallible>(activity.end(response))
         }
     });

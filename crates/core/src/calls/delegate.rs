@@ -179,61 +179,64 @@ impl Hub {
     }
 
     /// Makes a call. When this returns, the call is in the table and on its way.
-    pub async fn open(&self, new: NewCall) -> Result<OpenCall, Refusal> {
-        self.open_for(self.clone(), new).await
+    pub fn open(&self, new: NewCall) -> impl Future<Output = Result<OpenCall, Refusal>> + Send {
+        self.open_for(self.clone(), new)
     }
 
-    async fn open_for<H: Borrow<Self>>(&self, hub: H, new: NewCall) -> Result<OpenCall<H>, Refusal> {
+    // Not an `async fn`: its future would have the call twice.
+    fn open_for<H: Borrow<Self>>(&self, hub: H, new: NewCall) -> impl Future<Output = Result<OpenCall<H>, Refusal>> {
         let tool = match new.callee {
-            Callee::Frontend(tool) => tool,
+            Callee::Frontend(tool) => Ok(tool),
             Callee::Registered { tool: id, client } => {
                 let meant = |tool: &Arc<Tool>| client.as_ref().is_none_or(|client| *client == tool.client);
-                self.tool(&id).filter(meant).ok_or(Refusal::UnknownTool(id))?
+                self.tool(&id).filter(meant).ok_or(Refusal::UnknownTool(id))
             }
         };
-        let limits = self.limits();
-        self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
-        let now = Instant::now();
-        let created = self.0.clock.now();
-        let timeout =
-            new.timeout.or(tool.spec.timeout).unwrap_or(limits.clocks.default_timeout).min(limits.largest_timeout);
-        let head = Arc::new(CallHead {
-            request: new.request.unwrap_or_else(|| self.request_id(&tool.client)),
-            session: new.session,
-            message: new.message,
-            call: new.call,
-            tool,
-            input: one_line(new.input),
-            timeout,
-            created,
-            deadline: created + timeout,
-            expires: now + timeout,
-        });
+        async move {
+            let (tool, limits) = (tool?, self.limits());
+            self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
+            let now = Instant::now();
+            let created = self.0.clock.now();
+            let timeout =
+                new.timeout.or(tool.spec.timeout).unwrap_or(limits.clocks.default_timeout).min(limits.largest_timeout);
+            let head = Arc::new(CallHead {
+                request: new.request.unwrap_or_else(|| self.request_id(&tool.client)),
+                session: new.session,
+                message: new.message,
+                call: new.call,
+                tool,
+                input: one_line(new.input),
+                timeout,
+                created,
+                deadline: created + timeout,
+                expires: now + timeout,
+            });
 
-        let (ask, asked) = self.question(new.permission, &head);
-        let ended = self.enter(&head, new.origin, new.connection, now)?;
-        let open = OpenCall {
-            hub,
-            asked,
-            is_allowed: new.permission == Permission::Allow,
-            ended,
-            over: false,
-            stopped: match new.origin {
-                Origin::Model => Cancellation::TurnStopped,
-                Origin::Application => Cancellation::CallerGone,
-            },
-            head,
-        };
-        self.0.store.begin(&open.head).await?;
-        // Without an ask, the time that the journal took counts as time in the queue.
-        let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
-        self.of_client(open.head.client(), permit);
-        if new.permission == Permission::Deny
-            && let Some(ending) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
-        {
-            self.journal_or_log(ending).await;
+            let (ask, asked) = self.question(new.permission, &head);
+            let ended = self.enter(&head, new.origin, new.connection, now)?;
+            let open = OpenCall {
+                hub,
+                asked,
+                is_allowed: new.permission == Permission::Allow,
+                ended,
+                over: false,
+                stopped: match new.origin {
+                    Origin::Model => Cancellation::TurnStopped,
+                    Origin::Application => Cancellation::CallerGone,
+                },
+                head,
+            };
+            self.0.store.begin(&open.head).await?;
+            // Without an ask, the time that the journal took counts as time in the queue.
+            let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
+            self.of_client(open.head.client(), permit);
+            if new.permission == Permission::Deny
+                && let Some(ending) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
+            {
+                Box::pin(self.journal_or_log(ending)).await;
+            }
+            Ok(open)
         }
-        Ok(open)
     }
 
     /// Enters a call in the table and returns its waiter. Nobody can answer it before it is journaled and permitted.

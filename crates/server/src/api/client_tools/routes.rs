@@ -119,8 +119,9 @@ async fn execute(
     _: Application,
     Json(request): Json<wire::ExecuteRequest>,
 ) -> Result<Response, Problem> {
-    let wait = request.wait != Some(false);
-    let call = app.hub().open(decode::call(request)?).await?;
+    let wait = request.wait.unwrap_or(true);
+    let new = decode::call(request)?;
+    let call = app.hub().open(new).await?;
     if !wait {
         let accepted = wire::Accepted { request_id: call.head().request.to_string() };
         app.tasks().spawn(call.outcome());
