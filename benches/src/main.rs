@@ -82,10 +82,11 @@ fn main() -> anyhow::Result<()> {
         compare(&arguments, &binaries, |scenario| scenario.to_string().contains(only))?;
         return Ok(());
     }
-    if let Some(earlier) = &arguments.earlier {
-        let (earlier, now) = compare_builds(&arguments, [&binaries.with_server(earlier)?, &binaries])?;
+    if let Some(path) = &arguments.earlier {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let (earlier, now) = compare_builds(&arguments, [&binaries.with_server(path)?, &binaries])?;
         println!("{}", earlier::table(&earlier, &now)?);
-        return write("earlier.md", earlier::page(&earlier, &now, &machine)?);
+        return write("earlier.md", earlier::page(&name, &earlier, &now, &machine)?);
     }
     let [in_memory, in_sqlite] = Store::ALL.map(|store| hostile::measure(&binaries, store));
     let attacks = page::attacks(&in_memory?, &in_sqlite?);
