@@ -95,7 +95,7 @@ test("a call that was claimed but not begun is run after a reload", async (conte
   const { backend } = before;
   before.faults.next.claim.push("unanswered");
   before.faults.always.claim = "unsent";
-  const request = { toolCallId: await backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 400) };
+  const request = { toolCallId: await backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 1_000) };
   assert.equal((await before.executor.execute(request))?.phase, "failed");
   const page = await loads.next(backend);
   page.executor.register("tool", () => "now");
@@ -111,7 +111,7 @@ test("an ack that did not arrive is sent again after a reload, to the byte", asy
   // Once it is lost, once only its answer is.
   for (const fault of ["unsent", "unanswered"] as const) {
     before.faults.always.ack = fault;
-    const request = { toolCallId: await backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 300) };
+    const request = { toolCallId: await backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 1_000) };
     assert.equal((await before.executor.execute(request))?.phase, "failed");
     const page = await loads.next(backend);
     page.executor.register("tool", () => assert.fail("it was run again"));
@@ -126,7 +126,7 @@ test("of an output that is too large to be kept it is known that it was there", 
   const before = await loads.next();
   before.executor.register("tool", () => "x".repeat(10_000));
   before.faults.always.ack = "unsent";
-  const request = { toolCallId: await before.backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 300) };
+  const request = { toolCallId: await before.backend.call(), toolName: "tool", input: {}, deadline: new Date(Date.now() + 1_000) };
   await before.executor.execute(request);
   const page = await loads.next(before.backend);
   page.executor.register("tool", () => assert.fail("it was run again"));
