@@ -32,15 +32,15 @@ pub(crate) fn page(name: &str, earlier: &Comparison, now: &Comparison, machine: 
         "\
 # Against an earlier build
 
-What the last large change made faster or slower: Handback as it was before it (`{name}`), and as it is now. The servers take turns, so that
-both have the same machine, and the load generator is the same. The ratio is that of now to earlier within a round, the median
-of all rounds; half of the rounds are between the two figures behind it. What is measured is on [the page of the
-benchmarks](benchmarks.md); \"of the floor\" is a part of what the floor had in the same round.
+What the last large change made faster or slower: Handback as it was before it (`{name}`), and as it is now.
+The servers take turns, so that both have the same machine, and the load generator is the same. The ratio is that of now to
+earlier within a round, the median of all rounds; half of the rounds are between the two figures behind it. What is measured
+is on [the page of the benchmarks](benchmarks.md); \"of the floor\" is a part of what the floor had in the same round.
 
 {table}
 {runs} rounds of {seconds} s. Measured on {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}.
 `cargo run --release -p handback-benches --bin compare -- --earlier FILE` writes this page; the file is an earlier `handback`,
-and its name is the one in brackets above.
+and the page shows its name.
 "
     ))
 }

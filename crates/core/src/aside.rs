@@ -70,7 +70,7 @@ impl Aside {
         tokio::task::spawn_blocking(move || is_done.recv().ok()).await.ok().flatten()
     }
 
-    /// Runs work on this many bytes of JSON: on the current thread if they are few, else on the pool.
+    /// Runs work on this many bytes of JSON: on this thread if they are few, else on the pool (boxed, since it is rare).
     pub async fn run_for<T: Send + 'static>(
         &self,
         bytes: usize,

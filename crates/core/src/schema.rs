@@ -201,6 +201,7 @@ impl Schemas {
             }
         }
         let (schema, input, limits) = (schema.clone(), input.to_owned(), limits.clone());
+        // Boxed: this is rare and large.
         let checked = Box::pin(self.aside.run(move || schema.check(&input, &limits))).await;
         checked.unwrap_or_else(|| Err(InputError(NOBODY.into())))
     }

@@ -195,8 +195,7 @@ impl Hub {
         async move {
             let (tool, limits) = (tool?, self.limits());
             self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
-            let now = Instant::now();
-            let created = self.0.clock.now();
+            let (now, created) = (Instant::now(), self.0.clock.now());
             let timeout =
                 new.timeout.or(tool.spec.timeout).unwrap_or(limits.clocks.default_timeout).min(limits.largest_timeout);
             let head = Arc::new(CallHead {
@@ -233,6 +232,7 @@ impl Hub {
             if new.permission == Permission::Deny
                 && let Some(ending) = self.end(&open.head, Outcome::Denied(NOT_ALLOWED.to_owned()))
             {
+                // Boxed: this is rare, and would enlarge the future of every call.
                 Box::pin(self.journal_or_log(ending)).await;
             }
             Ok(open)

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::aside::Aside;
 use crate::calls::metrics::Metrics;
 use crate::calls::shards::{Common, Lifecycle, Shards, shard_of};
-use crate::calls::table::{Ending, Table};
+use crate::calls::table::{ClientInfo, Ending, Table};
 use crate::clock::Clock;
 use crate::events::{Event, SessionEvent, Subscription, Topic, Topics};
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
@@ -27,7 +27,6 @@ use crate::store::{
 };
 
 pub use self::listing::{CallCursor, CallPlace};
-use crate::calls::table::ClientInfo;
 use crate::tools::{Placement, RegisterError};
 use crate::until::until;
 
