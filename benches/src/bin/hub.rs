@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 use handback_core::Hub;
-use handback_core::calls::{Actor, Callee, Connection, Delivery, NewCall, Opening, Origin};
+use handback_core::calls::{Actor, Callee, Connection, Delivery, NewCall, Opening};
 use handback_core::clock::Clock;
 use handback_core::id::{CallId, ClientId, MessageId, SessionId, ToolName};
 use handback_core::limits::Limits;
 use handback_core::schema::Schema;
-use handback_core::store::{Effect, MemoryStore, Outcome, Success, ToolSpec};
+use handback_core::store::{Effect, MemoryStore, Origin, Outcome, Success, ToolSpec};
 use handback_core::tools::{Permission, Placement};
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
@@ -136,7 +136,7 @@ fn register(hub: &Hub, client: &ClientId) -> anyhow::Result<String> {
         version: None,
     };
     let tools = hub.register(client, &Placement::Everywhere, vec![spec])?;
-    Ok(tools.first().context("no tool was registered")?.to_string())
+    Ok(tools.ids().first().context("no tool was registered")?.to_string())
 }
 
 fn connect(hub: &Hub, client: ClientId) -> anyhow::Result<Connection> {
@@ -157,7 +157,8 @@ impl Pair {
     async fn run(mut self, count: Arc<Count>, is_over: Arc<AtomicBool>) -> anyhow::Result<()> {
         while !is_over.load(Ordering::Relaxed) {
             let new = self.new_call()?;
-            let (call, answer) = tokio::join!(self.hub.delegate(new), answer(&self.hub, &mut self.connection));
+            let calling = async { anyhow::Ok(self.hub.open(new).await?.outcome().await?) };
+            let (call, answer) = tokio::join!(calling, answer(&self.hub, &mut self.connection));
             answer?;
             let outcome = &call?.outcome;
             if !matches!(outcome, Outcome::Success(_)) {

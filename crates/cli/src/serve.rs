@@ -42,9 +42,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-    let server = bind(loaded).await?;
-    print(&format!("handback listening on http://{}\n", server.local_addr()))?;
+    // Signals are taken before anybody can know that the server is there.
     run_until_stopped(|shutdown| async move {
+        let server = bind(loaded).await?;
+        print(&format!("handback listening on http://{}\n", server.local_addr()))?;
         server.run(shutdown.cancelled_owned()).await;
         Ok(())
     })

@@ -13,6 +13,7 @@
 //! | `table` | what a shard's lock guards: every transition of calls, tools and connections |
 //! | `pending` | a call that has not ended; pure |
 //! | `finished` | calls that have ended, remembered for late and repeated answers |
+//! | `open_call` | the caller's side of a call: it waits, joins, and leaves |
 //! | `outbox` | what a connection still has to write, and what it wrote, for a replay |
 //! | `metrics` | counts of calls |
 
@@ -23,6 +24,7 @@ mod finished;
 mod frontend;
 mod hub;
 mod metrics;
+mod open_call;
 mod outbox;
 mod pending;
 mod shards;
@@ -31,9 +33,10 @@ mod table;
 pub use self::approval::NotAnswered;
 pub use self::connection::{Connection, Delivery, Opening, TooManyConnections};
 pub(crate) use self::delegate::NOT_ALLOWED;
-pub use self::delegate::{Actor, Callee, NewCall, NotTaken, OpenCall, Origin, Refusal, Taken};
+pub use self::delegate::{Actor, Callee, NewCall, NotTaken, Refusal, Taken};
 pub(crate) use self::frontend::timeout_for;
 pub use self::frontend::{Claim, DEFAULT_TIMEOUT, LARGEST_TIMEOUT, timeout_of};
-pub use self::hub::{CallCursor, CallInfo, CallPlace, Counts, Hub};
+pub use self::hub::{CallCursor, CallInfo, CallPlace, Counts, Hub, Registration};
 pub use self::metrics::Metrics;
+pub use self::open_call::OpenCall;
 pub use self::table::ClientInfo;

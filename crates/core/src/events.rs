@@ -25,6 +25,8 @@ pub enum Event {
     Executing(Arc<CallHead>),
     /// A call is over.
     Finished(Arc<FinishedCall>),
+    /// An answer to a call came too late, and is kept.
+    Late(Arc<FinishedCall>),
     /// Tools were registered, for one session or for all.
     Registered(ClientId, Option<SessionId>, Arc<[ToolId]>),
     /// Tools are gone from one session or from all.
@@ -88,7 +90,7 @@ impl Event {
     pub fn client(&self) -> Option<&ClientId> {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(head.client()),
-            Self::Finished(call) => Some(call.head.client()),
+            Self::Finished(call) | Self::Late(call) => Some(call.head.client()),
             Self::Registered(client, ..) | Self::Unregistered(client, ..) => Some(client),
             Self::Asked(ask) | Self::Answered(ask, _) => Some(ask.call.client()),
             Self::Session(session, _) => session.client.as_ref(),
@@ -108,7 +110,7 @@ impl Event {
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Requested(head) | Self::Executing(head) => Some(&head.session),
-            Self::Finished(call) => Some(&call.head.session),
+            Self::Finished(call) | Self::Late(call) => Some(&call.head.session),
             Self::Registered(_, session, _) | Self::Unregistered(_, session, _) => session.as_ref(),
             Self::Asked(ask) | Self::Answered(ask, _) => Some(&ask.call.session),
             Self::Session(session, _) => Some(&session.id),

@@ -162,6 +162,13 @@ impl From<&CallId> for RequestId {
     }
 }
 
+impl MessageId {
+    /// The id of the message that has the late result of a call.
+    pub(crate) fn of_late_result(request: &RequestId) -> Self {
+        Self(smol_str::format_smolstr!("late_{request}"))
+    }
+}
+
 impl From<&SessionId> for ClientId {
     /// The id that stands for the frontend of a session of no client. No client has such an id, because of the slash.
     fn from(session: &SessionId) -> Self {

@@ -108,10 +108,16 @@ numbers! {
         user_timeout: Duration = Duration::from_secs(20), "Millis::<1, HOUR>";
         /// How long open calls may go on at shutdown; 0: not at all.
         drain_timeout: Duration = Duration::from_secs(10), "Millis::<0, HOUR>";
-        /// Bytes of finished calls that are stored; then the oldest are dropped.
+        /// Bytes of finished calls in memory, without a database; then the oldest are dropped.
         stored_bytes: usize = 64 << 20, "Whole::<1, { 65_536 * MIB }>";
-        /// Finished calls that are stored; then the oldest are dropped.
+        /// Finished calls in memory, without a database; then the oldest are dropped.
         stored_calls: usize = 10_000, "Whole::<1, 10_000_000>";
+        /// Finished calls on disk; then the oldest are deleted.
+        calls_on_disk: usize = 1_000_000, "Whole::<1, 1_000_000_000>";
+        /// Bytes of finished calls on disk; then the oldest are deleted.
+        call_bytes_on_disk: u64 = 4 << 30, "Whole::<1, { 1 << 50 }>";
+        /// How long a finished call is kept on disk.
+        calls_kept_for: Duration = Duration::from_hours(7 * 24), "Millis::<1, { 3650 * DAY }>";
         /// Sessions in memory; then the least recently used are forgotten.
         stored_sessions: usize = 100_000, "Whole::<1, 10_000_000>";
         /// Bytes of messages in memory; then the least recently used sessions are forgotten.

@@ -36,6 +36,14 @@ use crate::aside::Aside;
 use crate::limits::Limits;
 use crate::text::shortened;
 
+/// Whether two JSON texts say the same.
+pub(crate) fn is_same_json(one: &RawValue, other: &RawValue) -> bool {
+    let read = |json: &RawValue| serde_json::from_str::<Value>(json.get());
+    // What is nested too deeply to be read is compared as text.
+    one.get() == other.get()
+        || matches!((read(one), read(other)), (Ok(one), Ok(other)) if equal::is_equal(&one, &other))
+}
+
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -6,6 +6,7 @@
 //! task runs them one after the other. A session is changed while it is live, under one lock, so that no change
 //! overwrites another and a deleted session does not come back.
 
+mod adopting;
 mod agent;
 mod approving;
 mod continuing;
@@ -18,6 +19,7 @@ mod model;
 mod planning;
 mod playback;
 mod prompting;
+mod recovery;
 mod runs;
 mod turn;
 
@@ -31,6 +33,7 @@ use smol_str::SmolStr;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub use self::adopting::NotAdopted;
 pub use self::agent::{Agent, Agents};
 use self::held::{HeldSession, HeldSessions};
 use self::history::Conversation;
@@ -49,7 +52,7 @@ use crate::id::{ClientId, MessageId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{
     Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Session, SessionFilter, SessionPlace,
-    SessionStore, StoreError, StoreFuture, ToolSpec, TurnError, TurnNeeds,
+    SessionStore, StoreError, StoreFuture, ToolSpec, TurnNeeds,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 use crate::until::until;
@@ -206,7 +209,12 @@ impl Sessions {
 
     /// Stores a message and replaces its earlier version.
     pub(crate) fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.0.held.save_message(message)
+        self.save_messages(vec![message.clone()])
+    }
+
+    /// Stores messages of one session, all or none, and replaces their earlier versions.
+    pub(crate) fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        self.0.held.save_messages(messages)
     }
 
     /// Returns a session with its messages. They are read from the store once, and stay in memory while they are used.
@@ -457,21 +465,14 @@ impl Sessions {
         Ok(deleted)
     }
 
-    /// Marks the turns that an earlier process left unfinished as interrupted, and counts them.
-    pub async fn recover(&self) -> Result<usize, StoreError> {
-        let left = self.store().unanswered().await?;
-        for message in &left {
-            let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
-            turn::mark_interrupted(self, message, error).await?;
-        }
-        Ok(left.len())
-    }
-
-    /// Lets running turns finish for a while, then stops them. From the start, the hub takes no new calls.
+    /// Lets running turns finish for a while, then stops them, or leaves them to the next process if the store lasts. From
+    /// the start, the hub takes no new calls.
     pub async fn close(&self, patience: Duration) {
         self.hub().start_draining();
-        // A timeout is no error: the remaining turns are stopped next.
-        _ = tokio::time::timeout(patience, self.all_idle()).await;
+        // A timeout is no error: the remaining turns are stopped next, or left to the next process.
+        if tokio::time::timeout(patience, self.all_idle()).await.is_err() {
+            self.hub().leave();
+        }
         self.0.stop.cancel();
         self.all_idle().await;
     }

@@ -7,6 +7,7 @@ mod memory;
 mod message;
 mod quota;
 mod run;
+mod session;
 mod tool;
 mod user_message;
 pub mod weight;
@@ -17,23 +18,25 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 
 pub use self::ask::{Answer, Ask, AskSummary, Reply};
 pub use self::call::{
-    Ack, AckStatus, Attachment, CallHead, CallState, Cancellation, FinishedCall, Outcome, OutcomeKind, Phases, Success,
+    Ack, AckStatus, Attachment, Begun, CallHead, CallState, Cancellation, FinishedCall, JournaledCall, Origin, Outcome,
+    OutcomeKind, Phases, Success,
 };
 pub use self::listing::{Most, Page, SessionPlace};
 pub use self::memory::MemoryStore;
 pub use self::message::{
-    AssistantMessage, DEFAULT_AGENT, Kept, Message, ModelRef, Part, PartBody, Role, Session, Span, StopReason,
-    ToolPart, ToolResult, ToolState, TurnError, Usage,
+    AssistantMessage, Kept, Message, Part, PartBody, Role, Span, StopReason, ToolPart, ToolResult, ToolState,
+    TurnError, Usage,
 };
 pub(crate) use self::quota::Beginning;
 pub use self::quota::{QuotaExceeded, StorageUsed};
 pub use self::run::{RunUsage, ThreadRun};
-pub use self::tool::{Effect, Executor, Tool, ToolSpec};
-pub use self::user_message::{PageTool, TurnNeeds, UserMessage};
+pub use self::session::{DEFAULT_AGENT, ModelRef, Session};
+pub use self::tool::{Effect, Executor, Scope, StoredClient, StoredTool, Tool, ToolSpec};
+pub use self::user_message::{OpenTurn, PageTool, TurnNeeds, UserMessage};
 
 /// The store could not do something, or refused it. The cause is for the log, except for quotas.
 #[derive(Debug, thiserror::Error)]
@@ -104,15 +107,26 @@ pub trait Store: CallStore + SessionStore + RunStore {}
 
 impl<S: CallStore + SessionStore + RunStore> Store for S {}
 
-/// The journal of calls.
+/// The journal of calls, and the tools of clients.
 ///
-/// The call table, not the store, decides how a call ends. Each call has one `begin`, a second one if it is changed
-/// before its client gets it, and at most one `finish`. A `begin` after the `finish` of the same call changes nothing.
+/// The call table, not the store, decides how a call ends. Each call has one `begin`, another one for each change while it
+/// is open, and at most one `finish`. A `begin` after a `finish` changes nothing.
 pub trait CallStore: Send + Sync + 'static {
-    /// Records that a call is made.
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()>;
+    /// Records that a call is made, or has changed.
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun>;
+    /// The calls that are not over, in the order in which they were made.
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>>;
+    /// Stores a client and changes of its tools, all or none. A tool without a value is removed, and a client without
+    /// tools is removed with its last one. A new tool comes after those that are stored.
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()>;
+    /// The stored clients with their tools, in order of registration.
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>>;
+    /// Whether another process can go on with what is stored.
+    fn is_lasting(&self) -> bool;
     /// Records that a call is over.
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()>;
+    /// Records an answer that came after the call was over. The first one counts. Returns whether it is this one.
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool>;
     /// Returns a finished call, if it is still stored.
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>>;
     /// A page of finished calls with numbers lower than `before`, newest first. The numbers grow in the order in which
@@ -136,9 +150,13 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Deletes a session with its messages, runs and finished calls. Returns whether the session existed. Calls of the
     /// session are deleted even if it did not.
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
-    /// Stores a message with its parts and replaces its earlier version. Does nothing if its session is not stored. The
-    /// key is the session and the id; the role and the answered message do not change.
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()>;
+    /// Stores messages of one session with their parts, all or none, and replaces their earlier versions. Does nothing
+    /// if the session is not stored. The key is the session and the id; the role and the answered message do not change.
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()>;
+    /// Stores one message.
+    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.save_messages(vec![message.clone()])
+    }
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
     /// A page of the messages after that message. `None` if there is no such session, or no such message in it.
@@ -162,9 +180,10 @@ pub trait SessionStore: Send + Sync + 'static {
     fn keeps_all(&self) -> bool;
     /// How much is stored for a client and in total, counting writes that have ended. Cheap: nothing is scanned for it.
     fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed>;
-    /// What an earlier process left unfinished, in any order: assistants' messages that are not complete, and users'
-    /// messages that want a reply and have none.
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>>;
+    /// The users' messages whose turns are not over; those of a session in the order in which they were first saved. A
+    /// store that an earlier version wrote may have others, which say too little to go on with: answers that are not complete, and
+    /// users' messages without an answer.
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>>;
 }
 
 /// Runs of sessions, and their events.

@@ -14,7 +14,7 @@ mod toolbox;
 
 pub use self::policy::{Named, Permission, Policy, ToolPattern, switched};
 pub use self::rate::Rate;
-pub(crate) use self::registry::{Owners, Registry};
+pub(crate) use self::registry::{Owners, Registered, Registry};
 pub use self::registry::{Placement, RegisterError};
 pub(crate) use self::toolbox::guarded;
 pub use self::toolbox::{

@@ -23,7 +23,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::{self, Protocol};
 use crate::auth::{Auth, BadPublicKey};
-use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
+use crate::config::{self, Config, DEMO_PROVIDER, Durability, ProviderKind};
 use crate::console;
 use crate::frontend_tools::{self, InvalidTool};
 use crate::gate::Origins;
@@ -171,14 +171,13 @@ impl App {
         };
         let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
         let hub = Hub::new(limits, clock, store.clone(), tasks.clone());
-        hub.remember_recent().await?;
         let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
-        let interrupted = sessions.recover().await?;
-        if interrupted > 0 {
-            tracing::info!(interrupted, "turns of an earlier run are marked as interrupted");
+        let (calls, turns) = (hub.recover().await?, sessions.recover().await?);
+        if turns > 0 || calls > 0 {
+            tracing::info!(turns, calls, "what an earlier process left open goes on");
         }
         let runs = Runs::new(hub.clone(), store);
-        runs.recover().await?;
+        runs.recover(&sessions).await?;
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,
@@ -363,10 +362,17 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
 /// Derives the bounds of the database from the settings.
 fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
     let limits = &config.limits;
-    let (calls, call_bytes, bounds) = (limits.stored_calls, limits.stored_bytes as u64, sqlite::Bounds::default());
+    let bounds = sqlite::Bounds::default();
     // The file may grow far beyond the quota, so that turns under way still have room when the quota is used up.
     let file_bytes = quota(limits.session_bytes).saturating_mul(2).max(bounds.file_bytes);
-    sqlite::Bounds { calls, call_bytes, file_bytes, ..bounds }
+    sqlite::Bounds {
+        calls: limits.calls_on_disk,
+        call_bytes: limits.call_bytes_on_disk,
+        call_age: limits.calls_kept_for,
+        waits_for_disk: config.durability == Durability::Power,
+        file_bytes,
+        ..bounds
+    }
 }
 
 /// A quota of 0 means no limit.

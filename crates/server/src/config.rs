@@ -51,6 +51,8 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// Whether everything is kept in memory, whatever `data` says.
     pub ephemeral: bool,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
     /// The model if no message, session or agent names one, as `providerID/modelID`.
     #[serde(deserialize_with = "value::model", serialize_with = "value::as_text")]
     pub model: ModelRef,
@@ -85,6 +87,7 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4096)),
             data: None,
             ephemeral: false,
+            durability: Durability::default(),
             model: ModelRef { provider: DEMO_PROVIDER.into(), model: "scripted".into() },
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -292,6 +295,17 @@ pub struct Cors {
     /// Their origins as browsers send them, such as `https://app.example.com`.
     #[serde(deserialize_with = "value::origins")]
     pub origins: Vec<String>,
+}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// The end of the process, however sudden. A power cut or a crash of the system may undo the last moments.
+    #[default]
+    Process,
+    /// A power cut, too: each write waits for the disk.
+    Power,
 }
 
 /// The format of log lines.

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use handback_core::calls::{NotAnswered, NotTaken, Refusal, TooManyConnections};
 use handback_core::id::InvalidId;
-use handback_core::sessions::{NotPlanned, NotStarted, SessionError};
+use handback_core::sessions::{NotAdopted, NotPlanned, NotStarted, SessionError};
 use handback_core::store::{Cancellation, FinishedCall, Outcome, StoreError};
 use handback_core::tools::RegisterError;
 use handback_wire::error::{ErrorBody, ErrorCode};
@@ -69,7 +69,7 @@ impl Problem {
                 return Self::new(ErrorCode::InsufficientStorage, exceeded.to_string());
             }
             StoreError::Full(_) => (
-                ErrorCode::InsufficientStorage,
+                ErrorCode::Unavailable,
                 "the disk or the database of the server is full; delete sessions or make room, then try again",
             ),
             StoreError::Unavailable(_) => {
@@ -91,7 +91,11 @@ impl Problem {
             Outcome::Disconnected => ErrorCode::ClientDisconnected,
         };
         let message = call.outcome.failure().unwrap_or_default();
-        let details = Some(json!({ "requestID": call.head.request.as_str() }));
+        let mut details = json!({ "requestID": call.head.request.as_str() });
+        if let Some(may_have_run) = call.may_have_run_without_result() {
+            details["mayHaveRun"] = may_have_run.into();
+        }
+        let details = Some(details);
         Some(Self { details, ..Self::new(code, message) })
     }
 
@@ -189,6 +193,7 @@ impl From<Refusal> for Problem {
             Refusal::UnknownTool(_) => ErrorCode::NotFound,
             Refusal::InvalidInput(_) => ErrorCode::InvalidRequest,
             Refusal::DuplicateRequest(_) => ErrorCode::Conflict,
+            Refusal::Forgotten(_) => ErrorCode::Gone,
             Refusal::RateLimited { .. } => ErrorCode::RateLimited,
             Refusal::Overloaded | Refusal::ShuttingDown => ErrorCode::Unavailable,
             Refusal::Store(error) => return Self::of_store(error),
@@ -240,6 +245,18 @@ impl From<NotAnswered> for Problem {
             NotAnswered::Forbidden => ErrorCode::Forbidden,
             NotAnswered::InvalidInput(_) => ErrorCode::InvalidRequest,
             NotAnswered::Store(error) => return Self::of_store(error),
+        };
+        Self::new(code, reason.to_string())
+    }
+}
+
+impl From<NotAdopted> for Problem {
+    fn from(reason: NotAdopted) -> Self {
+        let code = match reason {
+            NotAdopted::NoResult(_) => ErrorCode::NotFound,
+            NotAdopted::NoSession(_) => ErrorCode::Conflict,
+            NotAdopted::Session(error) => return error.into(),
+            NotAdopted::Store(error) => return Self::of_store(&error),
         };
         Self::new(code, reason.to_string())
     }

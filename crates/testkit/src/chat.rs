@@ -66,6 +66,16 @@ impl ChatStream {
         lines(&self.chunks)
     }
 
+    /// Reads up to where the stream is cut; gives the types of all chunks. It must not be whole.
+    pub async fn until_cut(&mut self) -> Vec<String> {
+        for frame in self.frames.until_cut().await {
+            let data = frame.strip_prefix("data: ").unwrap_or_else(|| panic!("a frame of data: {frame:?}"));
+            assert_ne!(data, "[DONE]", "the stream is cut");
+            self.chunks.push(serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}")));
+        }
+        self.chunks.iter().map(|chunk| chunk["type"].as_str().expect("a type").to_owned()).collect()
+    }
+
     /// The chunks so far.
     pub fn seen(&self) -> &[Value] {
         &self.chunks

@@ -47,6 +47,19 @@ impl Frames {
     }
 }
 
+impl Frames {
+    /// The frames up to where the stream is cut, comments left out.
+    pub(crate) async fn until_cut(&mut self) -> Vec<String> {
+        while let Ok(Some(piece)) =
+            timeout(PATIENCE, self.response.chunk()).await.expect("the stream goes on or is cut in time")
+        {
+            self.unread.extend_from_slice(&piece);
+        }
+        let rest = String::from_utf8(std::mem::take(&mut self.unread)).expect("the stream is text");
+        rest.split_terminator("\n\n").filter(|frame| !frame.starts_with(':')).map(str::to_owned).collect()
+    }
+}
+
 /// What was read, one line each: the type and the other fields, ids numbered, pieces that follow each other as one.
 pub(crate) fn lines(read: &[Value], tidier: &mut Tidier) -> Vec<String> {
     let mut joined = Vec::<Value>::new();

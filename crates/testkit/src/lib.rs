@@ -16,6 +16,7 @@
 //! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`upstream`] | a provider whose answers the test writes |
+//! | [`mortal`] | a store that outlives its process, and a process that dies between two writes |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
@@ -28,6 +29,7 @@ pub mod faults;
 mod frames;
 pub mod keys;
 pub mod model;
+pub mod mortal;
 pub mod raw;
 pub mod scratch;
 pub mod server;

@@ -6,7 +6,7 @@
 //! | [`samples`] | nothing: what the tests keep, and how they compare it |
 //! | [`calls`] | the journal of calls |
 //! | [`sessions`] | sessions |
-//! | [`messages`] | messages, their parts, and which are unanswered |
+//! | [`messages`] | messages, their parts, and which are being answered |
 //! | [`runs`] | runs, what they told, and which are unfinished |
 //! | [`usage`] | how much is kept, as quotas count it |
 //! | [`guarantees`] | the order of operations, dropped futures, many writers at a time |
@@ -31,10 +31,11 @@ macro_rules! store_contract {
             calls: a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end,
             calls: a_call_can_be_finished_that_was_never_begun,
             calls: a_beginning_that_comes_after_the_end_changes_nothing,
-            calls: an_id_that_is_used_anew_names_the_newer_call,
+            calls: an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept,
             calls: the_calls_that_ended_last_are_listed_first,
             calls: calls_are_listed_by_client_and_session,
             calls: calls_are_paged_through_while_others_end,
+            calls: the_first_late_answer_to_a_call_is_kept,
             sessions: a_session_is_kept_as_it_was,
             sessions: a_session_is_replaced_and_keeps_its_messages,
             sessions: the_sessions_that_were_updated_last_are_listed_first,
@@ -53,8 +54,8 @@ macro_rules! store_contract {
             messages: the_newest_messages_are_found_from_any_of_them,
             messages: a_message_without_a_session_is_not_kept,
             messages: a_message_is_known_by_its_session_and_id,
-            messages: a_user_s_message_is_unanswered_until_there_is_an_answer,
-            messages: an_assistant_s_message_is_unanswered_until_it_is_complete,
+            messages: a_turn_is_open_until_its_message_is_saved_without_it,
+            messages: messages_are_saved_together,
             runs: a_run_is_kept_as_it_was,
             runs: runs_stay_in_the_order_of_their_first_save,
             runs: a_run_is_known_by_its_session_and_id,

@@ -409,6 +409,12 @@ pub struct Call {
     pub input: Option<Box<RawValue>>,
     /// How it ended, once it is done.
     pub outcome: Option<Outcome>,
+    /// Whether the tool may have run, once the call has ended without a result.
+    #[serde(rename = "mayHaveRun")]
+    pub may_have_run: Option<bool>,
+    /// The first result that came too late; only in the answer about one call.
+    #[serde(rename = "lateResult")]
+    pub late_result: Option<Outcome>,
 }
 
 /// All fields of a result or an outcome besides its status, because raw JSON cannot be read through a tagged enum.

@@ -40,7 +40,7 @@ pub enum ErrorCode {
     Unavailable,
     /// 504: the client did not answer in time.
     Timeout,
-    /// 507: a quota is used up, or the server's disk is full.
+    /// 507: a quota is used up.
     InsufficientStorage,
 }
 

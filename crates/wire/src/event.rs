@@ -50,6 +50,24 @@ pub enum Event {
         call: CallRef,
         /// The reason.
         error: String,
+        /// Whether the tool may have run, if it gave no result.
+        #[serde(rename = "mayHaveRun")]
+        may_have_run: Option<bool>,
+    },
+    /// A result of a call came too late, and is kept.
+    #[serde(rename = "client-tool.late")]
+    Late {
+        /// The call's id.
+        #[serde(rename = "requestID")]
+        request_id: String,
+        /// The call.
+        #[serde(flatten)]
+        call: CallRef,
+        /// How the call had ended.
+        error: String,
+        /// Whether the tool may have run: always true.
+        #[serde(rename = "mayHaveRun")]
+        may_have_run: Option<bool>,
     },
     /// A session was created.
     #[serde(rename = "session.created")]

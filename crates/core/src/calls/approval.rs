@@ -12,7 +12,7 @@ use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
-use crate::store::{Answer, Ask, CallHead, Executor, Outcome, Reply, StoreError};
+use crate::store::{Answer, Ask, CallHead, Executor, JournaledCall, Outcome, Reply, StoreError};
 
 /// Why an answer does not count. The ask stays open, unless the journal failed: then the call is denied.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +31,28 @@ pub enum NotAnswered {
     Store(#[from] StoreError),
 }
 
-/// Receives the head of an approved call, with the approved input and the new deadline.
-pub(crate) type Approved = oneshot::Receiver<Arc<CallHead>>;
+/// The caller's side of an ask.
+pub(crate) struct Asked {
+    pub(crate) ask: Arc<Ask>,
+    /// Receives the head of the approved call, with the approved input and the new deadline.
+    pub(crate) approved: oneshot::Receiver<Arc<CallHead>>,
+}
 
 /// An open ask in the table.
 #[derive(Debug)]
 pub(crate) struct OpenAsk {
     pub(crate) ask: Arc<Ask>,
-    pub(crate) tell: oneshot::Sender<Arc<CallHead>>,
+    /// The callers who wait for the answer.
+    pub(crate) tell: Vec<oneshot::Sender<Arc<CallHead>>>,
+}
+
+impl OpenAsk {
+    /// Lets another caller wait for the answer.
+    pub(crate) fn follow(&mut self) -> Asked {
+        let (tell, approved) = oneshot::channel();
+        self.tell.push(tell);
+        Asked { ask: self.ask.clone(), approved }
+    }
 }
 
 impl Hub {
@@ -101,10 +115,15 @@ impl Hub {
         let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
         let hub = self.clone();
         let approving = async move {
-            let journaled = hub.0.store.begin(&head).await;
             let client = head.client().clone();
+            let mut call = JournaledCall::new(head.clone());
+            call.offered = hub.of_client(&client, |table| u32::from(table.has_taker(&head)));
+            let journaled = hub.0.store.begin(&call).await;
             match &journaled {
-                Ok(()) => hub.of_client(&client, |table| table.approve(open, answer.reply, head, Instant::now())),
+                Ok(_) => hub.of_client(&client, |table| {
+                    table.note(&head.request, call.offered);
+                    table.approve(open, answer.reply, head, Instant::now());
+                }),
                 Err(_) => {
                     hub.of_client(&client, |table| table.reject(&open.ask));
                     let reason = "The call could not be recorded by the server and was not made".to_owned();

@@ -20,15 +20,20 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::calls::approval::{Approved, OpenAsk};
+use crate::calls::approval::{Asked, OpenAsk};
 use crate::calls::finished::End;
 use crate::calls::hub::Hub;
+use crate::calls::open_call::{Entered, Identity, Known, OpenCall};
 use crate::calls::pending::Stage;
 use crate::calls::shards::Lifecycle;
 use crate::calls::table::{Ending, Table};
+use crate::events::Event;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::schema::{InputError, one_line};
-use crate::store::{Ask, CallHead, Cancellation, Executor, FinishedCall, Outcome, StoreError, StoreFuture, Tool};
+use crate::store::{
+    Ask, Begun, CallHead, Cancellation, Executor, FinishedCall, JournaledCall, Origin, Outcome, OutcomeKind,
+    StoreError, StoreFuture, Tool,
+};
 use crate::tools::Permission;
 
 /// A call to make.
@@ -69,16 +74,8 @@ pub enum Callee {
     },
     /// A frontend tool, which needs no registration.
     Frontend(Arc<Tool>),
-}
-
-/// Who asks for a call. Each has its own rate limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Origin {
-    /// A model.
-    Model,
-    /// The application itself.
-    Application,
+    /// A tool with this id that is gone. The call can only be joined.
+    Gone(String),
 }
 
 /// Why a call was refused. Nothing was changed and no client knows of it.
@@ -90,9 +87,12 @@ pub enum Refusal {
     /// The tool does not accept that input.
     #[error("{0}")]
     InvalidInput(#[from] InputError),
-    /// A call with this id exists, or existed a short while ago.
-    #[error("the requestID {0} is in use; choose another or leave it out")]
+    /// Another call has this id, or had it.
+    #[error("the requestID {0} is in use for another call; choose another or leave it out")]
     DuplicateRequest(RequestId),
+    /// A call had this id, and how it ended is no longer known.
+    #[error("the call {0} is over, and its outcome is no longer kept; choose another requestID")]
+    Forgotten(RequestId),
     /// The client got too many calls in a minute.
     #[error("too many calls for this client; try again in {} s", .retry_after.as_secs_f64().ceil())]
     RateLimited {
@@ -173,27 +173,39 @@ pub enum NotTaken {
 }
 
 impl Hub {
-    /// Makes a call and waits for its outcome. Dropping the future cancels the call.
-    pub async fn delegate(&self, new: NewCall) -> Result<Arc<FinishedCall>, Refusal> {
-        Ok(self.open_for(self, new).await?.outcome().await)
-    }
-
-    /// Makes a call. When this returns, the call is in the table and on its way.
-    pub fn open(&self, new: NewCall) -> impl Future<Output = Result<OpenCall, Refusal>> + Send {
-        self.open_for(self.clone(), new)
-    }
-
+    /// Makes a call, or joins the same call if it was made before. When this returns, the call is in the table and on its
+    /// way, or over.
     // Not an `async fn`: its future would have the call twice.
-    fn open_for<H: Borrow<Self>>(&self, hub: H, new: NewCall) -> impl Future<Output = Result<OpenCall<H>, Refusal>> {
-        let tool = match new.callee {
-            Callee::Frontend(tool) => Ok(tool),
+    pub fn open(&self, new: NewCall) -> impl Future<Output = Result<OpenCall, Refusal>> + Send {
+        let known = new.request.as_ref().map_or(Known::No, |request| self.join(request, &Identity::from(&new)));
+        let tool = match &new.callee {
+            Callee::Frontend(tool) => Ok(tool.clone()),
             Callee::Registered { tool: id, client } => {
                 let meant = |tool: &Arc<Tool>| client.as_ref().is_none_or(|client| *client == tool.client);
-                self.tool(&id).filter(meant).ok_or(Refusal::UnknownTool(id))
+                self.tool(id).filter(meant).ok_or_else(|| Refusal::UnknownTool(id.clone()))
             }
+            Callee::Gone(id) => Err(Refusal::UnknownTool(id.clone())),
         };
         async move {
-            let (tool, limits) = (tool?, self.limits());
+            match known {
+                Known::Joined(joined) => return joined,
+                // Boxed: this is rare, and would enlarge the future of every call.
+                Known::Over => {
+                    let joining = self.join_finished(new.request.as_ref(), Identity::from(&new));
+                    if let Some(joined) = Box::pin(joining).await {
+                        return joined;
+                    }
+                }
+                Known::No => {}
+            }
+            let (tool, limits) = match tool {
+                Ok(tool) => (tool, self.limits()),
+                // The call may be over.
+                Err(refusal) => {
+                    let joining = self.join_finished(new.request.as_ref(), Identity::from(&new));
+                    return Box::pin(joining).await.unwrap_or(Err(refusal));
+                }
+            };
             self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
             let (now, created) = (Instant::now(), self.0.clock.now());
             let timeout =
@@ -203,6 +215,8 @@ impl Hub {
                 session: new.session,
                 message: new.message,
                 call: new.call,
+                origin: new.origin,
+                connection: new.connection,
                 tool,
                 input: one_line(new.input),
                 timeout,
@@ -212,20 +226,29 @@ impl Hub {
             });
 
             let (ask, asked) = self.question(new.permission, &head);
-            let ended = self.enter(&head, new.origin, new.connection, now)?;
-            let open = OpenCall {
-                hub,
-                asked,
-                is_allowed: new.permission == Permission::Allow,
-                ended,
-                over: false,
-                stopped: match new.origin {
-                    Origin::Model => Cancellation::TurnStopped,
-                    Origin::Application => Cancellation::CallerGone,
-                },
-                head,
+            let mut journaled = JournaledCall::new(head.clone());
+            journaled.ask = asked.as_ref().map(|asked| (asked.ask.id.clone(), asked.ask.created));
+            let ended;
+            (ended, journaled.offered) = match self.enter(&head, new.permission, now) {
+                // Another caller may just have made the same call.
+                Err(Refusal::DuplicateRequest(_)) => {
+                    match Box::pin(self.enter_or_join(&head, new.permission, now)).await {
+                        Entered::New(ended, offered) => (ended, offered),
+                        Entered::Joined(joined) => return joined,
+                    }
+                }
+                entered => entered?,
             };
-            self.0.store.begin(&open.head).await?;
+            let is_allowed = new.permission == Permission::Allow;
+            let open = OpenCall { hub: self.clone(), asked, is_allowed, ended, over: false, head };
+            let begun = self.0.store.begin(&journaled);
+            drop(journaled);
+            match begun.await? {
+                Begun::New => {}
+                // The id was chosen, and used before. The table has forgotten that, but the journal has not.
+                Begun::Before(call) => return open.replace(call),
+                Begun::Gone => return Err(open.withdraw()),
+            }
             // Without an ask, the time that the journal took counts as time in the queue.
             let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
             self.of_client(open.head.client(), permit);
@@ -239,14 +262,14 @@ impl Hub {
         }
     }
 
-    /// Enters a call in the table and returns its waiter. Nobody can answer it before it is journaled and permitted.
-    fn enter(
+    /// Enters a call in the table. Returns its waiter, and the number of the first offer if somebody can take it at once.
+    /// Nobody can answer it before it is journaled and permitted.
+    pub(super) fn enter(
         &self,
         head: &Arc<CallHead>,
-        origin: Origin,
-        connection: Option<ConnectionName>,
+        permission: Permission,
         now: Instant,
-    ) -> Result<oneshot::Receiver<Arc<FinishedCall>>, Refusal> {
+    ) -> Result<(oneshot::Receiver<Arc<FinishedCall>>, u32), Refusal> {
         let (client, request, limits) = (head.client(), &head.request, self.limits());
         let (waiter, ended) = oneshot::channel();
         let shards = &self.0.shards;
@@ -254,8 +277,12 @@ impl Hub {
             return Err(Refusal::DuplicateRequest(request.clone()));
         }
         let entered = self.of_client(client, |table| {
-            if table.common.lifecycle() != Lifecycle::Serving {
-                return Err(Refusal::ShuttingDown);
+            // A turn under way may go on for a while, if what it does not finish is left to the next process.
+            let goes_on = head.origin == Origin::Model && self.0.store.is_lasting();
+            match table.common.lifecycle() {
+                Lifecycle::Serving => {}
+                Lifecycle::Draining if goes_on => {}
+                _ => return Err(Refusal::ShuttingDown),
             }
             // The tool was found before, but may have gone with its client.
             let is_there = |tool: &Arc<Tool>| tool.client == *client;
@@ -270,18 +297,22 @@ impl Hub {
             if table.open_calls(client) >= limits.calls_per_client {
                 return Err(Refusal::Overloaded);
             }
-            let rate = match origin {
+            let rate = match head.origin {
                 Origin::Model => &table.model_rate,
                 Origin::Application => &table.execute_rate,
             };
             // The last check: a refused call does not count.
             rate.check(client).map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-            Ok(table.enter(head.clone(), connection, waiter, now))
+            // If nobody can take the call now, its first offer is journaled when somebody can.
+            let is_lasting = self.0.store.is_lasting();
+            let offered = if permission == Permission::Allow && (!is_lasting || table.has_taker(head)) { 1 } else { 0 };
+            let noted = if is_lasting { offered } else { u32::MAX };
+            Ok((table.enter(head.clone(), noted, Some(waiter), now), offered))
         });
         match entered {
-            Ok(number) => {
+            Ok((number, offered)) => {
                 shards.entered(request, client, number);
-                Ok(ended)
+                Ok((ended, offered))
             }
             Err(refusal) => {
                 shards.not_entered(request, client);
@@ -296,19 +327,35 @@ impl Hub {
             return (None, None);
         }
         let ask = Ask { id: self.0.clock.permission_id(), call: head.clone(), created: self.0.clock.time() };
-        let (ask, (tell, approved)) = (Arc::new(ask), oneshot::channel());
-        let asked = Asked { ask: ask.clone(), approved };
-        (Some(OpenAsk { ask, tell }), Some(asked))
+        let mut open = OpenAsk { ask: Arc::new(ask), tell: Vec::new() };
+        let asked = open.follow();
+        (Some(open), Some(asked))
     }
 
     /// Takes a client's answer to a call.
     pub async fn complete(&self, request: &RequestId, actor: &Actor, outcome: Outcome) -> Result<Taken, NotTaken> {
-        let decided = self.decide(request, actor, Answerer::Client, outcome)?;
-        self.keep_answer(request, decided).await
+        self.answer_call(request, actor, Answerer::Client, outcome).await
     }
 
-    /// Journals an answer. It counts after that.
-    pub(crate) async fn keep_answer(&self, request: &RequestId, decided: Decided) -> Result<Taken, NotTaken> {
+    /// Takes an answer to a call, and journals it. It counts after that.
+    pub(crate) async fn answer_call(
+        &self,
+        request: &RequestId,
+        actor: &Actor,
+        answerer: Answerer<'_>,
+        outcome: Outcome,
+    ) -> Result<Taken, NotTaken> {
+        let mut outcome = Some(outcome);
+        let decided = match self.decide(request, actor, answerer, &mut outcome) {
+            // Boxed: this is rare, and would enlarge the future of every answer.
+            Err(why @ (NotTaken::Unknown | NotTaken::Over)) => {
+                let Some(outcome) = outcome else { return Err(why) };
+                let judged = Box::pin(self.answer_finished(request, actor, answerer, outcome)).await;
+                // The table may know more: the call may have been deleted with its session.
+                return if let Err(NotTaken::Unknown) = judged { Err(why) } else { judged };
+            }
+            decided => decided?,
+        };
         match decided {
             // Journaled first: a result that was acknowledged is never lost.
             Decided::Ended(ending) => {
@@ -325,10 +372,40 @@ impl Hub {
         }
     }
 
+    /// Judges an answer to a call that the table has forgotten, or that ended in an earlier process.
+    async fn answer_finished(
+        &self,
+        request: &RequestId,
+        actor: &Actor,
+        answerer: Answerer<'_>,
+        outcome: Outcome,
+    ) -> Result<Taken, NotTaken> {
+        let call = self.finished(request).await?.ok_or(NotTaken::Unknown)?;
+        if !actor.may_touch(call.head.client(), &call.head.session) {
+            return Err(NotTaken::Forbidden);
+        }
+        if !answerer.takes(call.head.tool.executor) {
+            return Err(NotTaken::Unknown);
+        }
+        match call.outcome.answer_hash() {
+            None => {
+                // A frontend that says that it was too late has no result.
+                let is_result = outcome.kind() != OutcomeKind::Timeout;
+                if call.may_have_run && is_result && self.0.store.keep_late(request, outcome.clone()).await? {
+                    let call = FinishedCall { late: Some(outcome), ..FinishedCall::clone(&call) };
+                    self.emit(Event::Late(Arc::new(call)));
+                }
+                Err(NotTaken::Over)
+            }
+            taken if taken == outcome.answer_hash() => Ok(Taken::Again),
+            Some(_) => Err(NotTaken::Conflict),
+        }
+    }
+
     /// Cancels a call.
     pub async fn cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
-        match self.decide(request, actor, Answerer::Anybody, outcome) {
+        match self.decide(request, actor, Answerer::Anybody, &mut Some(outcome)) {
             Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
             // A call is listed for longer than its answer is remembered.
@@ -341,16 +418,16 @@ impl Hub {
         }
     }
 
-    /// Ends a call on an actor's behalf, or says why not.
+    /// Ends a call on an actor's behalf with this outcome, which is taken, or says why not.
     pub(crate) fn decide(
         &self,
         request: &RequestId,
         actor: &Actor,
         answerer: Answerer<'_>,
-        outcome: Outcome,
+        outcome: &mut Option<Outcome>,
     ) -> Result<Decided, NotTaken> {
         let now = Instant::now();
-        let answer = outcome.answer_hash();
+        let answer = outcome.as_ref().and_then(Outcome::answer_hash);
         self.of_call(request, |table| {
             if let Some(call) = table.calls.get(request) {
                 if !actor.may_touch(call.head.client(), &call.head.session) {
@@ -365,6 +442,7 @@ impl Hub {
                 if !answerer.may_answer(call.claimant.as_deref()) {
                     return Err(NotTaken::Claimed);
                 }
+                let outcome = outcome.take().ok_or(NotTaken::Unknown)?;
                 let ending = table.finish(request, outcome, answer, now).ok_or(NotTaken::Unknown)?;
                 return Ok(Decided::Ended(ending));
             }
@@ -430,75 +508,8 @@ pub(crate) const NOT_ALLOWED: &str = "This tool is not allowed here";
 fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Option<OpenAsk>, now: Instant) {
     match (permission, ask) {
         (Permission::Allow, _) => table.admit(&head.request, now),
-        (Permission::Ask, Some(ask)) => table.ask(ask, now),
+        (Permission::Ask, Some(ask)) => table.ask(ask, now + table.common.limits.clocks.approval_timeout),
         _ => {}
-    }
-}
-
-/// The caller's side of an ask.
-struct Asked {
-    ask: Arc<Ask>,
-    approved: Approved,
-}
-
-/// An open call, and the right to its outcome. Dropping it cancels the call and tells the client.
-pub struct OpenCall<H: Borrow<Hub> = Hub> {
-    hub: H,
-    head: Arc<CallHead>,
-    asked: Option<Asked>,
-    is_allowed: bool,
-    ended: oneshot::Receiver<Arc<FinishedCall>>,
-    over: bool,
-    /// How the call is cancelled when this is dropped.
-    stopped: Cancellation,
-}
-
-impl<H: Borrow<Hub>> OpenCall<H> {
-    /// The call as it was made, or as it was approved.
-    pub fn head(&self) -> &Arc<CallHead> {
-        &self.head
-    }
-
-    /// The open ask of the call, if there is one.
-    pub fn ask(&self) -> Option<&Arc<Ask>> {
-        self.asked.as_ref().map(|asked| &asked.ask)
-    }
-
-    /// Waits until the call may go on, within the time for approvals if it has an ask. Returns whether it may; then its
-    /// head has the approved input.
-    pub async fn allowed(&mut self) -> bool {
-        if let Some(asked) = &mut self.asked {
-            // If the call ends without an answer, the sender is dropped with it.
-            let answer = (&mut asked.approved).await;
-            self.asked = None;
-            if let Ok(head) = answer {
-                self.head = head;
-                self.is_allowed = true;
-            }
-        }
-        self.is_allowed
-    }
-
-    /// Waits until the call ends, at its deadline at the latest.
-    pub async fn outcome(mut self) -> Arc<FinishedCall> {
-        match (&mut self.ended).await {
-            Ok(finished) => {
-                self.over = true;
-                finished
-            }
-            // Unreachable: whoever ends a call answers its waiters, even when dropped.
-            Err(_) => std::future::pending().await,
-        }
-    }
-}
-
-impl<H: Borrow<Hub>> Drop for OpenCall<H> {
-    fn drop(&mut self) {
-        if !self.over
-            && let Some(ending) = self.hub.borrow().end(&self.head, Outcome::Cancelled(self.stopped.clone()))
-        {
-            self.hub.borrow().journal_in_background(ending);
-        }
     }
 }
 

@@ -44,7 +44,6 @@ pub(crate) struct Remembered {
 /// of other shards cannot displace its calls.
 ///
 /// There are very many calls, and most are never looked up. So they are in a ring, with an index that fits the cache.
-#[derive(Debug)]
 pub(crate) struct Finished {
     /// The oldest first.
     calls: VecDeque<Remembered>,

@@ -4,6 +4,7 @@
 //! Such a call is in the table like any other, under the id that its session has for it, before anybody can see it: an
 //! ack cannot come too early. It waits for no connection, only for its ack or its deadline.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,8 +14,9 @@ use tokio::time::Instant;
 use crate::calls::delegate::{Actor, Answerer, NotTaken, Taken};
 use crate::calls::hub::Hub;
 use crate::calls::pending::Stage;
+use crate::calls::table::Table;
 use crate::id::RequestId;
-use crate::store::{Ack, Executor, Outcome, ToolSpec};
+use crate::store::{Ack, Begun, Executor, FinishedCall, Outcome, StoreFuture, ToolSpec};
 
 /// How long a frontend has if neither the tool nor the call says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,12 +66,44 @@ impl Hub {
         claimant: Option<&str>,
         ack: Ack,
     ) -> Result<Taken, NotTaken> {
-        let decided = self.decide(request, actor, Answerer::Frontend(claimant), Outcome::Acknowledged(ack))?;
-        self.keep_answer(request, decided).await
+        self.answer_call(request, actor, Answerer::Frontend(claimant), Outcome::Acknowledged(ack)).await
     }
 
-    /// Claims a call, so that only this frontend runs it, or releases it. Claiming twice is the same as once.
-    pub fn claim(&self, request: &RequestId, actor: &Actor, claimant: &str, claim: Claim) -> Result<(), NotTaken> {
+    /// Claims a call, so that only this frontend runs it, or releases it. Claiming twice is the same as once. A claim
+    /// counts for later processes, too.
+    pub async fn claim(
+        &self,
+        request: &RequestId,
+        actor: &Actor,
+        claimant: &str,
+        claim: Claim,
+    ) -> Result<(), NotTaken> {
+        let (before, writing) = match self.change_claim(request, actor, claimant, claim) {
+            // It may have ended in an earlier process.
+            Err(NotTaken::Unknown) => {
+                let is_it = |call: &Arc<FinishedCall>| call.head.tool.executor == Executor::Frontend;
+                let over = self.finished(request).await?.filter(is_it).ok_or(NotTaken::Unknown)?;
+                let touchable = actor.may_touch(over.head.client(), &over.head.session);
+                return Err(if touchable { NotTaken::Over } else { NotTaken::Forbidden });
+            }
+            changed => changed?,
+        };
+        if let Err(error) = writing.await {
+            let undo = |table: &mut Table| table.calls.get_mut(request).map(|call| call.claimant = before);
+            self.of_call(request, undo);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Changes the claim on a call. Returns the claim before that, and the write to the journal.
+    fn change_claim(
+        &self,
+        request: &RequestId,
+        actor: &Actor,
+        claimant: &str,
+        claim: Claim,
+    ) -> Result<(Option<Box<str>>, StoreFuture<Begun>), NotTaken> {
         self.of_call(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 let over =
@@ -90,8 +124,9 @@ impl Hub {
             if call.claimant.as_deref().is_some_and(|other| other != claimant) {
                 return Err(NotTaken::Claimed);
             }
-            call.claimant = (claim == Claim::Take).then(|| claimant.into());
-            Ok(())
+            let changed = (claim == Claim::Take).then(|| claimant.into());
+            let before = std::mem::replace(&mut call.claimant, changed);
+            Ok((before, self.0.store.begin(&call.journaled(call.noted))))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod listing;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,24 +15,24 @@ use tokio_util::task::TaskTracker;
 
 use crate::aside::Aside;
 use crate::calls::metrics::Metrics;
-use crate::calls::shards::{Common, Lifecycle, Shards, shard_of};
-use crate::calls::table::{ClientInfo, Ending, Table};
+use crate::calls::shards::{Common, Left, Lifecycle, Shards, shard_of};
+use crate::calls::table::{ClientInfo, Ending, Table, ToolChange};
 use crate::clock::Clock;
 use crate::events::{Event, SessionEvent, Subscription, Topic, Topics};
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::schema::Schemas;
 use crate::store::{
-    CallFilter, CallHead, CallState, CallStore, Cancellation, FinishedCall, Most, Outcome, Phases, Session, StoreError,
-    Tool, ToolSpec,
+    CallHead, CallState, CallStore, Cancellation, FinishedCall, Origin, Outcome, Phases, Session, StoreError,
+    StoredClient, StoredTool, Tool, ToolSpec,
 };
 
 pub use self::listing::{CallCursor, CallPlace};
-use crate::tools::{Placement, RegisterError};
+use crate::tools::{Placement, RegisterError, Registered};
 use crate::until::until;
 
-/// How many calls of an earlier process are remembered at most. They are read all at once.
-const RECALLED: usize = 1_000;
+/// After which time an offer is journaled again that could not be journaled.
+const JOURNALED_AGAIN: Duration = Duration::from_secs(1);
 /// How many calls are ended and journaled at a time when the server stops.
 const ENDED_AT_ONCE: usize = 256;
 /// How long housekeeping sleeps at most, and how often it forgets idle rate counters.
@@ -54,6 +55,32 @@ pub(crate) struct Shared {
     /// The runtime of those writes, because values may be dropped outside of any runtime.
     pub(crate) runtime: Handle,
     topics: Arc<Topics>,
+}
+
+/// Tools that were registered or unregistered. The change is in effect, and is being stored.
+pub struct Registration {
+    hub: Hub,
+    client: ClientId,
+    change: ToolChange,
+}
+
+impl Registration {
+    /// The tools.
+    pub fn ids(&self) -> &[ToolId] {
+        &self.change.ids
+    }
+
+    /// Waits until the change is stored, and returns the tools. If it cannot be stored, it is undone.
+    pub async fn stored(self) -> Result<Vec<ToolId>, StoreError> {
+        let Self { hub, client, change: ToolChange { ids, before, saving } } = self;
+        if let Some(saving) = saving
+            && let Err(error) = saving.await
+        {
+            hub.of_client(&client, |table| table.undo_tools(&client, before));
+            return Err(error);
+        }
+        Ok(ids)
+    }
 }
 
 /// Counts of everything in the table.
@@ -103,7 +130,7 @@ impl Hub {
         let limits = Arc::new(limits);
         let (topics, aside) = (Arc::new(Topics::new(&limits)), Aside::default());
         let hub = Self(Arc::new(Shared {
-            shards: Shards::new(Arc::new(Common::new(limits.clone(), topics.clone()))),
+            shards: Shards::new(Arc::new(Common::new(limits.clone(), topics.clone(), store.clone()))),
             epoch: clock.epoch(),
             limits,
             clock,
@@ -120,17 +147,45 @@ impl Hub {
 
     /// Acts on the shard of a client.
     pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
-        self.0.shards.of_client(client, act)
+        self.storing(self.0.shards.of_client(client, act))
     }
 
     /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
     pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
-        self.0.shards.of_call(request, act)
+        self.storing(self.0.shards.of_call(request, act))
     }
 
     /// Acts on every shard, one after the other.
     pub(crate) fn everywhere<R>(&self, act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
-        self.0.shards.each(act)
+        self.0.shards.each(act).map(|acted| self.storing(acted))
+    }
+
+    /// Stores what a change of the table has led to. An offer is written to its connection after that.
+    fn storing<R>(&self, (result, Left { notes, writes }): (R, Left)) -> R {
+        for writing in writes {
+            let storing = async {
+                if let Err(error) = writing.await {
+                    tracing::error!(%error, "a change of a client's tools could not be stored");
+                }
+            };
+            self.0.tasks.spawn_on(storing, &self.0.runtime);
+        }
+        for note in notes {
+            let (hub, writing) = (self.clone(), self.0.store.begin(&note));
+            let noting = async move {
+                let offered = match writing.await {
+                    Ok(_) => note.offered,
+                    Err(error) => {
+                        tracing::error!(request = %note.head.request, %error, "an offer could not be journaled, and waits");
+                        tokio::time::sleep(JOURNALED_AGAIN).await;
+                        0
+                    }
+                };
+                hub.of_client(note.head.client(), |table| table.noted(&note.head.request, offered, Instant::now()));
+            };
+            self.0.tasks.spawn_on(noting, &self.0.runtime);
+        }
+        result
     }
 
     /// A new id for a call of a client.
@@ -192,6 +247,13 @@ impl Hub {
         }
     }
 
+    /// Sends an event to its listeners.
+    pub(crate) fn emit(&self, event: Event) {
+        if self.0.topics.have_listeners() {
+            self.0.topics.emit(event);
+        }
+    }
+
     /// Waits until the listeners of a session have handled all its events so far. A listener that does not read blocks
     /// this, so callers must bound the wait.
     pub async fn heard(&self, session: &Arc<Session>) {
@@ -206,23 +268,63 @@ impl Hub {
         self.0.topics.are_watched(Some(&session.id), session.client.as_ref())
     }
 
-    /// Remembers calls that ended shortly before this process started, for late and repeated answers.
-    pub async fn remember_recent(&self) -> Result<(), StoreError> {
-        let most = self.0.limits.remembered_calls.min(RECALLED);
-        let finished = self.0.store.list_finished(&CallFilter::default(), None, Most::items(most)).await?.items;
-        let (now, wall) = (Instant::now(), self.0.clock.now());
-        for (_, call) in finished.iter().rev() {
-            let Phases { approval, queue, execute } = call.phases;
-            let ended = call.head.created + approval + queue + execute;
-            let age = wall.duration_since(ended).unwrap_or_default();
-            let head = &call.head;
-            if age < self.0.limits.remembered_for && self.0.shards.take(&head.request, head.client()) {
-                let at = now.checked_sub(age).unwrap_or(now);
-                let number = self.of_client(head.client(), |table| table.recall(call, at));
-                self.0.shards.entered(&head.request, head.client(), number);
+    /// Opens the calls again that an earlier process left open, and counts them. Their clients are away.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let now = Instant::now();
+        for (client, tools) in self.0.store.clients().await? {
+            self.restore(&client, tools, now).await;
+        }
+        let left = self.0.store.open_calls().await?;
+        let count = left.len();
+        for mut call in left {
+            if let Some(tool) = self.tool(call.head.tool.id.as_str()).filter(|tool| tool.client == *call.head.client())
+            {
+                call.head = Arc::new(CallHead { tool, ..CallHead::clone(&call.head) });
+            }
+            let (request, client) = (call.head.request.clone(), call.head.client().clone());
+            if self.0.shards.take(&request, &client) {
+                let number = self.of_client(&client, |table| table.reopen(call, &self.0.clock, now));
+                self.0.shards.entered(&request, &client, number);
             }
         }
-        Ok(())
+        Ok(count)
+    }
+
+    /// Registers the tools of a client that an earlier process knew.
+    async fn restore(&self, client: &StoredClient, tools: Vec<StoredTool>, now: Instant) {
+        let mut limits = BTreeSet::new();
+        for StoredTool { name, description, schema, timeout, effect, version, scope } in tools {
+            let schema = match self.schemas().compile(Some(&schema), self.limits()).await {
+                Ok(schema) => schema,
+                Err(error) => {
+                    tracing::warn!(client = %client.id, tool = %name, %error, "a stored tool is no longer allowed");
+                    continue;
+                }
+            };
+            if scope.everywhere || !scope.sessions.is_empty() {
+                limits.insert(None);
+            }
+            limits.extend(scope.limited.iter().cloned().map(Some));
+            let spec = ToolSpec { name, description, schema, timeout, effect, version };
+            let tool = Arc::new(Tool::of_client(client.id.clone(), spec));
+            self.of_client(&client.id, |table| table.restore_tool(&client.id, Registered { tool, scope }));
+        }
+        let limits: Vec<Option<SessionId>> = limits.into_iter().collect();
+        self.of_client(&client.id, |table| table.restore_client(client, &limits, now));
+    }
+
+    /// Cancels the models' calls that meet a condition: no turn waits for them.
+    pub(crate) async fn cancel_where(&self, is_it: impl Fn(&CallHead) -> bool) {
+        let is_orphan = |head: &CallHead| head.origin == Origin::Model && is_it(head);
+        let heads = |table: &mut Table| {
+            table.calls.values().map(|call| call.head.clone()).filter(|head| is_orphan(head)).collect::<Vec<_>>()
+        };
+        let orphans: Vec<Arc<CallHead>> = self.everywhere(heads).flatten().collect();
+        for head in orphans {
+            if let Some(ending) = self.end(&head, Outcome::Cancelled(Cancellation::TurnStopped)) {
+                self.journal_or_log(ending).await;
+            }
+        }
     }
 
     /// Subscribes to the events of a topic, from now on.
@@ -236,14 +338,17 @@ impl Hub {
         client: &ClientId,
         placement: &Placement,
         specs: Vec<ToolSpec>,
-    ) -> Result<Vec<ToolId>, RegisterError> {
+    ) -> Result<Registration, RegisterError> {
         let wall = self.0.clock.now();
-        self.of_client(client, |table| table.register(client, placement, specs, Instant::now(), wall))
+        let register = |table: &mut Table| table.register(client, placement, specs, Instant::now(), wall);
+        let change = self.of_client(client, register)?;
+        Ok(Registration { hub: self.clone(), client: client.clone(), change })
     }
 
     /// Unregisters tools by name or full id, or all of the client's when `which` is `None`. Open calls go on.
-    pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Vec<ToolId> {
-        self.of_client(client, |table| table.unregister(client, session, which))
+    pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Registration {
+        let change = self.of_client(client, |table| table.unregister(client, session, which));
+        Registration { hub: self.clone(), client: client.clone(), change }
     }
 
     /// Removes the tools that were registered only for a deleted session.
@@ -342,13 +447,37 @@ impl Hub {
         self.0.shards.common().lifecycle() == Lifecycle::Serving
     }
 
-    /// Refuses new calls, lets open ones finish for a while, ends the others, and tells all connections to close.
+    /// Whether what is open is left to the next process.
+    pub fn is_leaving(&self) -> bool {
+        self.0.shards.common().is_leaving()
+    }
+
+    /// Leaves what is open to the next process, if the store lasts. Whoever waits for a call is told so.
+    pub(crate) fn leave(&self) {
+        if self.0.store.is_lasting() {
+            self.0.shards.enter(Lifecycle::Leaving);
+            self.everywhere(Table::dismiss_waiters).for_each(drop);
+        }
+    }
+
+    /// Refuses new calls, lets open ones finish for a while, ends the others or leaves them to the next process, and
+    /// tells all connections to close.
     pub async fn close(&self, patience: Duration) {
         self.start_draining();
         let is_idle = || self.everywhere(|table| table.calls.is_empty()).all(|is_idle| is_idle).then_some(());
         let idle = until(&self.0.shards.common().changed, is_idle);
-        // A timeout is no error: the remaining calls are ended next.
+        // A timeout is no error: the remaining calls are ended or left next.
         _ = tokio::time::timeout(patience, idle).await;
+        self.leave();
+        if !self.is_leaving() {
+            self.end_all().await;
+        }
+        self.0.shards.enter(Lifecycle::Closed);
+        self.everywhere(Table::wake_connections).for_each(drop);
+        self.0.shards.common().changed.notify_waiters();
+    }
+
+    async fn end_all(&self) {
         let heads = |table: &mut Table| table.calls.values().map(|call| call.head.clone()).collect();
         let left: Vec<Vec<Arc<CallHead>>> = self.everywhere(heads).collect();
         let end = async |head: Arc<CallHead>| {
@@ -357,9 +486,6 @@ impl Hub {
             }
         };
         stream::iter(left.into_iter().flatten()).for_each_concurrent(ENDED_AT_ONCE, end).await;
-        self.0.shards.enter(Lifecycle::Closed);
-        self.everywhere(Table::wake_connections).for_each(drop);
-        self.0.shards.common().changed.notify_waiters();
     }
 
     /// Ends a call if it is still open. The caller must journal the ending.

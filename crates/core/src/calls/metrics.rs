@@ -80,6 +80,11 @@ impl Metrics {
         self.started += 1;
     }
 
+    /// Takes a call back that was not made after all.
+    pub(crate) fn withdrawn(&mut self) {
+        self.started -= 1;
+    }
+
     /// Counts a call that is over. Its end is journaled, unless the journal failed.
     pub(crate) fn finished(&mut self, call: &FinishedCall) {
         let kind = call.outcome.kind();

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::calls::approval::OpenAsk;
-use crate::id::ConnectionName;
-use crate::store::{CallHead, CallState, FinishedCall, Phases};
+use crate::id::PermissionId;
+use crate::store::{CallHead, CallState, FinishedCall, JournaledCall, Phases};
 
 /// Identifies an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +56,12 @@ impl Waiters {
         self.others.push(waiter);
     }
 
+    /// Drops all waiters without an outcome.
+    pub(crate) fn dismiss(&mut self) {
+        self.first = None;
+        self.others.clear();
+    }
+
     pub(crate) fn tell(&mut self, call: &Arc<FinishedCall>) {
         for waiter in self.first.take().into_iter().chain(self.others.drain(..)) {
             // A waiter may be gone.
@@ -70,14 +76,24 @@ pub(crate) struct PendingCall {
     pub(crate) head: Arc<CallHead>,
     /// The order of calls: earlier ones are offered first.
     pub(crate) number: u64,
-    /// The connection that is offered the call as long as it is connected.
-    pub(crate) preferred: Option<ConnectionName>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
+    /// The last offer that the journal knows of. A later one is journaled before it is written.
+    pub(crate) noted: u32,
+    /// Whether an offer is being journaled.
+    pub(crate) is_noting: bool,
+    /// Whether the call was written to a connection, or shown to a frontend, in this process or an earlier one.
+    pub(crate) may_have_run: bool,
+    /// How many callers hold the call.
+    pub(crate) callers: usize,
+    /// Whether the call goes on when its last caller leaves.
+    pub(crate) is_kept: bool,
     pub(crate) last_offer: Option<LastOffer>,
     pub(crate) waiters: Waiters,
     /// The ask that must be answered first. Boxed because few calls have one.
     pub(crate) ask: Option<Box<OpenAsk>>,
+    /// The ask that the call waits for, or that was taken from it and not approved.
+    pub(crate) asked: Option<PermissionId>,
     /// The frontend that has claimed the call.
     pub(crate) claimant: Option<Box<str>>,
     /// When the call expires. The table's `deadlines` has the same time.
@@ -90,24 +106,35 @@ impl PendingCall {
     pub(crate) fn new(
         head: Arc<CallHead>,
         number: u64,
-        preferred: Option<ConnectionName>,
-        waiter: oneshot::Sender<Arc<FinishedCall>>,
+        noted: u32,
+        waiter: Option<oneshot::Sender<Arc<FinishedCall>>>,
         now: Instant,
     ) -> Self {
         Self {
             head,
             number,
-            preferred,
             stage: Stage::AwaitingApproval,
             attempt: 1,
+            noted,
+            is_noting: false,
+            may_have_run: false,
+            callers: usize::from(waiter.is_some()),
+            is_kept: false,
             last_offer: None,
-            waiters: Waiters { first: Some(waiter), others: Vec::new() },
+            waiters: Waiters { first: waiter, others: Vec::new() },
             ask: None,
+            asked: None,
             claimant: None,
             due: None,
             phases: Phases::default(),
             since: now,
         }
+    }
+
+    /// The call for the journal, after this offer.
+    pub(crate) fn journaled(&self, offered: u32) -> JournaledCall {
+        let ask = self.ask.as_ref().map(|open| (open.ask.id.clone(), open.ask.created));
+        JournaledCall { head: self.head.clone(), offered, ask, claimant: self.claimant.clone() }
     }
 
     pub(crate) fn state(&self) -> CallState {
@@ -133,6 +160,7 @@ impl PendingCall {
 
     /// The call is shown to the frontend.
     pub(crate) fn show(&mut self, now: Instant) {
+        self.may_have_run = true;
         self.enter(Stage::Shown, now);
     }
 
@@ -144,6 +172,7 @@ impl PendingCall {
     /// The call is written to its connection.
     pub(crate) fn offer(&mut self, link: LinkId, stream: StreamId, number: u64, now: Instant) {
         self.last_offer = Some(LastOffer { stream, number, attempt: self.attempt });
+        self.may_have_run = true;
         self.enter(Stage::Offered(link), now);
     }
 

@@ -19,6 +19,7 @@ use crate::events::{Event, Topics};
 use crate::id::{ClientId, RequestId};
 use crate::limits::Limits;
 use crate::sharded::Sharded;
+use crate::store::{CallStore, JournaledCall, StoreFuture};
 use crate::tools::Owners;
 
 /// A century, in nanoseconds.
@@ -30,15 +31,25 @@ pub(crate) enum Lifecycle {
     Serving,
     /// New calls are refused; open ones may finish.
     Draining,
-    /// There are no calls; connections are told to close.
+    /// What is open is left to the next process: nothing ends any more, and nobody waits.
+    Leaving,
+    /// Connections are told to close.
     Closed,
 }
 
+/// What a change of a table leaves to be stored. Usually that is nothing.
+pub(crate) struct Left {
+    /// Offers to journal before they are written.
+    pub(crate) notes: Vec<JournaledCall>,
+    /// Writes that nobody waits for.
+    pub(crate) writes: Vec<StoreFuture<()>>,
+}
+
 /// What all shards share, without a common lock.
-#[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) limits: Arc<Limits>,
     pub(crate) topics: Arc<Topics>,
+    pub(crate) store: Arc<dyn CallStore>,
     /// Which client has which tool.
     pub(crate) owners: Arc<Owners>,
     /// Numbers connections, streams and frames. It is shared by all clients, so that no number is used twice.
@@ -57,10 +68,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) fn new(limits: Arc<Limits>, topics: Arc<Topics>) -> Self {
+    pub(crate) fn new(limits: Arc<Limits>, topics: Arc<Topics>, store: Arc<dyn CallStore>) -> Self {
         Self {
             limits,
             topics,
+            store,
             owners: Arc::default(),
             counter: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
@@ -93,16 +105,21 @@ impl Common {
         due < self.next_look.load(Ordering::Relaxed) && due < self.next_look.fetch_min(due, Ordering::Relaxed)
     }
 
+    /// Whether what is open is left to the next process.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.lifecycle() >= Lifecycle::Leaving
+    }
+
     pub(crate) fn lifecycle(&self) -> Lifecycle {
         match self.lifecycle.load(Ordering::Acquire) {
             0 => Lifecycle::Serving,
             1 => Lifecycle::Draining,
+            2 => Lifecycle::Leaving,
             _ => Lifecycle::Closed,
         }
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Shards {
     shards: Vec<Shard>,
     common: Arc<Common>,
@@ -121,7 +138,6 @@ struct Elsewhere {
     number: Option<u64>,
 }
 
-#[derive(Debug)]
 struct Shard {
     // std mutexes are enough: sections are short and nothing is awaited inside.
     table: Mutex<Table>,
@@ -160,12 +176,12 @@ impl Shards {
         &self.common
     }
 
-    /// Acts on the table of a shard, then sends the events and wakes the tasks.
-    fn locked<R>(&self, shard: u16, act: impl FnOnce(&mut Table) -> R) -> R {
+    /// Acts on the table of a shard, then sends the events and wakes the tasks. Also returns what is to be stored.
+    fn locked<R>(&self, shard: u16, act: impl FnOnce(&mut Table) -> R) -> (R, Left) {
         let shard = &self.shards[usize::from(shard)];
         let mut table = shard.table.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut table);
-        let Aftermath { told, ticket, wakers, forgotten, is_due_sooner } = table.take_aftermath();
+        let Aftermath { told, ticket, wakers, forgotten, is_due_sooner, notes, writes } = table.take_aftermath();
         drop(table);
         if !told.is_empty() {
             shard.tell(&self.common.topics, ticket, told);
@@ -175,16 +191,16 @@ impl Shards {
             self.common.changed.notify_waiters();
         }
         forgotten.iter().for_each(|(request, number)| self.give_back(request, Some(*number)));
-        result
+        (result, Left { notes, writes })
     }
 
     /// Acts on the shard of a client.
-    pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> R {
+    pub(crate) fn of_client<R>(&self, client: &ClientId, act: impl FnOnce(&mut Table) -> R) -> (R, Left) {
         self.locked(shard_of(client), act)
     }
 
     /// Acts on the shard of a call. An unknown id leads to some shard, which does not have it.
-    pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
+    pub(crate) fn of_call<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> (R, Left) {
         let elsewhere = match self.count_elsewhere.load(Ordering::Acquire) {
             0 => None,
             // An id that is only reserved has no call yet.
@@ -194,7 +210,7 @@ impl Shards {
     }
 
     /// Acts on each shard, one after the other.
-    pub(crate) fn each<R>(&self, mut act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
+    pub(crate) fn each<R>(&self, mut act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = (R, Left)> {
         (0..SHARDS).map(move |shard| self.locked(shard, &mut act))
     }
 
@@ -207,7 +223,7 @@ impl Shards {
         }
         loop {
             let before = self.elsewhere.of(request).get(request).copied();
-            let is_known = |shard: u16| self.locked(shard, |table| table.knows(request));
+            let is_known = |shard: u16| self.locked(shard, |table| table.knows(request)).0;
             if before.is_some_and(|before| before.number.is_none() || is_known(before.shard)) {
                 return false;
             }

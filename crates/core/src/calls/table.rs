@@ -11,6 +11,8 @@
 
 mod asks;
 mod connections;
+mod restart;
+mod tools;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,20 +24,26 @@ use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use self::tools::ToolChange;
 use crate::calls::finished::{End, Finished};
 use crate::calls::metrics::Metrics;
 use crate::calls::outbox::{Item, Outbox};
 use crate::calls::pending::{LinkId, PendingCall, Stage, Waiters};
-use crate::calls::shards::{Common, Lifecycle};
+use crate::calls::shards::Common;
 use crate::clock::{SHARDS, named_by};
 use crate::events::Event;
-use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId, ToolId};
-use crate::store::{CallHead, Executor, FinishedCall, Outcome, Reply, ToolSpec};
-use crate::tools::{Placement, Rate, RegisterError, Registry};
+use crate::id::{ClientId, ConnectionName, PermissionId, RequestId, SessionId};
+use crate::store::{
+    CallHead, Cancellation, Executor, FinishedCall, JournaledCall, Origin, Outcome, Reply, StoreFuture,
+};
+use crate::tools::{Rate, Registry};
 use ahash::HashMap;
 
 /// How many outboxes of closed connections are kept for each limit of a client, for a resume. The oldest are dropped.
 const PARKED: usize = 4;
+
+/// How long the clients of an earlier process are waited for at least.
+const RESTART_GRACE: Duration = Duration::from_secs(30);
 
 /// An open connection of a client.
 #[derive(Debug)]
@@ -75,6 +83,8 @@ struct Client {
     absences: BTreeMap<Option<SessionId>, Absence>,
     /// Connections that were lost and may return.
     lost: Vec<Lost>,
+    /// For each limit, how long its connections want to be waited for, if that is long.
+    graces: BTreeMap<Option<SessionId>, Duration>,
 }
 
 #[derive(Debug)]
@@ -158,7 +168,7 @@ pub struct ClientInfo {
 }
 
 /// What is left to do after the lock is released.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Aftermath {
     /// Events for listeners.
     pub(crate) told: Vec<Event>,
@@ -170,9 +180,12 @@ pub(crate) struct Aftermath {
     pub(crate) forgotten: Vec<(RequestId, u64)>,
     /// Whether housekeeping must be notified to look sooner.
     pub(crate) is_due_sooner: bool,
+    /// Offers to journal before they are written.
+    pub(crate) notes: Vec<JournaledCall>,
+    /// Writes that nobody waits for.
+    pub(crate) writes: Vec<StoreFuture<()>>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Table {
     shard: u16,
     /// The number of the newest call.
@@ -249,70 +262,12 @@ impl Table {
                 open: Vec::new(),
                 absences: BTreeMap::new(),
                 lost: Vec::new(),
+                graces: BTreeMap::new(),
             };
             self.clients.insert(client.clone(), new);
         }
         self.clients.get_mut(client)
     }
-
-    // Tools
-
-    pub(crate) fn register(
-        &mut self,
-        client: &ClientId,
-        placement: &Placement,
-        specs: Vec<ToolSpec>,
-        now: Instant,
-        wall: SystemTime,
-    ) -> Result<Vec<ToolId>, RegisterError> {
-        if self.client_mut(client, wall).is_none() {
-            return Err(RegisterError::TooManyClients);
-        }
-        let registered = self.registry.register(client, placement, specs, &self.common.limits);
-        if let Ok(ids) = &registered
-            && !ids.is_empty()
-        {
-            let session = placement.session();
-            self.tell(|| Event::Registered(client.clone(), session.cloned(), ids.as_slice().into()));
-            let (until, limit) = (now + self.common.limits.unconnected_tools, placement.limit());
-            if let Some(known) = self.clients.get(client)
-                && !known.has_links_of(limit)
-                && known.expires(limit).is_none_or(|expires| expires < until)
-            {
-                self.set_expiry(client, limit, Some(until));
-            }
-        }
-        self.forget_if_idle(client);
-        registered
-    }
-
-    pub(crate) fn unregister(
-        &mut self,
-        client: &ClientId,
-        session: Option<&SessionId>,
-        which: Option<&[String]>,
-    ) -> Vec<ToolId> {
-        let ids = self.registry.unregister(client, session, which);
-        self.unregistered(client, session, &ids);
-        ids
-    }
-
-    fn unregistered(&mut self, client: &ClientId, session: Option<&SessionId>, ids: &[ToolId]) {
-        // When the server stops, all tools go, and no event is sent for that.
-        if !ids.is_empty() && self.common.lifecycle() != Lifecycle::Closed {
-            self.tell(|| Event::Unregistered(client.clone(), session.cloned(), ids.into()));
-        }
-        self.forget_if_idle(client);
-    }
-
-    /// Removes the tools that were registered only for a deleted session.
-    pub(crate) fn forget_session(&mut self, session: &SessionId) {
-        for tool in self.registry.forget_session(session) {
-            self.unregistered(&tool.client, Some(session), std::slice::from_ref(&tool.id));
-        }
-    }
-
-    // Calls
 
     /// The next number for a call. Shards count in steps of `SHARDS` from different starts, so no two calls share one.
     fn next_number(&mut self) -> u64 {
@@ -334,8 +289,8 @@ impl Table {
     pub(crate) fn enter(
         &mut self,
         head: Arc<CallHead>,
-        preferred: Option<ConnectionName>,
-        waiter: oneshot::Sender<Arc<FinishedCall>>,
+        noted: u32,
+        waiter: Option<oneshot::Sender<Arc<FinishedCall>>>,
         now: Instant,
     ) -> u64 {
         // Numbered under the lock, so that a client's calls are in the order of their numbers.
@@ -346,9 +301,39 @@ impl Table {
             let Some(client) = self.clients.get_mut(head.client()) else { return number };
             client.open.push((number, request.clone()));
         }
-        self.calls.insert(request, PendingCall::new(head, number, preferred, waiter, now));
+        self.calls.insert(request, PendingCall::new(head, number, noted, waiter, now));
         self.metrics.started();
         number
+    }
+
+    /// Removes a call as if it had never been made. Returns its waiters.
+    pub(crate) fn withdraw(&mut self, request: &RequestId) -> Option<Waiters> {
+        let call = self.calls.remove(request)?;
+        self.close(&call);
+        self.metrics.withdrawn();
+        self.give_back(vec![(request.clone(), call.number)]);
+        self.forget_if_idle(call.head.client());
+        Some(call.waiters)
+    }
+
+    /// A caller gives a call up. If it was the last one, the call is cancelled, unless it is to go on.
+    pub(crate) fn leave(&mut self, request: &RequestId, now: Instant) -> Option<Ending> {
+        let call = self.calls.get_mut(request)?;
+        call.callers = call.callers.saturating_sub(1);
+        if call.callers > 0 || call.is_kept || self.common.is_leaving() {
+            return None;
+        }
+        let why = match call.head.origin {
+            Origin::Model => Cancellation::TurnStopped,
+            Origin::Application => Cancellation::CallerGone,
+        };
+        self.finish(request, Outcome::Cancelled(why), None, now)
+    }
+
+    /// Whether somebody can take a call at once: a connection of its client, or the frontend.
+    pub(crate) fn has_taker(&self, head: &CallHead) -> bool {
+        let takes = |client: &Client| client.links.iter().any(|link| link.takes(head));
+        head.tool.executor == Executor::Frontend || self.clients.get(head.client()).is_some_and(takes)
     }
 
     /// Lets the call go to its client.
@@ -388,7 +373,7 @@ impl Table {
     fn assign(&mut self, request: &RequestId, now: Instant) {
         let Some(call) = self.calls.get_mut(request) else { return };
         let Some(client) = self.clients.get_mut(call.head.client()) else { return };
-        let preferred = call.preferred.as_ref();
+        let preferred = call.head.connection.as_ref();
         let is_other = |link: &Link| preferred.is_some() && link.name.as_ref() != preferred;
         let is_there = client.links.iter().any(|link| link.takes(&call.head) && !is_other(link));
         if !is_there && preferred.is_some_and(|name| client.waits_for(name, &call.head, now)) {
@@ -396,6 +381,13 @@ impl Table {
         }
         let links = client.links.iter_mut().rev().filter(|link| link.takes(&call.head));
         let Some(link) = links.min_by_key(|link| (is_other(link), link.load)) else { return };
+        if call.attempt > call.noted {
+            // A later process must know that the client may have seen the call, before the client can see it.
+            if !std::mem::replace(&mut call.is_noting, true) {
+                self.aftermath.notes.push(call.journaled(call.attempt));
+            }
+            return;
+        }
         call.assign(link.id, now);
         link.load += 1;
         self.aftermath.wakers.extend(link.outbox.push(Item::Offer(request.clone())));
@@ -421,9 +413,6 @@ impl Table {
         now: Instant,
     ) -> Option<Ending> {
         let mut call = self.calls.remove(request)?;
-        if let Some(due) = call.due {
-            self.deadlines.remove(&(due, call.number));
-        }
         if let Some(open) = call.ask.take() {
             self.remove_ask(&open.ask.id);
             self.tell(|| Event::Answered(open.ask.clone(), Reply::Reject));
@@ -432,11 +421,8 @@ impl Table {
             // It was never sent, but listeners get these events for every call. A frontend would act on them.
             self.tell_of(&call.head);
         }
-        let client_id = call.head.client();
-        if let Some(client) = self.clients.get_mut(client_id) {
-            if let Ok(place) = client.open.binary_search_by_key(&call.number, |(number, _)| *number) {
-                client.open.remove(place);
-            }
+        self.close(&call);
+        if let Some(client) = self.clients.get_mut(call.head.client()) {
             let link = call.link().and_then(|id| client.links.iter_mut().find(|link| link.id == id));
             let told = match (link, call.stage, call.last_offer) {
                 (Some(link), stage, _) => {
@@ -455,21 +441,26 @@ impl Table {
                 self.aftermath.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason)));
             }
         }
-        let (attempt, phases) = (call.attempt, call.phases(now));
-        let finished = Arc::new(FinishedCall { attempt, phases, head: call.head, outcome });
+        let (attempt, phases, may_have_run) = (call.attempt, call.phases(now), call.may_have_run);
+        let ask = call.asked.filter(|_| matches!(outcome, Outcome::Denied(_)));
+        let finished =
+            Arc::new(FinishedCall { attempt, may_have_run, ask, phases, head: call.head, outcome, late: None });
         self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
         self.forget_if_idle(finished.head.client());
         self.tell(|| Event::Finished(finished.clone()));
         Some(Ending { call: finished, waiters: call.waiters })
     }
 
-    /// Remembers a call of an earlier process, and returns its new number.
-    pub(crate) fn recall(&mut self, call: &Arc<FinishedCall>, at: Instant) -> u64 {
-        let number = self.next_number();
-        let end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
-        self.remember(call, number, end, at);
-        self.finished.journaled(&call.head.request);
-        number
+    /// Takes a call that was removed out of the deadlines and out of its client's open calls.
+    fn close(&mut self, call: &PendingCall) {
+        if let Some(due) = call.due {
+            self.deadlines.remove(&(due, call.number));
+        }
+        if let Some(client) = self.clients.get_mut(call.head.client())
+            && let Ok(place) = client.open.binary_search_by_key(&call.number, |(number, _)| *number)
+        {
+            client.open.remove(place);
+        }
     }
 
     /// Remembers a finished call, for late and repeated answers.

@@ -60,6 +60,13 @@ pub enum TurnEvent {
     },
     /// A step is complete. Its message comes without its parts.
     StepDone(Arc<Message>),
+    /// The server was restarted, and the turn goes on. What was told of an incomplete step no longer holds.
+    Restarted {
+        /// The answers so far that are complete.
+        answers: Vec<Arc<Message>>,
+        /// The answer that is told again, from its beginning.
+        begun: Option<MessageId>,
+    },
     /// The turn is over. The error says why it ended early, if it did.
     Ended(Option<Arc<TurnError>>),
     /// Only these asks are open: the reader leaves, and comes back with the user's answers.

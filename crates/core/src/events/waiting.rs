@@ -141,7 +141,7 @@ fn weight_of(event: &Event) -> usize {
         Event::Requested(head) => weight::of_head(head),
         // `Executing` directly follows `Requested`, and shares its head.
         Event::Executing(_) => 0,
-        Event::Finished(call) => weight::of_call(call),
+        Event::Finished(call) | Event::Late(call) => weight::of_call(call),
         Event::Registered(_, _, tools) | Event::Unregistered(_, _, tools) => {
             tools.iter().map(|tool| 64 + tool.as_str().len()).sum()
         }

@@ -10,7 +10,7 @@ use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId};
 use crate::sessions::turn;
-use crate::store::{Message, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
+use crate::store::{Message, OpenTurn, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
 
 impl Sessions {
     /// Continues a turn that ended with yielded calls. `user` is the message that it answers, with the needs that the
@@ -25,6 +25,7 @@ impl Sessions {
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Prompted> {
         self.must_be_serving()?;
+        let user = &user.in_turn(OpenTurn::new(self.clock().time(), Some(last.clone())));
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let (session, user, last) = (session.clone(), user.clone(), last.clone());
         let beginning = self.clone().begin_with(session, user.clone(), last, results, feed.clone(), stored);
@@ -49,6 +50,9 @@ impl Sessions {
             return Ok(Some(feed));
         }
         let over = live.turn.over.clone();
+        // It comes right after the running turn, before all that wait.
+        let since = user.turn().map_or_else(|| self.clock().time(), |running| running.since);
+        let user = &user.in_turn(OpenTurn::new(since, Some(last.clone())));
         let new = NewTurn { session, user, adopts: false, after: Some(last.clone()) };
         let Enqueued { feed, stored, .. } = self.enqueue_in(&mut sessions, new)?;
         drop(sessions);
@@ -96,6 +100,10 @@ impl Sessions {
     /// Retries a turn that failed. Its completed work counts; the unfinished message is not shown to the model.
     pub(crate) async fn try_again(&self, session: &Arc<Session>, user: &Arc<Message>) -> Result<Prompted> {
         self.must_be_serving()?;
+        let is_answer = |message: &&Arc<Message>| message.answers() == Some(&user.id);
+        let last = self.hold(&session.id).await?;
+        let last = last.history(|history| history.all().rfind(is_answer).map(|answer| answer.id.clone()));
+        let user = &user.in_turn(OpenTurn::new(self.clock().time(), last));
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let saving = self.save_message(user);
         let beginning = async {
@@ -129,7 +137,7 @@ impl Sessions {
                     continue;
                 }
                 let part = &mut Arc::make_mut(message).parts[place];
-                Arc::make_mut(part).recall(turn::result_for_model(&finished, None));
+                Arc::make_mut(part).recall(turn::result_for_model(&finished));
                 let part = part.clone();
                 self.save_message(message).await?;
                 self.tell(&session, SessionEvent::Turn(TurnEvent::Part { message: message.id.clone(), part }));

@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::try_join_all;
 use tokio::sync::OnceCell;
 
 use super::history::{Conversation, History};
@@ -58,7 +57,7 @@ struct State {
 
 enum Change {
     Session(Arc<Session>),
-    Message(Arc<Message>),
+    Messages(Vec<Arc<Message>>),
     DeletedFrom(MessageId),
 }
 
@@ -67,7 +66,7 @@ impl State {
         match change {
             Change::Session(session) => self.session = Some(session),
             _ if !self.is_read => self.is_changed = true,
-            Change::Message(message) => self.history.save(&message),
+            Change::Messages(messages) => messages.iter().for_each(|message| self.history.save(message)),
             Change::DeletedFrom(message) => self.history.delete_from(&message),
         }
         self.count(room);
@@ -181,9 +180,12 @@ impl HeldSessions {
         self.write(&session.id, || Change::Session(session.clone()), |store| store.save_session(session))
     }
 
-    /// Stores a message and replaces its earlier version.
-    pub(super) fn save_message(self: &Arc<Self>, message: &Arc<Message>) -> StoreFuture<()> {
-        self.write(&message.session, || Change::Message(message.clone()), |store| store.save_message(message))
+    /// Stores messages of one session, all or none, and replaces their earlier versions.
+    pub(super) fn save_messages(self: &Arc<Self>, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        let Some(session) = messages.first().map(|message| message.session.clone()) else {
+            return Box::pin(std::future::ready(Ok(())));
+        };
+        self.write(&session, || Change::Messages(messages.clone()), |store| store.save_messages(messages.clone()))
     }
 
     /// Deletes a message and all messages that were first saved after it.
@@ -208,18 +210,18 @@ impl HeldSessions {
                 }
                 let mut state = held.lock();
                 let (changed, result) = edit(&state.history);
-                let save = |message: Arc<Message>| {
-                    let saving = self.store.save_message(&message);
-                    state.change(Change::Message(message), &self.room);
-                    saving
-                };
-                (result, changed.into_iter().map(save).collect::<Vec<_>>())
+                if changed.is_empty() {
+                    return Ok(result);
+                }
+                let saving = self.store.save_messages(changed.clone());
+                state.change(Change::Messages(changed), &self.room);
+                (result, saving)
             };
-            let saved = try_join_all(saving).await;
+            let saved = saving.await;
             if saved.is_err() {
                 self.forget(id);
             }
-            return saved.map(|_| result);
+            return saved.map(|()| result);
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Conversation {
     earlier: usize,
     /// The messages of the turn, the user's message first.
     pub(crate) turn: Vec<Arc<Message>>,
+    /// How many of them, at the end, the turn itself has made. The others are of earlier turns that answered the message.
+    pub(crate) own: usize,
 }
 
 impl Conversation {
@@ -149,13 +151,29 @@ impl History {
                 }
                 let earlier = place.min(self.frozen.len());
                 let turn = self.all().skip(earlier).filter(|message| !is_left_out(message));
-                Conversation { turn: turn.cloned().collect(), frozen: self.frozen.clone(), earlier }
+                let turn: Vec<_> = turn.cloned().collect();
+                Conversation { own: self.count_own(&turn, user), turn, frozen: self.frozen.clone(), earlier }
             }
             _ => {
                 let all = self.all().filter(|message| !is_left_out(message)).cloned();
-                Conversation { frozen: Arc::default(), earlier: 0, turn: put_in_order(all, user) }
+                let turn = put_in_order(all, user);
+                Conversation { own: self.count_own(&turn, user), turn, frozen: Arc::default(), earlier: 0 }
             }
         }
+    }
+
+    /// Whether a message was first saved after another one, if there is one.
+    pub(super) fn comes_after(&self, message: &MessageId, other: Option<&MessageId>) -> bool {
+        let other = other.and_then(|other| self.places.get(other));
+        other.is_none_or(|other| self.places.get(message) > Some(other))
+    }
+
+    /// How many messages at the end are answers of the open turn.
+    fn count_own(&self, messages: &[Arc<Message>], user: &Message) -> usize {
+        let after = user.turn().and_then(|turn| turn.after.as_ref());
+        let is_own =
+            |message: &&Arc<Message>| message.answers() == Some(&user.id) && self.comes_after(&message.id, after);
+        messages.iter().rev().take_while(is_own).count()
     }
 }
 

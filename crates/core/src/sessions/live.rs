@@ -7,9 +7,10 @@ use ahash::HashMap;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::history::History;
 use super::{Result, SessionError, Sessions};
 use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
-use crate::id::{ClientId, MessageId, SessionId};
+use crate::id::{ClientId, MessageId, RunId, SessionId};
 use crate::sessions::turn;
 use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
 use crate::text::shortened;
@@ -27,6 +28,8 @@ pub(super) struct Live {
     pub(super) session: Option<Arc<Session>>,
     /// The user's message of the running turn.
     running: MessageId,
+    /// The run that tells of the running turn.
+    pub(super) run: Option<RunId>,
     pub(super) turn: Handles,
     /// The feed of the running turn, if the turn can be followed.
     pub(super) feed: Option<Feed>,
@@ -53,19 +56,20 @@ impl Live {
         self.turn.over.clone()
     }
 
-    /// Stops the running turn and drops all that wait. The token is cancelled when the turn is over.
-    pub(super) fn stop_all(&mut self) -> CancellationToken {
-        self.queue.clear();
-        self.stop()
+    /// Stops the running turn and takes out all that wait. The token is cancelled when the turn is over.
+    fn stop_all(&mut self) -> (CancellationToken, VecDeque<Queued>) {
+        (self.stop(), std::mem::take(&mut self.queue))
     }
 
-    /// Stops the turn with this feed, or removes it from the queue.
-    pub(super) fn stop_turn(&mut self, feed: &Feed) {
+    /// Stops the turn with this feed, or takes it out of the queue.
+    fn stop_turn(&mut self, feed: &Feed) -> Option<Queued> {
         if self.feed.as_ref().is_some_and(|running| running.is(feed)) {
             self.turn.abort.cancel();
-        } else {
-            self.queue.retain(|queued| !queued.feed.as_ref().is_some_and(|waiting| waiting.is(feed)));
+            return None;
         }
+        let is_it = |queued: &Queued| queued.feed.as_ref().is_some_and(|waiting| waiting.is(feed));
+        let place = self.queue.iter().position(is_it)?;
+        self.queue.remove(place)
     }
 
     /// The number of prompts that wait.
@@ -88,6 +92,13 @@ impl Live {
         let running = self.feed.as_ref().filter(|_| self.running == *user);
         let waiting = || self.queue.iter().find(|queued| queued.user.id == *user)?.feed.as_ref();
         running.or_else(waiting).cloned()
+    }
+
+    /// The feeds of the turns that a run tells of.
+    pub(super) fn feeds_of_run(&self, run: &RunId) -> Vec<Feed> {
+        let running = self.feed.clone().filter(|_| self.run.as_ref() == Some(run));
+        let waiting = self.queue.iter().filter(|queued| queued.user.run() == Some(run));
+        running.into_iter().chain(waiting.filter_map(|queued| queued.feed.clone())).collect()
     }
 
     /// The running turn, if it can be followed.
@@ -143,12 +154,30 @@ pub(crate) struct Queued {
     _close_feed: Option<CloseFeed>,
     /// The answer of the previous turn to continue from.
     after: Option<MessageId>,
+    /// Whether an earlier process left the turn open.
+    pub(crate) is_left: bool,
     /// Whether the turn's message or results are stored. The turn waits for this before it begins.
     stored: oneshot::Receiver<bool>,
     done: oneshot::Sender<Arc<Message>>,
 }
 
 impl Queued {
+    fn new(
+        session: &Arc<Session>,
+        user: &Arc<Message>,
+        adopts: bool,
+        after: Option<MessageId>,
+        is_left: bool,
+    ) -> (Self, Enqueued) {
+        let ((tell_stored, stored), (done, answer)) = (oneshot::channel(), oneshot::channel());
+        let is_followed = matches!(&user.role, Role::User(said) if said.needs.is_followed);
+        let feed = is_followed.then(Feed::default);
+        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), stored: tell_stored };
+        let _close_feed = feed.as_ref().map(Feed::closer);
+        let (session, user) = (session.clone(), user.clone());
+        (Self { session, user, adopts, feed, _close_feed, after, is_left, stored, done }, enqueued)
+    }
+
     fn needs(&self) -> Option<&TurnNeeds> {
         match &self.user.role {
             Role::User(said) => Some(&said.needs),
@@ -171,59 +200,67 @@ impl Sessions {
     /// The same, with the live sessions already locked.
     pub(super) fn enqueue_in(&self, live: &mut HashMap<SessionId, Live>, new: NewTurn<'_>) -> Result<Enqueued> {
         let NewTurn { session, user, adopts, after } = new;
-        let known = live.get_mut(&session.id);
-        let owner = known.as_ref().and_then(|live| live.client.as_ref()).or(session.client.as_ref());
-        let (tell_stored, stored) = oneshot::channel();
+        let known = live.get(&session.id);
+        let owner = known.and_then(|live| live.client.as_ref()).or(session.client.as_ref());
         let Role::User(said) = &user.role else { return Err(SessionError::DuplicateMessage(user.id.clone())) };
-        let needs = &said.needs;
-        if let (Some(owner), Some(prompter)) = (owner, &needs.client)
+        if let (Some(owner), Some(prompter)) = (owner, &said.needs.client)
             && owner != prompter
         {
             return Err(SessionError::Forbidden);
         }
         if !said.wants_reply {
-            return Ok(Enqueued { answer: None, feed: None, stored: tell_stored });
+            return Ok(Enqueued { answer: None, feed: None, stored: oneshot::channel().0 });
         }
-        let (done, answer) = oneshot::channel();
-        let owner = owner.or(needs.client.as_ref().filter(|_| adopts)).cloned();
-        let feed = needs.is_followed.then(Feed::default);
-        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), stored: tell_stored };
-        let yields_asks = needs.yields_asks;
-        let queued = Queued {
-            session: session.clone(),
-            user: user.clone(),
-            adopts,
-            _close_feed: feed.as_ref().map(Feed::closer),
-            feed: feed.clone(),
-            after,
-            stored,
-            done,
-        };
-        match known {
+        if let Some(known) = known {
+            let most = self.hub().limits().queued_prompts;
+            if known.is_answering(&user.id) && after.is_none() {
+                return Err(SessionError::DuplicateMessage(user.id.clone()));
+            }
+            if known.queue.len() >= most {
+                return Err(SessionError::QueueFull(most));
+            }
+        }
+        let (queued, enqueued) = Queued::new(session, user, adopts, after, false);
+        self.run_or_queue(live, queued);
+        Ok(enqueued)
+    }
+
+    /// Enters a turn that an earlier process left open. Its message is stored, and it was allowed then.
+    pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) {
+        let (queued, enqueued) = Queued::new(session, user, true, None, true);
+        // The receiver is in the queue.
+        _ = enqueued.stored.send(true);
+        self.run_or_queue(&mut self.live(&session.id), queued);
+    }
+
+    /// Runs a turn if the session is idle, else queues it.
+    fn run_or_queue(&self, live: &mut HashMap<SessionId, Live>, queued: Queued) {
+        let (id, prompter) = (queued.session.id.clone(), queued.prompter().filter(|_| queued.adopts).cloned());
+        match live.get_mut(&id) {
             Some(live) => {
-                let most = self.hub().limits().queued_prompts;
-                if live.is_answering(&user.id) && queued.after.is_none() {
-                    return Err(SessionError::DuplicateMessage(user.id.clone()));
-                }
-                if live.queue.len() >= most {
-                    return Err(SessionError::QueueFull(most));
-                }
-                live.client = owner;
+                live.client = live.client.take().or_else(|| queued.session.client.clone()).or(prompter);
                 match queued.after {
                     Some(_) => live.queue.push_front(queued),
                     None => live.queue.push_back(queued),
                 }
             }
             None => {
-                let (turn, running, queue) = (self.new_handles(), user.id.clone(), VecDeque::new());
-                let driving = drive(self.clone(), session.id.clone(), queued, turn.clone());
-                let new =
-                    Live { client: owner, session: None, running, turn, feed, yields_asks, is_stored: false, queue };
-                live.insert(session.id.clone(), new);
-                self.hub().0.tasks.spawn_on(driving, &self.hub().0.runtime);
+                let turn = self.new_handles();
+                let new = Live {
+                    client: queued.session.client.clone().or(prompter),
+                    session: None,
+                    running: queued.user.id.clone(),
+                    run: queued.user.run().cloned(),
+                    turn: turn.clone(),
+                    feed: queued.feed.clone(),
+                    yields_asks: queued.needs().is_some_and(|needs| needs.yields_asks),
+                    is_stored: false,
+                    queue: VecDeque::new(),
+                };
+                live.insert(id.clone(), new);
+                self.hub().0.tasks.spawn_on(drive(self.clone(), id, queued, turn), &self.hub().0.runtime);
             }
         }
-        Ok(enqueued)
     }
 
     /// Whether a message is being answered, or waits to be answered.
@@ -233,9 +270,34 @@ impl Sessions {
 
     /// Stops the turn with this feed, running or waiting. Other turns go on, even those of the same message.
     pub(crate) fn stop_turn(&self, id: &SessionId, feed: &Feed) {
-        if let Some(live) = self.live(id).get_mut(id) {
-            live.stop_turn(feed);
-        }
+        let stopped = self.live(id).get_mut(id).and_then(|live| live.stop_turn(feed));
+        stopped.into_iter().for_each(|queued| self.give_up(queued));
+    }
+
+    /// Stops the running turn, if there is one, and gives up all that wait. The token is cancelled when the turn is over.
+    pub(super) fn stop_all(&self, id: &SessionId) -> Option<CancellationToken> {
+        let (over, waiting) = self.live(id).get_mut(id).map(Live::stop_all)?;
+        waiting.into_iter().for_each(|queued| self.give_up(queued));
+        Some(over)
+    }
+
+    /// Notes that a turn is over that never began, so that no later process runs it.
+    fn give_up(&self, queued: Queued) {
+        let (sessions, Queued { session, user, stored, .. }) = (self.clone(), queued);
+        let noting = async move {
+            if !stored.await.unwrap_or(false) {
+                return;
+            }
+            let close = |history: &History| {
+                // The message may have been deleted, or another turn may answer it by now.
+                let known = history.get(&user.id).filter(|known| known.turn() == user.turn());
+                (known.map(|known| known.after_turn()).into_iter().collect(), ())
+            };
+            if let Err(error) = sessions.0.held.edit(&session.id, close).await {
+                tracing::error!(session = %session.id, %error, "a turn that was given up could not be noted");
+            }
+        };
+        self.hub().0.tasks.spawn_on(noting, &self.hub().0.runtime);
     }
 
     /// The running turn, if it can be followed.
@@ -349,7 +411,7 @@ impl Sessions {
             self.0.idle.notify_waiters();
             return None;
         };
-        live.running = queued.user.id.clone();
+        (live.running, live.run) = (queued.user.id.clone(), queued.user.run().cloned());
         live.turn = self.new_handles();
         live.feed.clone_from(&queued.feed);
         (live.yields_asks, live.is_stored) = (queued.needs().is_some_and(|needs| needs.yields_asks), false);
@@ -367,7 +429,10 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
         if let Some(live) = sessions.live(&id).get_mut(&id) {
             live.is_stored = is_stored;
         }
-        let answer = if is_stored { turn::turn(&sessions, &id, &queued, &turn.abort).await } else { None };
+        let answer = if is_stored { turn::turn(&sessions, &id, &mut queued, &turn.abort).await } else { None };
+        if sessions.hub().is_leaving() {
+            return;
+        }
         next = sessions.next_turn(&id, &queued);
         if let Some(answer) = answer {
             if let Some(feed) = &queued.feed {

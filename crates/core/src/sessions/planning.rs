@@ -451,6 +451,9 @@ impl Talk<'_> {
         // A message of the user in the same request is answered after the resumed turn.
         let later = self.say().await?.and_then(|prompted| prompted.feed);
         let mut playback = self.playback();
+        if let (Some(turn), Some(run)) = (&running, self.request.needs.run.as_ref().filter(|_| asked.is_some())) {
+            sessions.move_to_run(&session.id, &turn.user, run).await.map_err(SessionError::from)?;
+        }
         if let Some((feed, number)) = asked {
             playback = playback.then(feed, number).answering(&self.request.answers);
             if let Some(turn) = running.as_ref().filter(|_| !self.request.results.is_empty()) {

@@ -12,7 +12,7 @@ use crate::id::{CallId, PermissionId, SessionId};
 use crate::store::{Answer, AskSummary, Message, PartBody, ToolState, TurnError};
 
 /// Sends stored answers again, then follows turns to their end. The last [`TurnEvent`] is
-/// [`TurnEvent::Ended`] or [`TurnEvent::Waiting`].
+/// [`TurnEvent::Ended`] or [`TurnEvent::Waiting`], unless the server stops before.
 pub struct Playback {
     sessions: Sessions,
     session: SessionId,
@@ -26,6 +26,8 @@ pub struct Playback {
     yields_asks: bool,
     /// Whether turns that nobody else follows are stopped when this is dropped.
     stops_turns: bool,
+    /// Whether the reader is told when the server stops, because it cannot come back to the turn.
+    tells_stop: bool,
     /// Whether the current turn has sent an event.
     has_heard: bool,
     /// Whether this playback has already followed another turn.
@@ -46,6 +48,7 @@ impl Playback {
             open: OpenCalls::default(),
             yields_asks: false,
             stops_turns: false,
+            tells_stop: false,
             has_heard: false,
             is_follow_up: false,
             end: None,
@@ -66,6 +69,12 @@ impl Playback {
             self.stored.extend(TurnEvent::of_stored(answer));
             self.end = answer.error().cloned().map(Arc::new);
         }
+        self
+    }
+
+    /// Plays this event first.
+    pub(super) fn after_event(mut self, event: TurnEvent) -> Self {
+        self.stored.push_back(event);
         self
     }
 
@@ -108,6 +117,12 @@ impl Playback {
         self
     }
 
+    /// Ends with this error if no turn follows.
+    pub(super) fn ending(mut self, error: Option<TurnError>) -> Self {
+        self.end = error.map(Arc::new);
+        self
+    }
+
     /// Whether to end when only asks are open.
     pub(super) fn yielding_asks(mut self, yields_asks: bool) -> Self {
         self.yields_asks = yields_asks;
@@ -117,6 +132,13 @@ impl Playback {
     /// Whether turns that nobody else follows are stopped if this is dropped before they end.
     pub(super) fn stopping_turns(mut self, stops_turns: bool) -> Self {
         self.stops_turns = stops_turns;
+        self
+    }
+
+    /// Lets the last event say so if the server stops before the turn is over. Otherwise there is no last event then.
+    #[must_use]
+    pub fn telling_stop(mut self) -> Self {
+        self.tells_stop = true;
         self
     }
 
@@ -158,6 +180,10 @@ impl Playback {
                     self.open.note(&event);
                     return Some(event);
                 }
+                None if self.sessions.hub().is_leaving() => {
+                    self.is_over = true;
+                    return self.tells_stop.then(|| TurnEvent::Ended(Some(Arc::new(self.sessions.stopped()))));
+                }
                 None => {
                     let end = match (self.has_heard, self.is_follow_up) {
                         (true, _) => Some(Arc::new(broken_off())),
@@ -187,7 +213,7 @@ impl Playback {
 impl Drop for Playback {
     fn drop(&mut self) {
         for mut turn in self.turns.drain(..) {
-            if turn.leave() && self.stops_turns {
+            if turn.leave() && self.stops_turns && !self.sessions.hub().is_leaving() {
                 self.sessions.stop_turn(&self.session, turn.feed());
             }
         }

@@ -7,11 +7,11 @@ use smol_str::SmolStr;
 use tokio::sync::oneshot;
 
 use super::id_locks::IdLock;
-use super::live::{Enqueued, Live, NewTurn};
+use super::live::{Enqueued, NewTurn};
 use super::{Prompt, Prompted, Result, SessionError, Sessions};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
-use crate::store::{DEFAULT_AGENT, Message, Part, Role, Session, StoreError, UserMessage};
+use crate::store::{DEFAULT_AGENT, Message, OpenTurn, Part, Role, Session, StoreError, UserMessage};
 
 impl Sessions {
     /// Prompts a session. When this returns, the message is stored and its turn is started or queued.
@@ -80,15 +80,17 @@ impl Sessions {
         let model = model.unwrap_or_else(|| self.setup().default_model.clone());
         self.must_know(None, Some(&model))?;
         let part = |body| Arc::new(Part { id: self.clock().part_id(), body });
+        let created = self.clock().time();
         Ok(Message {
             id: prompt.message.unwrap_or_else(|| self.clock().message_id()),
             session: session.id.clone(),
-            created: self.clock().time(),
+            created,
             role: Role::User(UserMessage {
                 agent: name.unwrap_or(SmolStr::new_static(DEFAULT_AGENT)),
                 model,
                 wants_reply: prompt.wants_reply,
                 needs: prompt.needs,
+                turn: prompt.wants_reply.then(|| OpenTurn::new(created, None)),
             }),
             parts: prompt.parts.into_iter().map(part).collect(),
         })
@@ -126,8 +128,7 @@ impl Sessions {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
             }
-            let over = self.live(&session.id).get_mut(&session.id).map(Live::stop_all);
-            if let Some(over) = over {
+            if let Some(over) = self.stop_all(&session.id) {
                 over.cancelled().await;
             }
             let mut live = self.live(&session.id);

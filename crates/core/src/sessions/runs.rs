@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
+use super::Sessions;
 use super::playback::Playback;
 use crate::calls::Hub;
 use crate::events::{CloseFeed, Feed, TurnEvent};
@@ -128,24 +129,68 @@ impl Runs {
         if let Some(under_way) = self.0.under_way.of(&entry.key).get_mut(&entry.key) {
             under_way.is_started = true;
         }
-        Ok(Recorder { entry, run, feed, kept: 0, unkept: Vec::new(), unseen: Vec::new(), saving: None, is_over: false })
+        Ok(Recorder::new(entry, run, feed))
     }
 
-    /// Ends the runs that an earlier process left unfinished, and counts them.
-    pub async fn recover(&self) -> Result<usize, StoreError> {
+    /// Goes on with the runs that an earlier process left unfinished, and counts them. Their turns go on by themselves,
+    /// so this comes after [`Sessions::recover`].
+    pub async fn recover(&self, sessions: &Sessions) -> Result<usize, StoreError> {
         let left = self.store().unfinished_runs().await?;
         for run in &left {
-            let told = self.store().run_events(&run.session, &run.id, 0).await?;
-            if !told.last().is_some_and(|last| read(last).is_last()) {
-                let message = "The server was restarted before this run was over".to_owned();
-                let error = TurnError::Refused { code: "interrupted".into(), message };
-                let last = row(&TurnEvent::Ended(Some(Arc::new(error))));
-                self.store().append_run_events(&run.session, &run.id, told.len(), vec![last]).await?;
-            }
-            let finished = Some(self.0.hub.clock().time());
-            self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await?;
+            self.take_up(sessions, run).await?;
         }
         Ok(left.len())
+    }
+
+    async fn take_up(&self, sessions: &Sessions, run: &Arc<ThreadRun>) -> Result<(), StoreError> {
+        let told = self.store().run_events(&run.session, &run.id, 0).await?;
+        let told: Vec<TurnEvent> = told.iter().map(read).collect();
+        if told.last().is_some_and(TurnEvent::is_last) {
+            let finished = Some(self.0.hub.clock().time());
+            return self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await;
+        }
+        let feeds = sessions.feeds_of_run(&run.session, &run.id);
+        let mut playback = Playback::new(sessions, &run.session);
+        match sessions.told_in_run(&run.session, &run.id, &told).await? {
+            Some(mut answers) => {
+                let begun = answers.pop_if(|last| !last.is_complete()).map(|last| last.id.clone());
+                let error = answers.last().and_then(|last| last.error()).cloned();
+                playback = playback.after_event(TurnEvent::Restarted { answers, begun }).ending(error);
+            }
+            // Nobody was told that the run had begun, and it can be started again.
+            None if told.is_empty() => {
+                let withdrawn = ThreadRun { started: None, input: None, ..ThreadRun::clone(run) };
+                return self.store().save_run(&Arc::new(withdrawn)).await;
+            }
+            // An earlier version did not keep which turn was the run's.
+            None => {
+                let message = "The server was restarted before this run was over".to_owned();
+                playback = playback.ending(Some(TurnError::Refused { code: "interrupted".into(), message }));
+            }
+        }
+        playback = feeds.iter().fold(playback, |playback, feed| playback.then(feed, 0)).yielding_asks(true);
+        let (hub, recording) = (&self.0.hub, self.recorder_after(run, told).record(playback));
+        match feeds.is_empty() {
+            // It only says how it ended.
+            true => recording.await,
+            false => _ = hub.0.tasks.spawn_on(recording, &hub.0.runtime),
+        }
+        Ok(())
+    }
+
+    /// Records a run that an earlier process began, after what it told.
+    fn recorder_after(&self, run: &Arc<ThreadRun>, told: Vec<TurnEvent>) -> Recorder {
+        let (key, feed) = ((run.session.clone(), run.id.clone()), Feed::default());
+        self.0.under_way.of(&key).insert(key.clone(), UnderWay { feed: feed.clone(), is_started: true });
+        let entry = OpenRun { runs: self.clone(), key, _close: feed.closer() };
+        let (kept, mut usage) = (told.len(), Tally::default());
+        for event in told {
+            usage.add(&event);
+            feed.tell(event);
+        }
+        let mut recorder = Recorder::new(entry, run.clone(), feed);
+        (recorder.usage, recorder.kept) = (usage, kept);
+        recorder
     }
 }
 
@@ -185,7 +230,26 @@ pub struct Recorder {
     /// Events that no follower has seen yet.
     unseen: Vec<TurnEvent>,
     saving: Option<RowsSave>,
+    usage: Tally,
     is_over: bool,
+}
+
+/// Counts what a run uses. Steps of earlier turns that are told again do not count.
+#[derive(Default)]
+struct Tally {
+    usage: RunUsage,
+    is_replayed: bool,
+}
+
+impl Tally {
+    fn add(&mut self, event: &TurnEvent) {
+        if let TurnEvent::StepBegan(message) = event {
+            self.is_replayed = message.is_complete();
+        }
+        if !self.is_replayed {
+            self.usage.add(event);
+        }
+    }
 }
 
 struct RowsSave {
@@ -197,6 +261,11 @@ struct RowsSave {
 }
 
 impl Recorder {
+    fn new(entry: OpenRun, run: Arc<ThreadRun>, feed: Feed) -> Self {
+        let (unkept, unseen, usage) = (Vec::new(), Vec::new(), Tally::default());
+        Self { entry, run, feed, kept: 0, unkept, unseen, saving: None, usage, is_over: false }
+    }
+
     /// The run.
     pub fn run(&self) -> &ThreadRun {
         &self.run
@@ -204,7 +273,6 @@ impl Recorder {
 
     /// Records all events of a playback, to the end.
     pub async fn record(mut self, mut playback: Playback) {
-        let (mut usage, mut is_replayed) = (RunUsage::default(), false);
         loop {
             let event = tokio::select! {
                 biased;
@@ -212,14 +280,9 @@ impl Recorder {
                 () = self.keep_up(), if self.saving.is_some() => continue,
             };
             let Some(event) = event else { return };
-            if let TurnEvent::StepBegan(message) = &event {
-                is_replayed = message.is_complete();
-            }
-            if !is_replayed {
-                usage.add(&event);
-            }
+            self.usage.add(&event);
             if event.is_last() {
-                return self.finish(event, usage).await;
+                return self.finish(event).await;
             }
             self.tell(event);
         }
@@ -280,10 +343,10 @@ impl Recorder {
     }
 
     /// Ends the run with its last event, after all other events are stored.
-    async fn finish(mut self, last: TurnEvent, usage: RunUsage) {
+    async fn finish(mut self, last: TurnEvent) {
         self.keep_up().await;
         self.is_over = true;
-        let ends = self.end(last.clone(), Some(usage));
+        let ends = self.end(last.clone(), Some(self.usage.usage));
         keep_end(&self.run, ends).await;
         self.unseen.drain(..).for_each(|event| self.feed.tell(event));
         self.feed.tell(last);
@@ -308,7 +371,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        if self.is_over {
+        if self.is_over || self.entry.runs.0.hub.is_leaving() {
             return;
         }
         let error = TurnError::Other("The run broke off on the server; see its log".to_owned());

@@ -33,8 +33,8 @@ use crate::sessions::history::Conversation;
 use crate::sessions::model::ModelRequest;
 use crate::sessions::{Queued, Sessions};
 use crate::store::{
-    AssistantMessage, Effect, Message, PageTool, Role, Session, StoreError, StoreFuture, ToolSpec, TurnError,
-    TurnNeeds, Usage, UserMessage,
+    AssistantMessage, Effect, Message, PageTool, Part, PartBody, Role, Session, StoreError, StoreFuture, ToolSpec,
+    TurnError, TurnNeeds, Usage, UserMessage,
 };
 use crate::tools::{ModelTool, guarded};
 
@@ -47,18 +47,22 @@ const TAKEN_AT_ONCE: usize = 64;
 pub(crate) async fn turn(
     sessions: &Sessions,
     id: &SessionId,
-    queued: &Queued,
+    queued: &mut Queued,
     abort: &CancellationToken,
 ) -> Option<Arc<Message>> {
+    let entered = if queued.is_left { enter_again(sessions, queued, abort).await } else { Ok(()) };
     let (session, saving, failure) = match sessions.begin_turn(id, queued).await.transpose()? {
-        Ok((session, saving)) => (session, Some(saving), None),
+        Ok((session, saving)) => (session, Some(saving), entered.err()),
         Err(error) => (queued.session.clone(), None, Some(error)),
     };
     sessions.hub().tell(&session, || SessionEvent::Busy);
     let saving = saving.map(|kept| PendingSave { message: None, kept }).into_iter().collect();
     let mut turn = Turn { sessions, session: &session, saving, queued, draft: None, unkept: None, last: None };
     let ended = match failure {
-        Some(error) => Err(error),
+        Some(error) => {
+            turn.take_up().await;
+            Err(error)
+        }
         None => {
             // Boxed: this future is most of the memory of a session that waits for a client.
             let run = Box::pin(guarded("The turn", turn.run()));
@@ -70,7 +74,20 @@ pub(crate) async fn turn(
             }
         }
     };
+    if ended.is_err() && sessions.hub().is_leaving() {
+        // Nothing says that the turn is over, and the next process goes on with it.
+        return None;
+    }
     Some(turn.end(ended).await)
+}
+
+/// Enters a turn again that an earlier process left open, perhaps after a pause. Fails if it is given up or aborted.
+async fn enter_again(sessions: &Sessions, queued: &mut Queued, abort: &CancellationToken) -> Result<(), TurnError> {
+    let pause = sessions.begin_life(queued).await?;
+    match tokio::time::timeout(pause, abort.cancelled()).await {
+        Ok(()) => Err(sessions.stopped()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A running turn.
@@ -103,6 +120,16 @@ struct TurnContext<'a> {
 }
 
 impl Turn<'_> {
+    /// Takes up the message that an earlier process left incomplete, for a turn that does not run: the message says how
+    /// the turn ended, and its calls are cancelled.
+    async fn take_up(&mut self) {
+        let Ok(mut conversation) = self.sessions.conversation(&self.queued.user).await else { return };
+        let Some(begun) = Entry::of(&mut conversation).begun else { return };
+        let (hub, message) = (self.sessions.hub(), begun.id.clone());
+        self.draft = Some(self.begin(begun));
+        hub.cancel_where(|head| head.message == message && head.session == self.session.id).await;
+    }
+
     async fn run(&mut self) -> Result<(), TurnError> {
         let Role::User(said) = &self.queued.user.role else { return Ok(()) };
         let agent = self.sessions.agent(Some(&said.agent)).map_err(|error| TurnError::Other(error.to_string()))?;
@@ -110,13 +137,21 @@ impl Turn<'_> {
         let context = TurnContext { said, agent, system: system(said, agent), page_tools };
         let before = settle_and_read(self.sessions, self.session, self.queued);
         let mut conversation = before.await.map_err(|error| failed(&error))?;
-        let mut repeats = Repeats::default();
-        for _ in 0..self.sessions.hub().limits().steps {
-            let message = self.step(&context, &conversation, &mut repeats).await?;
-            let wants_more = message.parts.iter().any(|part| part.is_call());
-            let yields = message.parts.iter().any(|part| part.is_yielded());
+        let Entry { mut begun, mut repeats, steps } = Entry::of(&mut conversation);
+        if let Some(last) = conversation.turn.last().filter(|_| begun.is_none() && steps > 0)
+            && is_last(last)
+        {
+            // An earlier process could not note that the turn was over.
+            self.last = Some(last.clone());
+            let kept = self.sessions.save_message(&self.sessions.current(&self.queued.user).after_turn());
+            self.saving.push_back(PendingSave { message: None, kept });
+            return Ok(());
+        }
+        for _ in steps..self.sessions.hub().limits().steps {
+            let message = self.step(&context, &conversation, &mut repeats, begun.take()).await?;
+            let is_last = is_last(&message);
             conversation.turn.push(message);
-            if yields || !wants_more {
+            if is_last {
                 return Ok(());
             }
             self.keep_all().await?;
@@ -130,14 +165,24 @@ impl Turn<'_> {
         context: &TurnContext<'_>,
         conversation: &Conversation,
         repeats: &mut Repeats,
+        begun: Option<Message>,
     ) -> Result<Arc<Message>, TurnError> {
         let TurnContext { said, agent, system, page_tools } = context;
         let (wanted, needs) = (said.next_model(), &said.needs);
-        let begun = self.begin(answer(self.sessions, &self.queued.user));
+        let begun = begun.unwrap_or_else(|| answer(self.sessions, &self.queued.user));
+        let begun = self.begin(begun);
         let draft = self.draft.insert(begun);
         let client = self.session.client.as_ref().or(needs.client.as_ref());
         let offered = self.sessions.offered(self.session, client, &needs.switches, page_tools);
         draft.know(&offered);
+        let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
+        let calls =
+            CallContext { sessions, session, agent, offered: &offered, feed, connection: needs.connection.as_ref() };
+        if draft.is_complete() {
+            // An earlier process had the model's answer, and began its calls.
+            calls.make_again(draft).await;
+            return Ok(self.complete(None));
+        }
         let tools: Vec<ModelTool<'_>> = offered.iter().map(|tool| tool.for_model()).collect();
         let Some(model) = self.sessions.setup().models.find(wanted) else {
             return Err(TurnError::Other(format!("the provider of the model {wanted} is not configured")));
@@ -179,13 +224,10 @@ impl Turn<'_> {
             }
         }
         drop(stream);
-        let calls = draft.calls(&offered);
-        if !calls.is_empty() {
-            let refused = repeats.count(&calls, self.sessions.hub().limits().repeated_calls)?;
-            let (sessions, session, feed) = (self.sessions, self.session, self.queued.feed.as_ref());
-            let connection = needs.connection.as_ref();
-            let context = CallContext { sessions, session, agent, offered: &offered, feed, connection };
-            context.make(draft, calls, refused).await;
+        let ready = draft.calls(&offered);
+        if !ready.is_empty() {
+            let refused = repeats.count(&ready, self.sessions.hub().limits().repeated_calls)?;
+            calls.make(draft, ready, refused).await;
         }
         Ok(self.complete(None))
     }
@@ -194,15 +236,21 @@ impl Turn<'_> {
         Draft::new(self.sessions, self.session, self.queued.feed.clone(), message)
     }
 
-    /// Completes the draft, sends it and begins its save. If a complete message could not be stored, that message is
-    /// saved once more, with the error on it.
+    /// Completes the draft, sends it and begins its save. The last message of the turn is stored together with the note
+    /// that the turn is over. If a complete message could not be stored, that message is saved once more, with the error
+    /// on it.
     fn complete(&mut self, error: Option<TurnError>) -> Arc<Message> {
         let draft = match (self.draft.take(), self.unkept.take()) {
             (Some(draft), _) => draft,
             (None, Some(unkept)) => self.begin(Message::clone(&unkept)),
             (None, None) => self.begin(answer(self.sessions, &self.queued.user)),
         };
-        let (message, kept) = draft.complete(error);
+        let message = draft.complete(error);
+        let mut saved = vec![message.clone()];
+        if is_last(&message) {
+            saved.push(self.sessions.current(&self.queued.user).after_turn());
+        }
+        let kept = self.sessions.save_messages(saved);
         self.saving.push_back(PendingSave { message: Some(message.clone()), kept });
         self.last = Some(message.clone());
         message
@@ -224,9 +272,6 @@ impl Turn<'_> {
 
     async fn end(mut self, mut ended: Result<(), TurnError>) -> Arc<Message> {
         let id = &self.session.id;
-        if let Some(user) = self.queued.user.after_turn() {
-            self.saving.push_back(PendingSave { message: None, kept: self.sessions.save_message(&Arc::new(user)) });
-        }
         let mut changed = None;
         if ended.is_ok() {
             // The session is saved together with its last message.
@@ -281,28 +326,74 @@ async fn settle_and_read(
     session: &Arc<Session>,
     queued: &Queued,
 ) -> Result<Conversation, StoreError> {
-    if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role {
+    let conversation = sessions.conversation(&queued.user).await?;
+    if let Role::User(UserMessage { needs: TurnNeeds { settles_calls: true, results, .. }, .. }) = &queued.user.role
+        && conversation.own == 0
+    {
+        drop(conversation);
         let settled = sessions.settle_yielded(session, results).await?;
         if let Some(feed) = &queued.feed {
             settled.into_iter().for_each(|event| feed.tell(event));
         }
+        return sessions.conversation(&queued.user).await;
     }
-    sessions.conversation(&queued.user).await
+    Ok(conversation)
 }
 
-/// Marks a message that an earlier process left unfinished as interrupted, or answers it with that error.
+/// Whether a turn ends with this message: it has no calls, or some are yielded to the page, or it failed.
+fn is_last(message: &Message) -> bool {
+    let has = |is_it: fn(&Part) -> bool| message.parts.iter().any(|part| is_it(part));
+    message.error().is_some() || has(Part::is_yielded) || !has(Part::is_call)
+}
+
+/// Where a turn goes on: at its beginning, or where an earlier process left it.
+struct Entry {
+    /// The message of the step that is not complete.
+    begun: Option<Message>,
+    repeats: Repeats,
+    /// How many steps are complete.
+    steps: usize,
+}
+
+impl Entry {
+    /// Takes the incomplete message out of the conversation. If the model had not said everything, what it said is
+    /// dropped, and it is asked again.
+    fn of(conversation: &mut Conversation) -> Self {
+        let mut steps = conversation.own;
+        let mut begun = None;
+        if steps > 0 && conversation.turn.last().is_some_and(|last| !last.is_complete()) {
+            begun = conversation.turn.pop().map(Arc::unwrap_or_clone);
+            steps -= 1;
+        }
+        if let Some(message) = &mut begun
+            && let Role::Assistant(said) = &mut message.role
+            && said.finish.is_none()
+        {
+            said.kept = None;
+            message.parts.clear();
+        }
+        let mut repeats = Repeats::default();
+        let complete = &conversation.turn[conversation.turn.len() - steps..];
+        for message in complete.iter().map(Arc::as_ref).chain(begun.as_ref()) {
+            repeats.recall(message);
+        }
+        Self { begun, repeats, steps }
+    }
+}
+
+/// Marks a message that an earlier version left unfinished as interrupted, or answers it with that error.
 pub(crate) async fn mark_interrupted(
     sessions: &Sessions,
+    session: &Arc<Session>,
     message: &Arc<Message>,
     error: TurnError,
 ) -> Result<(), StoreError> {
-    let Some(session) = sessions.find(&message.session).await? else { return Ok(()) };
-    let begun = match &message.role {
-        Role::Assistant(_) => Message::clone(message),
-        Role::User(_) => answer(sessions, message),
+    let (begun, user) = match &message.role {
+        Role::Assistant(_) => (Message::clone(message), None),
+        Role::User(_) => (answer(sessions, message), Some(message.clone())),
     };
-    let (_, saving) = Draft::new(sessions, &session, None, begun).complete(Some(error));
-    saving.await
+    let interrupted = Draft::new(sessions, session, None, begun).complete(Some(error));
+    sessions.save_messages([interrupted].into_iter().chain(user).collect()).await
 }
 
 /// A new message that answers a user's message, with the agent and the model that it names.
@@ -359,7 +450,8 @@ impl Repeats {
         let before = std::mem::take(&mut self.0);
         let mut refused = Vec::with_capacity(calls.len());
         for call in calls {
-            let key = (call.alias.to_string(), call.arguments.clone());
+            let input = call.input.as_ref().map_or_else(String::as_str, |input| input.get());
+            let key = (call.alias.to_string(), input.to_owned());
             let times = before.get(&key).copied().unwrap_or(0) + 1;
             if times > most + 1 {
                 let name = &call.alias;
@@ -371,6 +463,18 @@ impl Repeats {
             self.0.insert(key, times);
         }
         Ok(refused)
+    }
+
+    /// Counts the calls of a step that an earlier process made.
+    fn recall(&mut self, message: &Message) {
+        let before = std::mem::take(&mut self.0);
+        for part in &message.parts {
+            if let PartBody::Tool(tool) = &part.body {
+                let key = (tool.alias.to_string(), tool.arguments().to_owned());
+                let times = before.get(&key).copied().unwrap_or(0) + 1;
+                self.0.insert(key, times);
+            }
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::id::{CallId, ClientId, MessageId, RequestId, SessionId};
+use crate::clock::Time;
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId, SessionId};
 use crate::store::tool::Tool;
 
 /// What a call asks for. It changes once at most: an allowed call gets a new deadline, and perhaps another input.
@@ -24,6 +25,10 @@ pub struct CallHead {
     pub message: MessageId,
     /// The caller's own id of the call.
     pub call: CallId,
+    /// Who asks for the call.
+    pub origin: Origin,
+    /// The preferred connection: only it is offered the call, as long as it is connected.
+    pub connection: Option<ConnectionName>,
     /// The tool as it was when the call was made.
     pub tool: Arc<Tool>,
     /// The input on one line. It fits the tool's schema.
@@ -45,8 +50,49 @@ impl CallHead {
     }
 }
 
-/// How a call ended. Every end is one of these, and each can be reported to a model.
+/// Who asks for a call. Each has its own rate limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Origin {
+    /// A model.
+    #[default]
+    Model,
+    /// The application itself.
+    Application,
+}
+
+/// An open call in the journal: what it asks for, and what another process needs to know to go on with it.
+#[derive(Debug, Clone)]
+pub struct JournaledCall {
+    /// What the call asks for.
+    pub head: Arc<CallHead>,
+    /// The number of the last offer that a client may have seen; 0 if none did. A frontend may have seen the first one.
+    pub offered: u32,
+    /// The ask that the call waits for: its id, and when it was asked.
+    pub ask: Option<(PermissionId, Time)>,
+    /// The frontend that has claimed the call.
+    pub claimant: Option<Box<str>>,
+}
+
+impl JournaledCall {
+    /// A call that nobody has seen, asked about or claimed.
+    pub fn new(head: Arc<CallHead>) -> Self {
+        Self { head, offered: 0, ask: None, claimant: None }
+    }
+}
+
+/// What the journal knows of a call that begins.
 #[derive(Debug)]
+pub enum Begun {
+    /// Nothing: the call is new, or was only changed.
+    New,
+    /// A call with this id is over.
+    Before(Arc<FinishedCall>),
+    /// A call with this id is over, and how it ended is no longer stored.
+    Gone,
+}
+
+/// How a call ended. Every end is one of these, and each can be reported to a model.
+#[derive(Debug, Clone)]
 pub enum Outcome {
     /// The tool ran.
     Success(Success),
@@ -65,7 +111,7 @@ pub enum Outcome {
 }
 
 /// The result of a tool that ran.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Success {
     /// A short title for people.
     pub title: String,
@@ -254,16 +300,29 @@ pub enum CallState {
 }
 
 /// A call that is over.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FinishedCall {
     /// What the call asked for.
     pub head: Arc<CallHead>,
     /// The number of the last offer.
     pub attempt: u32,
+    /// Whether the tool may have run: the call was written to a connection, or shown to a frontend.
+    pub may_have_run: bool,
+    /// The ask that was rejected or that nobody answered.
+    pub ask: Option<PermissionId>,
     /// How long the call took in each phase.
     pub phases: Phases,
     /// How the call ended.
     pub outcome: Outcome,
+    /// The first answer that came too late, if the tool may have run.
+    pub late: Option<Outcome>,
+}
+
+impl FinishedCall {
+    /// Whether the tool may have run although the call has no result; `None` if it has one.
+    pub fn may_have_run_without_result(&self) -> Option<bool> {
+        (!self.outcome.is_answer()).then_some(self.may_have_run)
+    }
 }
 
 #[cfg(test)]

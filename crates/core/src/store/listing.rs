@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
 use crate::id::SessionId;
-use crate::store::message::Session;
+use crate::store::session::Session;
 
 /// The bounds of a page. The first entry is read whatever its size, so that a reader always gets on. Each further entry
 /// that would exceed either bound is left for the next page.

@@ -11,13 +11,14 @@ use ahash::HashMap;
 use self::calls::FinishedCalls;
 use super::{
     CallFilter, CallPage, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StorageUsed,
-    StoreError, StoreFuture, weight,
+    StoreError, StoreFuture, StoredClient, StoredTool, weight,
 };
-use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use crate::limits::Limits;
-use crate::store::call::{CallHead, FinishedCall};
-use crate::store::message::{Message, Role, Session};
+use crate::store::call::{Begun, FinishedCall, JournaledCall, Outcome};
+use crate::store::message::Message;
 use crate::store::run::ThreadRun;
+use crate::store::session::Session;
 
 /// Keeps the newest finished calls and the most recently used sessions. When there are too many, or they take too much
 /// memory, the oldest are dropped first.
@@ -163,14 +164,34 @@ impl Default for MemoryStore {
 }
 
 impl CallStore for MemoryStore {
-    fn begin(&self, _call: &Arc<CallHead>) -> StoreFuture<()> {
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
         // An open call is in the call table, which lives as long as this store.
+        ready(self.calls.find(&call.head.request).map_or(Begun::New, Begun::Before))
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        ready(Vec::new())
+    }
+
+    fn save_client(&self, _client: StoredClient, _tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
         ready(())
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        ready(Vec::new())
+    }
+
+    fn is_lasting(&self) -> bool {
+        false
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
         self.calls.add(call);
         ready(())
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        ready(self.calls.keep_late(request, late))
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -231,22 +252,25 @@ impl SessionStore for MemoryStore {
         ready(removed.is_some())
     }
 
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        let Some(session) = messages.first().map(|message| message.session.clone()) else { return ready(()) };
         let mut sessions = self.sessions();
-        let Some(kept) = sessions.kept.get_mut(&message.session) else { return ready(()) };
-        let weight = weight::of_message(message);
-        let before = match kept.position(&message.id) {
-            Some(place) => {
-                let before = std::mem::replace(&mut kept.messages[place], message.clone());
-                weight::of_message(&before)
+        let Some(kept) = sessions.kept.get_mut(&session) else { return ready(()) };
+        let (mut before, mut after) = (0, 0);
+        for message in messages {
+            after += weight::of_message(&message);
+            match kept.position(&message.id) {
+                Some(place) => {
+                    let replaced = std::mem::replace(&mut kept.messages[place], message);
+                    before += weight::of_message(&replaced);
+                }
+                None => {
+                    kept.places.insert(message.id.clone(), kept.messages.len());
+                    kept.messages.push(message);
+                }
             }
-            None => {
-                kept.places.insert(message.id.clone(), kept.messages.len());
-                kept.messages.push(message.clone());
-                0
-            }
-        };
-        self.resized(sessions, &message.session, before, weight)
+        }
+        self.resized(sessions, &session, before, after)
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -314,18 +338,10 @@ impl SessionStore for MemoryStore {
         })
     }
 
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
         let sessions = self.sessions();
-        let mut left = Vec::new();
-        for KeptSession { messages, .. } in sessions.kept.values() {
-            let answered: BTreeSet<&MessageId> = messages.iter().filter_map(|message| message.answers()).collect();
-            let is_left = |message: &Message| match &message.role {
-                Role::Assistant(assistant) => assistant.completed.is_none(),
-                Role::User(user) => user.wants_reply && !answered.contains(&message.id),
-            };
-            left.extend(messages.iter().filter(|message| is_left(message)).cloned());
-        }
-        ready(left)
+        let messages = sessions.kept.values().flat_map(|kept| &kept.messages);
+        ready(messages.filter(|message| message.turn().is_some()).cloned().collect())
     }
 }
 

@@ -1,7 +1,5 @@
-//! A session, its messages, and their parts. Pure data; stores keep its serde form.
+//! Messages and their parts. Pure data; stores keep its serde form.
 
-use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,80 +7,10 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use crate::clock::Time;
-use crate::id::{CallId, ClientId, InvalidId, MessageId, PartId, PermissionId, RequestId, SessionId};
+use crate::id::{CallId, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
 use crate::store::call::Attachment;
-use crate::store::user_message::{TurnNeeds, UserMessage};
-
-/// The agent that answers when none is named.
-pub const DEFAULT_AGENT: &str = "default";
-
-/// A conversation with a model.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Session {
-    /// The session's id.
-    pub id: SessionId,
-    /// The client whose tools the session has. No other client may use the session.
-    pub client: Option<ClientId>,
-    /// A title for people.
-    pub title: String,
-    /// The session that this one was made from.
-    pub parent: Option<SessionId>,
-    /// The agent that answers when a message does not name one.
-    pub agent: Option<SmolStr>,
-    /// The model that answers when a message does not name one.
-    pub model: Option<ModelRef>,
-    /// A JSON object that the creator wants to keep with the session.
-    pub metadata: Option<Box<RawValue>>,
-    /// Whether a frontend that can run frontend tools shows the session.
-    #[serde(default)]
-    pub has_frontend: bool,
-    /// Full ids of tools that are allowed as long as the session exists.
-    pub approved: BTreeSet<String>,
-    /// When the session was created.
-    pub created: Time,
-    /// When something last happened in the session.
-    pub updated: Time,
-}
-
-impl Session {
-    /// The agent that answers when a message does not name one.
-    pub fn agent_name(&self) -> &str {
-        self.agent.as_deref().unwrap_or(DEFAULT_AGENT)
-    }
-}
-
-/// A model by its provider and its name there: `providerID/modelID`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ModelRef {
-    /// The provider.
-    pub provider: SmolStr,
-    /// The model's name, which may contain slashes.
-    pub model: SmolStr,
-}
-
-impl ModelRef {
-    /// Checks both names and uses them unchanged.
-    pub fn new(provider: &str, model: &str) -> Result<Self, InvalidId> {
-        let allowed = |text: &str| (1..=256).contains(&text.len()) && !text.chars().any(char::is_control);
-        if allowed(provider) && allowed(model) && !provider.contains('/') {
-            Ok(Self { provider: provider.into(), model: model.into() })
-        } else {
-            Err(InvalidId::new("model", &format!("{provider}/{model}"), "providerID/modelID".to_owned()))
-        }
-    }
-
-    /// Parses `providerID/modelID`.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let (provider, model) = text.split_once('/').unwrap_or((text, ""));
-        Self::new(provider, model)
-    }
-}
-
-impl fmt::Display for ModelRef {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.provider, self.model)
-    }
-}
+use crate::store::session::ModelRef;
+use crate::store::user_message::{OpenTurn, TurnNeeds, UserMessage};
 
 /// A message. An assistant's message is one step of a turn: a turn with tool calls has several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -107,18 +35,49 @@ impl Message {
 
     /// A copy of a user's message for a turn that is retried or continued with these needs.
     pub(crate) fn taken_up(&self, needs: &TurnNeeds) -> Self {
+        self.changed(|said| said.needs = needs.clone().or(&said.needs))
+    }
+
+    /// A copy of a user's message whose turn this run tells of.
+    pub(crate) fn in_run(&self, run: &RunId) -> Arc<Self> {
+        Arc::new(self.changed(|said| said.needs.run = Some(run.clone())))
+    }
+
+    /// The run that tells of the turn of a user's message.
+    pub(crate) fn run(&self) -> Option<&RunId> {
+        match &self.role {
+            Role::User(said) => said.needs.run.as_ref(),
+            Role::Assistant(_) => None,
+        }
+    }
+
+    /// A copy of a user's message for this turn.
+    pub(crate) fn in_turn(&self, turn: OpenTurn) -> Arc<Self> {
+        Arc::new(self.changed(|said| said.turn = Some(turn)))
+    }
+
+    /// A copy of a user's message with only what is stored after its turn.
+    pub(crate) fn after_turn(&self) -> Arc<Self> {
+        Arc::new(self.changed(|said| {
+            said.turn = None;
+            said.needs.shrink();
+        }))
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut UserMessage)) -> Self {
         let mut message = self.clone();
         if let Role::User(said) = &mut message.role {
-            said.needs = needs.clone().or(&said.needs);
+            change(said);
         }
         message
     }
 
-    /// A copy of a user's message with only what is stored after its turn. `None` if nothing is removed.
-    pub(crate) fn after_turn(&self) -> Option<Self> {
-        let Role::User(said) = &self.role else { return None };
-        let needs = said.needs.after_turn()?;
-        Some(Self { role: Role::User(UserMessage { needs, ..said.clone() }), ..self.clone() })
+    /// The open turn that answers a user's message.
+    pub fn turn(&self) -> Option<&OpenTurn> {
+        match &self.role {
+            Role::User(said) => said.turn.as_ref(),
+            Role::Assistant(_) => None,
+        }
     }
 
     /// The user's message that this one answers, if it is an answer.
@@ -366,6 +325,11 @@ impl Part {
         matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Yielded { .. }, .. }))
     }
 
+    /// Whether the part is a call that is running, or waits to be allowed.
+    pub fn is_running(&self) -> bool {
+        matches!(&self.body, PartBody::Tool(ToolPart { state: ToolState::Running { .. }, .. }))
+    }
+
     /// Whether the part is a call with one of these results.
     pub(crate) fn is_call_of(&self, results: &[(CallId, ToolResult)]) -> bool {
         matches!(&self.body, PartBody::Tool(tool) if results.iter().any(|(call, _)| *call == tool.call))
@@ -530,6 +494,11 @@ pub enum ToolResult {
 }
 
 impl ToolPart {
+    /// Whether a frontend runs the call: it has the session's own id of it.
+    pub(crate) fn is_of_frontend(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.as_str() == self.call.as_str())
+    }
+
     /// The arguments as the model wrote them, or as they were replaced.
     pub fn arguments(&self) -> &str {
         match &self.state {

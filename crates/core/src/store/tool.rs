@@ -1,13 +1,18 @@
 //! A tool: something that a model can call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{ClientId, ToolId, ToolName};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::clock::Time;
+use crate::id::{ClientId, SessionId, ToolId, ToolName};
 use crate::schema::Schema;
 
 /// The effect of running a tool. It decides whether the tool may be run again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Effect {
     /// It changes nothing.
     Read,
@@ -46,6 +51,63 @@ impl ToolSpec {
             && *effect == other.effect
             && *version == other.version
     }
+}
+
+/// Where a tool is offered.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// In all sessions of the client.
+    pub everywhere: bool,
+    /// In these sessions, as long as the client is there.
+    pub sessions: BTreeSet<SessionId>,
+    /// In these sessions, each as long as somebody who is limited to it is there.
+    pub limited: BTreeSet<SessionId>,
+}
+
+/// A registered tool, as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredTool {
+    /// The tool's own name.
+    pub name: ToolName,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its input.
+    pub schema: Box<RawValue>,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+    /// The effect of running it.
+    pub effect: Effect,
+    /// Its version.
+    pub version: Option<String>,
+    /// Where it is offered.
+    pub scope: Scope,
+}
+
+impl StoredTool {
+    /// The stored form of a tool.
+    pub(crate) fn new(spec: &ToolSpec, scope: &Scope) -> Self {
+        Self {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.schema.source().to_owned(),
+            timeout: spec.timeout,
+            effect: spec.effect,
+            version: spec.version.clone(),
+            scope: scope.clone(),
+        }
+    }
+}
+
+/// A client that has tools, as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredClient {
+    /// The client.
+    pub id: ClientId,
+    /// When it was first seen.
+    pub since: Time,
+    /// For how long its connections want to be waited for, if that is long: those without a limit, and those that are
+    /// limited to a session.
+    pub graces: Vec<(Option<SessionId>, Duration)>,
 }
 
 /// Who runs a tool.

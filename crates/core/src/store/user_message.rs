@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
-use crate::id::{CallId, ClientId, ConnectionName, ToolName};
-use crate::store::message::{ModelRef, ToolResult};
+use crate::clock::Time;
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, RunId, ToolName};
+use crate::store::message::ToolResult;
+use crate::store::session::ModelRef;
 
 /// The fields of a user's message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,12 +24,42 @@ pub struct UserMessage {
     pub wants_reply: bool,
     /// What the turn needs.
     pub needs: TurnNeeds,
+    /// The turn that answers the message, until it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<OpenTurn>,
+}
+
+/// A turn that is not over. It is stored with the message that it answers, so that another process can go on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTurn {
+    /// When it was asked for. The turns of a session run in this order.
+    pub since: Time,
+    /// The last answer that the message had at that time, if an earlier turn had answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<MessageId>,
+    /// How far it had come when a process last took it up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub progress: usize,
+    /// In how many processes in a row it came no further.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lives: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl OpenTurn {
+    /// A turn that is asked for now.
+    pub fn new(since: Time, after: Option<MessageId>) -> Self {
+        Self { since, after, progress: 0, lives: 0 }
+    }
 }
 
 impl UserMessage {
     /// Creates a message for this agent and this model to answer.
     pub fn new(agent: impl Into<SmolStr>, model: ModelRef) -> Self {
-        Self { agent: agent.into(), model, wants_reply: true, needs: TurnNeeds::default() }
+        Self { agent: agent.into(), model, wants_reply: true, needs: TurnNeeds::default(), turn: None }
     }
 
     /// The model that answers in the next turn.
@@ -43,6 +75,7 @@ struct StoredUserMessage {
     model: ModelRef,
     wants_reply: bool,
     needs: Option<TurnNeeds>,
+    turn: Option<OpenTurn>,
     system: Option<String>,
     #[serde(default)]
     tools: BTreeMap<String, bool>,
@@ -51,9 +84,9 @@ struct StoredUserMessage {
 
 impl From<StoredUserMessage> for UserMessage {
     fn from(stored: StoredUserMessage) -> Self {
-        let StoredUserMessage { agent, model, wants_reply, needs, system, tools, connection } = stored;
+        let StoredUserMessage { agent, model, wants_reply, needs, turn, system, tools, connection } = stored;
         let earlier = || TurnNeeds { system, switches: tools, connection, ..TurnNeeds::default() };
-        Self { agent, model, wants_reply, needs: needs.unwrap_or_else(earlier) }
+        Self { agent, model, wants_reply, needs: needs.unwrap_or_else(earlier), turn }
     }
 }
 
@@ -94,6 +127,9 @@ pub struct TurnNeeds {
     /// Whether the turn begins by ending the calls that earlier turns yielded to the page, with `results` or as failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub settles_calls: bool,
+    /// The run that tells its readers of the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// Results of calls that earlier turns yielded to the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<(CallId, ToolResult)>,
@@ -122,17 +158,9 @@ impl TurnNeeds {
         self
     }
 
-    /// The needs to store after the turn; `None` if nothing is removed. The page's next request brings the rest again.
-    pub(crate) fn after_turn(&self) -> Option<Self> {
-        let Self { model, instructions, page_tools, results, .. } = self;
-        let has_more = model.is_some() || !instructions.is_empty() || !page_tools.is_empty() || !results.is_empty();
-        has_more.then(|| Self {
-            model: None,
-            instructions: Vec::new(),
-            page_tools: Vec::new(),
-            results: Vec::new(),
-            ..self.clone()
-        })
+    /// Removes what is not stored after the turn. The page's next request brings it again.
+    pub(crate) fn shrink(&mut self) {
+        (self.model, self.instructions, self.page_tools, self.results) = Default::default();
     }
 }
 

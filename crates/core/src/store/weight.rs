@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::store::call::{Attachment, CallHead, Cancellation, FinishedCall, Outcome};
-use crate::store::message::{Kept, Message, Part, PartBody, Role, Session, ToolResult, ToolState};
+use crate::store::message::{Kept, Message, Part, PartBody, Role, ToolResult, ToolState};
 use crate::store::run::ThreadRun;
+use crate::store::session::Session;
 use crate::store::user_message::{PageTool, TurnNeeds};
 
 /// The size of an open call.
@@ -14,7 +15,12 @@ pub fn of_head(head: &CallHead) -> usize {
 
 /// The size of a finished call.
 pub fn of_call(call: &FinishedCall) -> usize {
-    let outcome = match &call.outcome {
+    of_head(&call.head) + of_outcome(&call.outcome) + call.late.as_ref().map_or(0, of_outcome)
+}
+
+/// The size of an outcome.
+pub fn of_outcome(outcome: &Outcome) -> usize {
+    match outcome {
         Outcome::Success(success) => {
             success.title.len()
                 + success.output.len()
@@ -26,8 +32,7 @@ pub fn of_call(call: &FinishedCall) -> usize {
         }
         Outcome::Error(text) | Outcome::Denied(text) | Outcome::Cancelled(Cancellation::Requested(text)) => text.len(),
         Outcome::Timeout(_) | Outcome::Cancelled(_) | Outcome::Disconnected => 0,
-    };
-    of_head(&call.head) + outcome
+    }
 }
 
 /// The size of a session without its messages and runs.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::id::{ClientId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::sharded::Sharded;
-use crate::store::{Tool, ToolSpec};
+use crate::store::{Scope, Tool, ToolSpec};
 use ahash::HashMap;
 
 /// Why a registration was refused. Nothing was changed.
@@ -76,17 +76,6 @@ impl Placement {
     }
 }
 
-/// Where a tool is offered.
-#[derive(Debug, Default, Clone)]
-struct Scope {
-    /// In all sessions of the client.
-    everywhere: bool,
-    /// In these sessions, as long as the client is there.
-    sessions: BTreeSet<SessionId>,
-    /// In these sessions, each as long as somebody who is limited to it is there.
-    limited: BTreeSet<SessionId>,
-}
-
 impl Scope {
     fn is_full_for(&self, session: &SessionId, most: usize) -> bool {
         self.sessions.len() + self.limited.len() >= most && !self.is_in(session)
@@ -120,6 +109,15 @@ impl Scope {
         }
     }
 
+    /// Whether the tool is registered there.
+    fn has(&self, placement: &Placement) -> bool {
+        match placement {
+            Placement::Everywhere => self.everywhere,
+            Placement::In(session) => self.sessions.contains(session),
+            Placement::OnlyIn(session) => self.limited.contains(session),
+        }
+    }
+
     fn add(&mut self, placement: &Placement) {
         match placement {
             Placement::Everywhere => self.everywhere = true,
@@ -129,10 +127,11 @@ impl Scope {
     }
 }
 
-#[derive(Debug)]
-struct Registered {
-    tool: Arc<Tool>,
-    scope: Scope,
+/// A tool, and where it is offered.
+#[derive(Debug, Clone)]
+pub(crate) struct Registered {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) scope: Scope,
 }
 
 /// What all registries share.
@@ -218,14 +217,59 @@ impl Registry {
             let Registered { scope, .. } = self.tools.entry(id.clone()).insert_entry(registered).into_mut();
             scope.add(placement);
             if let Some(session) = session {
-                let tools = self.by_session.entry(session.clone()).or_insert_with(|| {
-                    self.owners.sessions.fetch_add(1, Ordering::Release);
-                    BTreeSet::new()
-                });
-                tools.insert(id.clone());
+                self.enter_session(session, id);
             }
         }
         Ok(ids)
+    }
+
+    /// Whether a client has the same tool there already.
+    pub(crate) fn has_same(&self, client: &ClientId, placement: &Placement, spec: &ToolSpec) -> bool {
+        let known = self.get(&ToolId::new(client, &spec.name)).filter(|known| known.tool.client == *client);
+        known.is_some_and(|known| known.scope.has(placement) && known.tool.spec.says_the_same(spec))
+    }
+
+    /// A tool, and where it is offered.
+    pub(crate) fn get(&self, id: &ToolId) -> Option<&Registered> {
+        self.tools.get(id)
+    }
+
+    /// A tool as it is, if there is one.
+    pub(crate) fn as_it_is(&self, id: ToolId) -> (ToolId, Option<Registered>) {
+        let registered = self.tools.get(&id).cloned();
+        (id, registered)
+    }
+
+    /// Whether a tool is as it was.
+    pub(crate) fn is_still(&self, id: &ToolId, was: Option<&Registered>) -> bool {
+        match (self.tools.get(id), was) {
+            (Some(now), Some(was)) => Arc::ptr_eq(&now.tool, &was.tool) && now.scope == was.scope,
+            (now, was) => now.is_none() && was.is_none(),
+        }
+    }
+
+    /// Registers a tool exactly as it was, or removes it.
+    pub(crate) fn put(&mut self, client: &ClientId, id: &ToolId, registered: Option<Registered>) {
+        if self.tools.contains_key(id) {
+            self.remove(client, None, id);
+        }
+        let Some(registered) = registered else { return };
+        if self.own(client, std::slice::from_ref(id)).is_err() {
+            return;
+        }
+        self.by_client.entry(client.clone()).or_default().push(id.clone());
+        for session in registered.scope.sessions.iter().chain(&registered.scope.limited) {
+            self.enter_session(session, id);
+        }
+        self.tools.insert(id.clone(), registered);
+    }
+
+    fn enter_session(&mut self, session: &SessionId, id: &ToolId) {
+        let tools = self.by_session.entry(session.clone()).or_insert_with(|| {
+            self.owners.sessions.fetch_add(1, Ordering::Release);
+            BTreeSet::new()
+        });
+        tools.insert(id.clone());
     }
 
     /// Makes a client the owner of all these tools or of none.

@@ -26,6 +26,11 @@ pub trait ServerTool: Send + Sync + 'static {
     fn spec(&self) -> &ServerToolSpec;
     /// Runs the tool. The model is shown an error. The future is dropped when the turn is stopped or the time is over.
     fn run<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>>;
+    /// Whether the tool may run again if the server was restarted while it ran. Otherwise such a call fails, and the
+    /// model is told that it may have run.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
 }
 
 /// What a model is told about a server tool.
@@ -283,6 +288,10 @@ impl Default for ListTools {
 impl ServerTool for ListTools {
     fn spec(&self) -> &ServerToolSpec {
         &self.spec
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 
     fn run<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Success, String>> {

@@ -10,6 +10,7 @@ pub(super) mod decode;
 pub(super) mod encode;
 mod proto;
 pub(super) mod routes;
+mod snapshot;
 
 pub(crate) use proto::MEDIA_TYPE as PROTOBUF;
 pub use routes::routes;

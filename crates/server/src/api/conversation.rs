@@ -257,13 +257,15 @@ pub(super) fn response(
 ) -> Response {
     let lifetime = principal.lifetime(app.hub().clock().now());
     let expires = lifetime.map(|lifetime| Box::pin(tokio::time::sleep(lifetime)));
-    let source = Encoded { events: Some(Box::pin(events)), encoder, expires };
+    let source = Encoded { events: Some(Box::pin(events)), is_whole: false, encoder, expires };
     sse::response(source, sse::KEEP_ALIVE, silence, None)
 }
 
 struct Encoded<E> {
     /// `None` after the last event.
     events: Option<Pin<Box<dyn Stream<Item = TurnEvent> + Send>>>,
+    /// Whether the last event of the turn has come. Without it the stream is cut, and the reader comes back.
+    is_whole: bool,
     encoder: E,
     /// The time at which the reader's token expires.
     expires: Option<Pin<Box<Sleep>>>,
@@ -276,15 +278,21 @@ impl<E: Encoder> sse::FrameSource for Encoded<E> {
             if !written.is_empty() {
                 return Poll::Ready(Next::Frame(written));
             }
-            let Some(events) = &mut self.events else { return Poll::Ready(Next::End) };
+            let Some(events) = &mut self.events else {
+                return Poll::Ready(if self.is_whole { Next::End } else { Next::Cut });
+            };
             if self.expires.as_mut().is_some_and(|expires| expires.as_mut().poll(context).is_ready()) {
                 self.encoder.expired();
-                self.events = None;
+                (self.events, self.is_whole) = (None, true);
                 continue;
             }
             match events.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(event)) => self.encoder.event(&event),
+                Poll::Ready(Some(event)) => {
+                    // Earlier versions recorded the events of runs in another form.
+                    self.is_whole = event.is_last() || matches!(event, TurnEvent::Recorded(_));
+                    self.encoder.event(&event);
+                }
                 Poll::Ready(None) => self.events = None,
             }
         }

@@ -258,11 +258,18 @@ fn frames(sessions: &Sessions, event: &Event) -> Bytes {
         }
         Event::Executing(head) => frame(&wire::Event::Executing(reference(head)), ""),
         Event::Finished(call) => {
-            let (call, failure, link) = (reference(&call.head), call.outcome.failure(), call_link(&call.head.request));
+            let (may_have_run, failure) = (call.may_have_run_without_result(), call.outcome.failure());
+            let (call, link) = (reference(&call.head), call_link(&call.head.request));
             match failure {
                 None => frame(&wire::Event::Completed { call, success: true }, &link),
-                Some(error) => frame(&wire::Event::Failed { call, error }, &link),
+                Some(error) => frame(&wire::Event::Failed { call, error, may_have_run }, &link),
             }
+        }
+        Event::Late(late) => {
+            let (request_id, call) = (late.head.request.to_string(), reference(&late.head));
+            let error = late.outcome.failure().unwrap_or_default();
+            let may_have_run = late.may_have_run_without_result();
+            frame(&wire::Event::Late { request_id, call, error, may_have_run }, &call_link(&late.head.request))
         }
         Event::Registered(client, _, tools) => frame(&wire::Event::Registered(changed(client, tools)), ""),
         Event::Unregistered(client, _, tools) => frame(&wire::Event::Unregistered(changed(client, tools)), ""),

@@ -106,9 +106,13 @@ fn defaults() {
         "clientTools.keepaliveInterval = 30000",
         "cors.origins = ",
         "data = ",
+        "durability = process",
         "ephemeral = false",
         "limits.bodyBytes = 4194304",
         "limits.bodyTimeout = 30000",
+        "limits.callBytesOnDisk = 4294967296",
+        "limits.callsKeptFor = 604800000",
+        "limits.callsOnDisk = 1000000",
         "limits.callsPerClient = 1024",
         "limits.callsPerMinute = 100",
         "limits.clients = 100000",
@@ -262,7 +266,7 @@ fn unknown_keys() {
         (
             Place::new().toml("client_tools.defaultTimeout = 5"),
             "file work/handback.toml: unknown key client_tools (did you mean clientTools?); allowed here: listen, \
-             data, ephemeral, model, providers, agents, tools, clientTools, agui, auth, cors, allowedHosts, log, \
+             data, ephemeral, durability, model, providers, agents, tools, clientTools, agui, auth, cors, allowedHosts, log, \
              logFormat, limits",
         ),
         (
@@ -276,7 +280,7 @@ fn unknown_keys() {
              executePerMinute, toolsPerClient, sessionsPerTool, schemaBytes, schemaDepth, bodyBytes, callsPerClient, connections, \
              newConnectionsPerPeer, clients, connectionsPerClient, preferredConnection, inputDepth, largestTimeout, largestGrace, unconnectedTools, \
              rememberedCalls, rememberedFor, replay, eventBuffer, eventBytes, historyBytes, headerTimeout, bodyTimeout, stallTimeout, \
-             userTimeout, drainTimeout, storedBytes, storedCalls, storedSessions, storedMessageBytes, partsPerMessage, \
+             userTimeout, drainTimeout, storedBytes, storedCalls, callsOnDisk, callBytesOnDisk, callsKeptFor, storedSessions, storedMessageBytes, partsPerMessage, \
              sessionsPerClient, sessionBytesPerClient, sessionBytes, steps, \
              queuedPrompts, repeatedCalls, toolOutput",
         ),

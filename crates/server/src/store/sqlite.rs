@@ -11,11 +11,12 @@
 //! | `checkpoint` | checkpoints of the write-ahead log, beside the writer |
 //! | `database` | the file as the writer sees it |
 //! | `usage` | how many bytes sessions and clients take |
-//! | `sessions`, `messages`, `runs`, `calls` | the rows of the file |
+//! | `sessions`, `messages`, `runs`, `calls`, `clients` | the rows of the file |
 //! | `forms` | the JSON of core types that have no serde form |
 
 mod calls;
 mod checkpoint;
+mod clients;
 mod database;
 mod forms;
 mod guard;
@@ -37,10 +38,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    CallFilter, CallHead, CallPage, CallStore, FinishedCall, Message, Most, Page, RunStore, Session, SessionFilter,
-    SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, ThreadRun, weight,
+    Begun, CallFilter, CallPage, CallStore, FinishedCall, JournaledCall, Message, Most, Outcome, Page, RunStore,
+    Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient, StoredTool,
+    ThreadRun, weight,
 };
 use rusqlite::Connection;
 use tokio::sync::{Mutex, watch};
@@ -73,17 +75,29 @@ pub struct Bounds {
     pub calls: usize,
     /// About how many bytes of finished calls are kept. Beyond it the oldest are deleted, some at a time.
     pub call_bytes: u64,
+    /// How long finished calls are kept.
+    pub call_age: Duration,
     /// The size of the file. A write that would exceed it fails, and can be tried again after something was deleted.
     pub file_bytes: u64,
     /// How many operations wait. Beyond it they fail at once.
     pub queued: usize,
     /// About how many bytes wait to be written. Beyond it writes fail at once.
     pub queued_bytes: usize,
+    /// Whether a write is acknowledged after the disk has it, so that it survives a power cut.
+    pub waits_for_disk: bool,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { calls: 10_000, call_bytes: 1 << 30, file_bytes: 64 << 30, queued: 65_536, queued_bytes: 256 << 20 }
+        Self {
+            calls: 1_000_000,
+            call_bytes: 4 << 30,
+            call_age: Duration::from_hours(7 * 24),
+            file_bytes: 64 << 30,
+            queued: 65_536,
+            queued_bytes: 256 << 20,
+            waits_for_disk: false,
+        }
     }
 }
 
@@ -103,9 +117,9 @@ pub struct Figures {
 /// committed yet goes through the writer's queue, behind them. If those writes then fail to commit, their callers get an
 /// error although the read showed them.
 ///
-/// A write whose future has completed survives the end of the process, however sudden, because the system has it. The
-/// write does not wait for the disk (`synchronous=NORMAL`), so a power cut or a crash of the system may undo the last
-/// moments before it. The file is consistent all the same.
+/// A write whose future has completed survives the end of the process, however sudden, because the system has it. Unless
+/// [`Bounds::waits_for_disk`] says otherwise, it does not wait for the disk (`synchronous=NORMAL`), so a power cut or a crash of
+/// the system may undo the last moments before it. The file is consistent all the same.
 ///
 /// Dropping it does what [`Sqlite::close`] does, and blocks until that is done.
 pub struct Sqlite {
@@ -132,8 +146,7 @@ impl fmt::Debug for Sqlite {
 }
 
 impl Sqlite {
-    /// Opens a file, and creates it and its directory if they do not exist. Calls that an earlier process left
-    /// unfinished are ended as cancelled.
+    /// Opens a file, and creates it and its directory if they do not exist.
     ///
     /// It blocks, mostly for moments; a file of an older version is migrated.
     pub fn open(path: &Path, bounds: Bounds) -> Result<Self, OpenError> {
@@ -284,8 +297,29 @@ impl Drop for Sqlite {
 }
 
 impl CallStore for Sqlite {
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
-        self.save(&call.session, weight::of_head(call), call, calls::begin)
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
+        let (session, bytes, call) = (&call.head.session, weight::of_head(&call.head), call.clone());
+        self.write(Some(session), bytes, move |database| calls::begin(database, &call))
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.read(None, calls::open)
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        let bytes = |(_, tool): &(ToolName, Option<StoredTool>)| {
+            SMALL + tool.as_ref().map_or(0, |tool| tool.schema.get().len() + tool.description.len())
+        };
+        let bytes = SMALL + tools.iter().map(bytes).sum::<usize>();
+        self.write(None, bytes, move |database| clients::save(database, &client, &tools))
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.read(None, clients::list)
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
@@ -297,6 +331,11 @@ impl CallStore for Sqlite {
             drop(self.write(None, SMALL, move |database| calls::prune(database, &bounds)));
         }
         finished
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        let request = request.clone();
+        self.write(None, weight::of_outcome(&late), move |database| calls::keep_late(database, &request, &late))
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -334,8 +373,12 @@ impl SessionStore for Sqlite {
         self.write(Some(session), SMALL, move |database| sessions::delete(database, &id))
     }
 
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.save(&message.session, weight::of_message(message), message, messages::save)
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        let session = messages.first().map(|message| message.session.clone());
+        let bytes = messages.iter().map(|message| weight::of_message(message)).sum();
+        self.write(session.as_ref(), bytes, move |database| {
+            messages.iter().try_for_each(|message| messages::save(database, message))
+        })
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -375,8 +418,8 @@ impl SessionStore for Sqlite {
         Box::pin(std::future::ready(Ok(self.totals.of(client))))
     }
 
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
-        self.read(None, messages::unanswered)
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(None, messages::open)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use handback_core::store::{CallStore, Message, RunStore, SessionStore};
 use handback_server::store::{Bounds, Sqlite};
-use handback_testkit::store_contract::samples::{events, finished, head, run, session, text_part, user};
+use handback_testkit::store_contract::samples::{begun, events, finished, head, run, session, text_part, user};
 use tokio::task::JoinSet;
 
 const WRITERS: usize = 16;
@@ -44,7 +44,7 @@ async fn write(store: Arc<Sqlite>, name: String) {
     store.append_run_events(&run.session, &run.id, 0, events(&["told"])).await.unwrap();
     for number in 0.. {
         let call = finished(head(&format!("{name}.{number}"), "desk", &name));
-        store.begin(&call.head).await.unwrap();
+        store.begin(&begun(&call.head)).await.unwrap();
         say(&format!("begun {name}.{number}"));
         store.finish(&call).await.unwrap();
         say(&format!("finished {name}.{number}"));

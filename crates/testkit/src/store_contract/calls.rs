@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use handback_core::id::{CallId, ClientId, MessageId, ToolName};
-use handback_core::store::{CallFilter, CallHead, Effect, Executor, FinishedCall, Most, Outcome, Phases, Store, Tool};
+use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
+use handback_core::store::{
+    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, Most, Origin, Outcome, Phases, Store, Tool,
+};
 
 use super::samples::{
-    SeenCall, acks, calls_of, client_id, ended, finished, head, objects, outcomes, raw, request_id, seen_call,
+    SeenCall, acks, begun, calls_of, client_id, ended, finished, head, objects, outcomes, raw, request_id, seen_call,
     seen_calls, session_id,
 };
 
 /// Begins and ends a call.
 async fn keep(store: &Arc<dyn Store>, call: &Arc<FinishedCall>) {
-    store.begin(&call.head).await.unwrap();
+    store.begin(&begun(&call.head)).await.unwrap();
     store.finish(call).await.unwrap();
 }
 
@@ -51,8 +53,11 @@ pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
         ..head("it's \"quoted\" 🦀 ' --", "desk", "")
     };
     let phases = Phases { approval: Duration::MAX, queue: Duration::ZERO, execute: Duration::from_nanos(1) };
-    let (head, outcome) = (Arc::new(nowhere), Outcome::Disconnected);
-    calls.push(Arc::new(FinishedCall { head, attempt: u32::MAX, phases, outcome }));
+    let (asked, outcome) = (Arc::new(nowhere), Outcome::Disconnected);
+    let (attempt, may_have_run, ask) = (u32::MAX, false, None);
+    calls.push(Arc::new(FinishedCall { head: asked, attempt, may_have_run, ask, phases, outcome, late: None }));
+    let (origin, connection) = (Origin::Application, Some(ConnectionName::parse("window-1").unwrap()));
+    calls.push(finished(CallHead { origin, connection, ..head("asked for", "desk", "") }));
 
     for call in &calls {
         keep(&store, call).await;
@@ -77,7 +82,7 @@ pub async fn the_json_of_a_call_is_kept_to_the_byte(store: Arc<dyn Store>) {
 /// Whoever allows a call may change its input, and its time starts then.
 pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store: Arc<dyn Store>) {
     let asked = Arc::new(head("r1", "desk", "ses_1"));
-    store.begin(&asked).await.unwrap();
+    store.begin(&begun(&asked)).await.unwrap();
     let changed = objects().remove(0);
     let allowed =
         CallHead { input: changed, deadline: asked.deadline + Duration::from_secs(60), ..CallHead::clone(&asked) };
@@ -90,7 +95,7 @@ pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store
 /// What has only begun is in no list.
 pub async fn a_call_under_way_is_not_finished(store: Arc<dyn Store>) {
     let call = finished(head("r1", "desk", "ses_1"));
-    store.begin(&call.head).await.unwrap();
+    store.begin(&begun(&call.head)).await.unwrap();
     assert_eq!(found(&store, &call).await, None);
     assert_eq!(listed(&store, &CallFilter::default(), 10).await, [""; 0]);
     store.finish(&call).await.unwrap();
@@ -109,35 +114,34 @@ pub async fn a_beginning_that_comes_after_the_end_changes_nothing(store: Arc<dyn
     let call = finished(head("r1", "desk", "ses_1"));
     store.finish(&call).await.unwrap();
     for _ in 0..2 {
-        store.begin(&call.head).await.unwrap();
+        store.begin(&begun(&call.head)).await.unwrap();
         assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
         assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
     }
 }
 
-/// An id is free again once the call table has forgotten it.
-pub async fn an_id_that_is_used_anew_names_the_newer_call(store: Arc<dyn Store>) {
-    let (older, other) = (finished(head("r1", "desk", "ses_1")), finished(head("r2", "desk", "ses_1")));
-    keep(&store, &older).await;
-    keep(&store, &other).await;
-    for newer in [
-        ended(head("r1", "phone", "ses_2"), Outcome::Error("no".into())),
-        ended(head("r1", "watch", "ses_3"), Outcome::Disconnected),
-    ] {
-        keep(&store, &newer).await;
-        let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap());
-        assert_eq!(seen_calls(&list), [seen_call(&newer), seen_call(&other)]);
-        assert_eq!(found(&store, &newer).await, Some(seen_call(&newer)));
+/// Whoever made the first call may be asking again.
+pub async fn an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept(store: Arc<dyn Store>) {
+    let first = finished(head("r1", "desk", "ses_1"));
+    assert!(matches!(store.begin(&begun(&first.head)).await.unwrap(), Begun::New));
+    assert!(matches!(store.begin(&begun(&first.head)).await.unwrap(), Begun::New), "it is only changed");
+    store.finish(&first).await.unwrap();
+    for other in [head("r1", "phone", "ses_2"), head("r1", "desk", "ses_1")] {
+        match store.begin(&begun(&Arc::new(other))).await.unwrap() {
+            Begun::Before(known) => assert_eq!(seen_call(&known), seen_call(&first)),
+            begun => panic!("{begun:?}"),
+        }
+        store.finish(&ended(head("r1", "phone", "ses_2"), Outcome::Disconnected)).await.unwrap();
+        assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
+        assert_eq!(found(&store, &first).await, Some(seen_call(&first)));
     }
-    let of_the_older = CallFilter { client: Some(client_id("desk")), session: Some(session_id("ses_1")) };
-    assert_eq!(listed(&store, &of_the_older, 10).await, ["r2"]);
 }
 
 /// The order is that of the ends, not of the beginnings.
 pub async fn the_calls_that_ended_last_are_listed_first(store: Arc<dyn Store>) {
     let calls: Vec<_> = ["b", "c", "a", "d"].map(|id| finished(head(id, "desk", "ses_1"))).into();
     for call in &calls {
-        store.begin(&call.head).await.unwrap();
+        store.begin(&begun(&call.head)).await.unwrap();
     }
     for place in [2, 0, 3, 1] {
         store.finish(&calls[place]).await.unwrap();
@@ -226,4 +230,23 @@ pub async fn calls_are_paged_through_while_others_end(store: Arc<dyn Store>) {
         let page = store.list_finished(&CallFilter::default(), None, Most { items: 100, bytes }).await.unwrap();
         assert_eq!((page.items.len(), page.has_more), (expected, true), "{bytes} bytes");
     }
+}
+
+/// Whether it was read before or not; and how the call ended does not change.
+pub async fn the_first_late_answer_to_a_call_is_kept(store: Arc<dyn Store>) {
+    let (without, other) = (ended(head("r1", "desk", "ses_1"), Outcome::Disconnected), finished(head("r2", "a", "b")));
+    for call in [&without, &other] {
+        keep(&store, call).await;
+    }
+    store.begin(&begun(&Arc::new(head("open", "desk", "ses_1")))).await.unwrap();
+    for (number, late) in outcomes().into_iter().chain(acks()).enumerate() {
+        assert_eq!(store.keep_late(&request_id("r1"), late).await.unwrap(), number == 0, "{number}");
+    }
+    let first = FinishedCall { late: Some(outcomes().remove(0)), ..FinishedCall::clone(&without) };
+    assert_eq!(found(&store, &without).await, Some(seen_call(&first)));
+    assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r2", "r1"]);
+    for id in ["open", "unknown"] {
+        assert!(!store.keep_late(&request_id(id), Outcome::Error("no".into())).await.unwrap(), "{id}");
+    }
+    assert_eq!(found(&store, &other).await, Some(seen_call(&other)));
 }

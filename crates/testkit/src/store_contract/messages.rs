@@ -1,12 +1,13 @@
-//! Messages, their parts, and which are unanswered.
+//! Messages, their parts, and which are being answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
+use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, RunId, ToolName};
 use handback_core::store::{
-    AssistantMessage, Message, Most, PageTool, Part, Role, StopReason, Store, ToolResult, TurnNeeds, Usage, UserMessage,
+    AssistantMessage, Message, Most, OpenTurn, PageTool, Part, Role, StopReason, Store, ToolResult, TurnNeeds, Usage,
+    UserMessage,
 };
 use serde_json::value::to_raw_value;
 
@@ -29,19 +30,18 @@ async fn kept(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     seen_messages(&store.messages(&session_id(session)).await.unwrap())
 }
 
-/// The ids of the messages that are left unanswered, by session.
-async fn unanswered(store: &Arc<dyn Store>) -> Vec<String> {
-    let left = store.unanswered().await.unwrap();
-    let mut left: Vec<String> = left.iter().map(|message| format!("{}/{}", message.session, message.id)).collect();
-    left.sort();
-    left
+/// The ids of the messages whose turns are open, by session.
+async fn open_turns(store: &Arc<dyn Store>) -> Vec<String> {
+    let mut left = store.open_turns().await.unwrap();
+    left.sort_by(|one, other| one.session.cmp(&other.session));
+    left.iter().map(|message| format!("{}/{}", message.session, message.id)).collect()
 }
 
-/// A user's message that wants no reply.
-fn telling(session: &str, id: &str) -> Message {
+/// A user's message that no turn answers.
+fn answered(session: &str, id: &str) -> Message {
     let message = user(session, id);
     let Role::User(role) = message.role else { panic!("{message:?} is not a user's") };
-    Message { role: Role::User(UserMessage { wants_reply: false, ..role }), ..message }
+    Message { role: Role::User(UserMessage { turn: None, ..role }), ..message }
 }
 
 fn completed(message: Message, completed: Option<Time>) -> Message {
@@ -65,6 +65,7 @@ fn needs(text: &str) -> TurnNeeds {
         yields_asks: true,
         has_frontend: true,
         settles_calls: true,
+        run: Some(RunId::parse("run_1").unwrap()),
         results: vec![(CallId::parse("call_1").unwrap(), ToolResult::Given { output, error: Some(text.into()) })],
     }
 }
@@ -79,6 +80,12 @@ pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
             model: model(),
             wants_reply: number % 2 == 0,
             needs: needs(text),
+            turn: (number % 3 == 0).then(|| OpenTurn {
+                since: Time(number as u64),
+                after: Some(message_id(" last ")),
+                progress: number,
+                lives: usize::MAX - number,
+            }),
         });
         let created = Time(u64::MAX - number as u64);
         expected.push(keep(&store, Message { role, created, ..user("ses_1", &format!("it's \"{number}\" 🦀")) }).await);
@@ -180,10 +187,9 @@ pub async fn a_message_is_forgotten_with_all_after_it(store: Arc<dyn Store>) {
     let parts = Message { parts: parts(), ..user("ses_1", "x") };
     let again = keep(&store, parts).await;
     assert_eq!(kept(&store, "ses_1").await.last(), Some(&again));
-    assert!(unanswered(&store).await.contains(&"ses_1/x".to_owned()));
-    assert!(!unanswered(&store).await.contains(&"ses_1/z".to_owned()));
+    assert!(open_turns(&store).await.contains(&"ses_1/x".to_owned()));
     from("ses_1", "y").await.unwrap();
-    assert!(unanswered(&store).await.contains(&"ses_1/z".to_owned()), "its answer has gone");
+    assert_eq!(open_turns(&store).await, ["ses_1/z", "ses_2/x"]);
     from("ses_1", "z").await.unwrap();
     assert_eq!(kept(&store, "ses_1").await, Vec::<String>::new());
     assert_eq!(kept(&store, "ses_2").await, [other]);
@@ -200,7 +206,7 @@ pub async fn a_message_without_a_session_is_not_kept(store: Arc<dyn Store>) {
     keep(&store, user("ses_1", "msg_1")).await;
     with_session(&store, "ses_1").await;
     assert_eq!(kept(&store, "ses_1").await, [""; 0]);
-    assert_eq!(unanswered(&store).await, [""; 0]);
+    assert_eq!(open_turns(&store).await, [""; 0]);
 }
 
 /// The same id in another session is another message.
@@ -212,9 +218,10 @@ pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
     let other = keep(&store, other).await;
     assert_eq!(kept(&store, "ses_1").await, [one]);
     assert_eq!(kept(&store, "ses_2").await, [other]);
-    // An answer in one session is none in the other.
+    // A turn that is over in one session is open in the other.
     keep(&store, completed(assistant("ses_1", "msg_2", "msg_1"), Some(Time(1)))).await;
-    assert_eq!(unanswered(&store).await, ["ses_2/msg_1"]);
+    keep(&store, answered("ses_1", "msg_1")).await;
+    assert_eq!(open_turns(&store).await, ["ses_2/msg_1"]);
     for (session, message, expected) in
         [("ses_1", "msg_1", true), ("ses_1", "msg_2", true), ("ses_2", "msg_2", false), ("ses_3", "msg_1", false)]
     {
@@ -224,55 +231,37 @@ pub async fn a_message_is_known_by_its_session_and_id(store: Arc<dyn Store>) {
     }
 }
 
-/// If it wants one. An answer counts from its first save on, whether complete or not.
-pub async fn a_user_s_message_is_unanswered_until_there_is_an_answer(store: Arc<dyn Store>) {
+/// Whatever answers there are.
+pub async fn a_turn_is_open_until_its_message_is_saved_without_it(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
-    keep(&store, user("ses_1", "asked")).await;
-    keep(&store, telling("ses_1", "told")).await;
-    keep(&store, user("ses_1", "asked again")).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/asked", "ses_1/asked again"]);
-
-    let answer = assistant("ses_1", "answer", "asked");
+    keep(&store, user("ses_1", "one")).await;
+    keep(&store, answered("ses_1", "told")).await;
+    keep(&store, user("ses_1", "another")).await;
+    assert_eq!(open_turns(&store).await, ["ses_1/one", "ses_1/another"]);
+    let answer = assistant("ses_1", "answer", "one");
     keep(&store, answer.clone()).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/answer", "ses_1/asked again"]);
     keep(&store, completed(answer, Some(Time(1)))).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/asked again"]);
-    // Saved again it still has its answer.
-    keep(&store, user("ses_1", "asked")).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/asked again"]);
-    // What it wants may change.
-    keep(&store, telling("ses_1", "asked again")).await;
-    assert_eq!(unanswered(&store).await, [""; 0]);
-    keep(&store, user("ses_1", "told")).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/told"]);
-
-    // Even an answer that was saved first.
-    keep(&store, completed(assistant("ses_1", "early answer", "late question"), Some(Time(1)))).await;
-    keep(&store, user("ses_1", "late question")).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/told"]);
-    let left = store.unanswered().await.unwrap();
-    assert_eq!(seen_messages(&left), [seen_message(&user("ses_1", "told"))]);
+    assert_eq!(open_turns(&store).await, ["ses_1/one", "ses_1/another"]);
+    keep(&store, Message { parts: parts(), ..user("ses_1", "another") }).await;
+    keep(&store, answered("ses_1", "one")).await;
+    assert_eq!(open_turns(&store).await, ["ses_1/another"]);
+    // It is answered once more.
+    keep(&store, user("ses_1", "one")).await;
+    assert_eq!(open_turns(&store).await, ["ses_1/one", "ses_1/another"]);
+    let left = store.open_turns().await.unwrap();
+    let expected = [user("ses_1", "one"), Message { parts: parts(), ..user("ses_1", "another") }];
+    assert_eq!(seen_messages(&left), expected.map(|message| seen_message(&message)));
 }
 
-/// Also when it is one of several, and when what it answers is unknown.
-pub async fn an_assistant_s_message_is_unanswered_until_it_is_complete(store: Arc<dyn Store>) {
+/// New ones and known ones.
+pub async fn messages_are_saved_together(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
-    keep(&store, user("ses_1", "asked")).await;
-    let steps = ["step 1", "step 2"].map(|id| assistant("ses_1", id, "asked"));
-    let stray = assistant("ses_1", "stray", "step 2");
-    for message in steps.iter().chain([&stray]) {
-        keep(&store, message.clone()).await;
-    }
-    assert_eq!(unanswered(&store).await, ["ses_1/step 1", "ses_1/step 2", "ses_1/stray"]);
-    keep(&store, completed(steps[0].clone(), Some(Time(0)))).await;
-    keep(&store, completed(stray.clone(), Some(Time(1)))).await;
-    assert_eq!(unanswered(&store).await, ["ses_1/step 2"]);
-    keep(&store, completed(stray, None)).await;
-    keep(&store, Message { parts: parts(), ..steps[1].clone() }).await;
-    let left = store.unanswered().await.unwrap();
-    let found = left.iter().find(|message| message.id.as_str() == "step 2").unwrap();
-    assert_eq!(seen_message(found), seen_message(&Message { parts: parts(), ..steps[1].clone() }));
-    assert_eq!(left.len(), 2);
+    keep(&store, user("ses_1", "one")).await;
+    let saved = [completed(assistant("ses_1", "answer", "one"), Some(Time(1))), answered("ses_1", "one")].map(Arc::new);
+    store.save_messages(saved.to_vec()).await.unwrap();
+    store.save_messages(Vec::new()).await.unwrap();
+    assert_eq!(kept(&store, "ses_1").await, [seen_message(&saved[1]), seen_message(&saved[0])]);
+    assert_eq!(open_turns(&store).await, [""; 0]);
 }
 
 fn message_id(text: &str) -> MessageId {

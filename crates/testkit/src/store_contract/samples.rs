@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use handback_core::clock::Time;
-use handback_core::id::{CallId, ClientId, MessageId, PartId, RequestId, RunId, SessionId, ToolName};
+use handback_core::id::{CallId, ClientId, MessageId, PartId, PermissionId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Ack, AckStatus, AssistantMessage, Attachment, CallHead, Cancellation, Effect, Executor, FinishedCall, Kept,
-    Message, ModelRef, Outcome, Page, Part, PartBody, Phases, Role, Session, Span, StopReason, Success, ThreadRun,
-    Tool, ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,
+    Ack, AckStatus, AssistantMessage, Attachment, CallHead, Cancellation, Effect, Executor, FinishedCall,
+    JournaledCall, Kept, Message, ModelRef, OpenTurn, Origin, Outcome, Page, Part, PartBody, Phases, Role, Session,
+    Span, StopReason, Success, ThreadRun, Tool, ToolPart, ToolResult, ToolState, TurnError, Usage, UserMessage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -71,12 +71,19 @@ pub fn head(request: &str, client: &str, session: &str) -> CallHead {
             ToolName::parse("open_file").unwrap(),
             Effect::Write,
         )),
+        origin: Origin::Model,
+        connection: None,
         input: raw(r#"{"path":"/tmp/x"}"#),
         timeout: Duration::from_millis(30_000),
         created,
         deadline: created + Duration::from_secs(30),
         expires: Instant::now(),
     }
+}
+
+/// A call for the journal, of which nobody has seen anything.
+pub fn begun(head: &Arc<CallHead>) -> JournaledCall {
+    JournaledCall::new(head.clone())
 }
 
 /// A call that ended well.
@@ -91,7 +98,8 @@ pub fn ended(head: CallHead, outcome: Outcome) -> Arc<FinishedCall> {
         queue: Duration::from_micros(20),
         execute: Duration::new(3, 999_999_999),
     };
-    Arc::new(FinishedCall { head: Arc::new(head), attempt: 2, phases, outcome })
+    let ask = matches!(outcome, Outcome::Denied(_)).then(|| PermissionId::parse("per_1").unwrap());
+    Arc::new(FinishedCall { head: Arc::new(head), attempt: 2, may_have_run: true, ask, phases, outcome, late: None })
 }
 
 /// The ways in which a frontend's call can end.
@@ -163,10 +171,10 @@ pub fn model() -> ModelRef {
     ModelRef::new("openrouter", "anthropic/some model").unwrap()
 }
 
-/// A user's message that wants a reply, with one part.
+/// A user's message that a turn answers, with one part.
 pub fn user(session: &str, id: &str) -> Message {
-    let role = Role::User(UserMessage::new("default", model()));
-    message(session, id, role)
+    let turn = Some(OpenTurn::new(Time(7), None));
+    message(session, id, Role::User(UserMessage { turn, ..UserMessage::new("default", model()) }))
 }
 
 /// An assistant's message that answers another and is not complete, with one part.
@@ -322,7 +330,8 @@ pub struct SeenCall {
     timeout: Duration,
     created: SystemTime,
     deadline: SystemTime,
-    attempt: u32,
+    attempt: (u32, bool, Option<String>),
+    from: (Origin, Option<String>),
     phases: Phases,
     outcome: String,
 }
@@ -339,9 +348,10 @@ pub fn seen_call(call: &FinishedCall) -> SeenCall {
         timeout: head.timeout,
         created: head.created,
         deadline: head.deadline,
-        attempt: call.attempt,
+        attempt: (call.attempt, call.may_have_run, call.ask.as_ref().map(ToString::to_string)),
+        from: (head.origin, head.connection.as_ref().map(ToString::to_string)),
         phases: call.phases,
-        outcome: format!("{:?}", call.outcome),
+        outcome: format!("{:?} {:?}", call.outcome, call.late),
     }
 }
 

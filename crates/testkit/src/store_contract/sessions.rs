@@ -7,8 +7,8 @@ use handback_core::clock::Time;
 use handback_core::store::{CallFilter, Most, Session, SessionFilter, SessionPlace, Store};
 
 use super::samples::{
-    TEXTS, assistant, calls_of, client_id, finished, head, model, objects, raw, request_id, seen_call, seen_calls,
-    seen_messages, seen_session, seen_sessions, session, session_id, user,
+    TEXTS, assistant, begun, calls_of, client_id, finished, head, model, objects, raw, request_id, seen_call,
+    seen_calls, seen_messages, seen_session, seen_sessions, session, session_id, user,
 };
 
 async fn keep(store: &Arc<dyn Store>, session: Session) -> Arc<Session> {
@@ -261,19 +261,19 @@ pub async fn a_deleted_session_takes_its_messages_and_finished_calls_along(store
     let calls = [("r1", "ses_1"), ("r2", "ses_2"), ("r3", "ses_1"), ("r4", ""), ("r5", "elsewhere")];
     let calls = calls.map(|(id, session)| finished(head(id, "desk", session)));
     for call in &calls {
-        store.begin(&call.head).await.unwrap();
+        store.begin(&begun(&call.head)).await.unwrap();
         store.finish(call).await.unwrap();
     }
     let under_way = finished(head("r6", "desk", "ses_1"));
-    store.begin(&under_way.head).await.unwrap();
+    store.begin(&begun(&under_way.head)).await.unwrap();
 
     assert!(store.delete_session(&session_id("ses_1")).await.unwrap());
     assert_eq!(found(&store, "ses_1").await, None);
     assert_eq!(listed(&store, None, 10).await, ["ses_2"]);
     assert_eq!(messages(&store, "ses_1").await, [""; 0]);
     assert_eq!(messages(&store, "ses_2").await.len(), 2);
-    let left = store.unanswered().await.unwrap();
-    assert_eq!(seen_messages(&left), seen_messages(&[Arc::new(assistant("ses_2", "msg_2", "msg_1"))]));
+    let left = store.open_turns().await.unwrap();
+    assert_eq!(seen_messages(&left), seen_messages(&[Arc::new(user("ses_2", "msg_1"))]));
     assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
     let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap());
     assert_eq!(seen_calls(&list), [seen_call(&calls[4]), seen_call(&calls[3]), seen_call(&calls[1])]);
@@ -307,7 +307,7 @@ pub async fn what_is_unknown_is_not_there(store: Arc<dyn Store>) {
     assert_eq!(messages(&store, "ses_1").await, [""; 0]);
     assert_eq!(listed(&store, None, 10).await, [""; 0]);
     assert!(!store.delete_session(&session_id("ses_1")).await.unwrap());
-    assert!(store.unanswered().await.unwrap().is_empty());
+    assert!(store.open_turns().await.unwrap().is_empty());
     assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
     assert!(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap().items.is_empty());
 }

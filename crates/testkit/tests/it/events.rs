@@ -109,13 +109,24 @@ async fn an_error_of_the_tool_is_request_executing_failed() {
     nothing_more(&server, &mut events).await;
 }
 
+/// The properties of a call that its client has seen, and that ends without a result.
+fn seen_failing(error: &Value) -> Value {
+    let mut properties = reference_with("error", error.clone());
+    properties["mayHaveRun"] = true.into();
+    properties
+}
+
 #[tokio::test]
 async fn a_timeout_is_request_executing_failed() {
     let (server, _stream, mut events) = with_client().await;
     begin(&server, &mut events, 50).await;
     let error = server.outcome("r").await["error"].clone();
-    assert_eq!(properties(&mut events, "client-tool.failed").await, reference_with("error", error));
+    assert_eq!(properties(&mut events, "client-tool.failed").await, seen_failing(&error));
     server.answer("r", "too late").await;
+    let mut late = seen_failing(&error);
+    late["requestID"] = "r".into();
+    assert_eq!(properties(&mut events, "client-tool.late").await, late);
+    server.answer("r", "later still").await;
     nothing_more(&server, &mut events).await;
 }
 
@@ -124,7 +135,7 @@ async fn a_cancel_is_request_executing_failed() {
     let (server, _stream, mut events) = with_client().await;
     begin(&server, &mut events, 30_000).await;
     server.cancel("r", "never mind").await;
-    assert_eq!(properties(&mut events, "client-tool.failed").await, reference_with("error", "never mind"));
+    assert_eq!(properties(&mut events, "client-tool.failed").await, seen_failing(&json!("never mind")));
     nothing_more(&server, &mut events).await;
 }
 
@@ -140,7 +151,7 @@ async fn a_caller_that_goes_is_request_executing_failed() {
     assert_eq!(properties(&mut events, "client-tool.executing").await, reference());
     let mut failed = properties(&mut events, "client-tool.failed").await;
     assert!(!failed["error"].take().as_str().unwrap().is_empty());
-    assert_eq!(failed, reference_with("error", Value::Null));
+    assert_eq!(failed, seen_failing(&Value::Null));
     nothing_more(&server, &mut events).await;
 }
 
@@ -154,7 +165,7 @@ async fn a_disconnect_is_request_executing_failed_and_the_tools_are_unregistered
     seen.sort_by_key(|event| event["type"].as_str().unwrap().to_owned());
     let gone = json!({ "clientID": "tab", "toolIDs": ["client_tab_t"] });
     let expected = [
-        json!({ "type": "client-tool.failed", "properties": reference_with("error", "Client disconnected") }),
+        json!({ "type": "client-tool.failed", "properties": seen_failing(&json!("Client disconnected")) }),
         json!({ "type": "client-tool.unregistered", "properties": gone }),
     ];
     assert_eq!(seen, expected);

@@ -26,5 +26,6 @@ mod store;
 mod storm;
 mod streams;
 mod stress;
+mod survival;
 mod weaknesses;
 mod world;

@@ -88,7 +88,7 @@ fn with_grace() -> Opening {
 #[expect(clippy::disallowed_methods, reason = "the test awaits it")]
 async fn start(hub: &Hub) -> (RequestId, JoinHandle<Arc<FinishedCall>>) {
     let open = hub.open(call()).await.unwrap();
-    (open.head().request.clone(), tokio::spawn(open.outcome()))
+    (open.head().request.clone(), tokio::spawn(async { open.outcome().await.unwrap() }))
 }
 
 async fn offered(connection: &mut Connection) -> (RequestId, u32, EventId) {
@@ -161,7 +161,7 @@ async fn timeouts_are_the_calls_then_the_tools_then_the_default_and_never_beyond
     for (asked, expected) in [(None, 30), (Some(5), 5), (Some(1_000_000), 60)] {
         let new = NewCall { timeout: asked.map(Duration::from_secs), ..call() };
         let before = Instant::now();
-        let finished = hub.delegate(new).await.unwrap();
+        let finished = hub.open(new).await.unwrap().outcome().await.unwrap();
         assert_eq!(finished.outcome.kind(), OutcomeKind::Timeout);
         assert_eq!(before.elapsed().as_secs(), expected);
     }
@@ -178,6 +178,44 @@ async fn dropping_the_caller_cancels_the_call_and_tells_the_client() {
     drop(open);
     assert_eq!(cancelled(&mut connection).await, (request.clone(), "The caller went away".into()));
     assert!(matches!(hub.complete(&request, &Actor::Trusted, ok()).await, Err(NotTaken::Over)));
+    assert_eq!(hub.counts().calls, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_cancelled_when_the_last_of_its_callers_leaves() {
+    let hub = hub();
+    register(&hub);
+    let mut connection = connect(&hub);
+    let first = hub.open(call()).await.unwrap();
+    let request = first.head().request.clone();
+    offered(&mut connection).await;
+    let again = || hub.open(NewCall { request: Some(request.clone()), ..call() });
+    let (second, third) = (again().await.unwrap(), again().await.unwrap());
+    drop(first);
+    drop(third);
+    assert_quiet(&mut connection);
+    assert_eq!(shown(&hub, &request).await.state, CallState::Offered);
+    drop(second);
+    assert_eq!(cancelled(&mut connection).await.0, request);
+    let over = again().await.unwrap().outcome().await.unwrap();
+    assert_eq!(over.outcome.kind(), OutcomeKind::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_to_go_on_does_whoever_leaves() {
+    let hub = hub();
+    register(&hub);
+    let mut connection = connect(&hub);
+    let open = hub.open(call()).await.unwrap();
+    let request = open.head().request.clone();
+    open.detach();
+    offered(&mut connection).await;
+    let again = || hub.open(NewCall { request: Some(request.clone()), ..call() });
+    drop(again().await.unwrap());
+    let waiting = again().await.unwrap();
+    assert_quiet(&mut connection);
+    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
+    assert_eq!(waiting.outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
     assert_eq!(hub.counts().calls, 0);
 }
 
@@ -207,20 +245,25 @@ async fn results_are_idempotent_and_the_first_one_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_call_is_remembered_for_ten_minutes() {
-    let hub = hub();
+async fn a_finished_call_is_remembered_for_ten_minutes_and_as_long_as_it_is_stored() {
+    let stored = MemoryStore::new(&Limits { stored_calls: 1, ..Limits::default() });
+    let hub = Hub::new(Limits::default(), Clock::counting(), Arc::new(stored), TaskTracker::new());
     register(&hub);
     let (request, _waiter) = start(&hub).await;
     hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(599)).await;
     assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::Again);
-    let again = hub.open(NewCall { request: Some(request.clone()), ..call() }).await;
-    // The tool went with its client that never connected; a new one is registered to ask again.
-    assert!(matches!(again, Err(Refusal::UnknownTool(_))));
-    register(&hub);
-    let again = hub.open(NewCall { request: Some(request.clone()), ..call() }).await;
-    assert!(matches!(again, Err(Refusal::DuplicateRequest(_))));
+    // The tool went with its client that never connected. The call is known all the same.
+    let again = || hub.open(NewCall { request: Some(request.clone()), ..call() });
+    assert_eq!(again().await.unwrap().outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
+    assert!(matches!(hub.open(call()).await, Err(Refusal::UnknownTool(_))));
     tokio::time::sleep(Duration::from_secs(2)).await;
+    register(&hub);
+    assert_eq!(again().await.unwrap().outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
+    assert_eq!(hub.complete(&request, &Actor::Trusted, ok()).await.unwrap(), Taken::Again);
+    assert_eq!((hub.counts().calls, hub.metrics().under_way()), (0, 0));
+    let (other, _waiter) = start(&hub).await;
+    hub.complete(&other, &Actor::Trusted, ok()).await.unwrap();
     assert!(matches!(hub.complete(&request, &Actor::Trusted, ok()).await, Err(NotTaken::Unknown)));
 }
 
@@ -349,7 +392,7 @@ async fn when_the_grace_is_over_the_client_is_gone() {
     drop(hub.connect(with_grace()).unwrap());
     let new = NewCall { timeout: Some(Duration::from_secs(100)), ..call() };
     let before = Instant::now();
-    assert_eq!(hub.delegate(new).await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
+    assert_eq!(hub.open(new).await.unwrap().outcome().await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
     assert_eq!(before.elapsed().as_secs(), 30);
     assert_eq!(hub.counts(), Counts::default());
 }
@@ -418,8 +461,8 @@ async fn calls_are_refused_with_a_reason_and_leave_nothing() {
     assert!(matches!(hub.open(bad).await, Err(Refusal::InvalidInput(_))));
     let model = || NewCall { origin: Origin::Model, ..call() };
     let first = hub.open(model()).await.unwrap();
-    let same = NewCall { request: Some(first.head().request.clone()), ..model() };
-    assert!(matches!(hub.open(same).await, Err(Refusal::DuplicateRequest(_))));
+    let other = NewCall { request: Some(first.head().request.clone()), ..call() };
+    assert!(matches!(hub.open(other).await, Err(Refusal::DuplicateRequest(_))));
     assert!(matches!(hub.open(model()).await, Err(Refusal::Overloaded)));
     drop(first);
     drop(hub.open(model()).await.unwrap());

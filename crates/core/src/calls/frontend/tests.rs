@@ -1,13 +1,13 @@
 //! Calls of frontends, with time that only moves when the test says so.
 
-use std::sync::Arc;
-
+use futures_util::FutureExt;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::calls::delegate::{Callee, NewCall, OpenCall, Origin};
+use crate::calls::OpenCall;
+use crate::calls::delegate::{Callee, NewCall};
 use crate::clock::Clock;
 use crate::id::{CallId, ClientId, MessageId, SessionId, ToolName};
 use crate::limits::Limits;
@@ -42,7 +42,7 @@ async fn open(hub: &Hub, id: &str, permission: Permission) -> (OpenCall, Request
         call,
         input: to_raw_value(&json!({ "url": "https://example.test" })).unwrap(),
         timeout: Some(DEFAULT_TIMEOUT),
-        origin: Origin::Model,
+        origin: crate::store::Origin::Model,
         permission,
         connection: None,
     };
@@ -66,7 +66,7 @@ async fn said(hub: &Hub, request: &RequestId, claimant: Option<&str>, what: &str
 }
 
 fn claimed(hub: &Hub, request: &RequestId, claimant: &str, claim: Claim) -> String {
-    match hub.claim(request, &Actor::Trusted, claimant, claim) {
+    match hub.claim(request, &Actor::Trusted, claimant, claim).now_or_never().unwrap() {
         Ok(()) => "ok".to_owned(),
         Err(reason) => format!("{reason:?}"),
     }
@@ -109,7 +109,7 @@ async fn the_first_ack_counts_the_same_again_is_known_and_another_is_refused() {
     assert_eq!(said(&hub, &request, None, "done").await, "First");
     assert_eq!(said(&hub, &request, None, "done").await, "Again");
     assert_eq!(said(&hub, &request, None, "other").await, "Conflict");
-    assert_eq!(open.outcome().await.outcome.kind(), OutcomeKind::Success);
+    assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
     assert_eq!(said(&hub, &RequestId::parse("two").unwrap(), None, "done").await, "Unknown");
 }
 
@@ -118,7 +118,7 @@ async fn a_call_that_is_over_otherwise_takes_no_ack_and_no_claim() {
     let hub = hub();
     let (late, timed_out) = open(&hub, "late", Permission::Allow).await;
     tokio::time::advance(DEFAULT_TIMEOUT).await;
-    assert_eq!(late.outcome().await.outcome.kind(), OutcomeKind::Timeout);
+    assert_eq!(late.outcome().await.unwrap().outcome.kind(), OutcomeKind::Timeout);
     let (dropped, cancelled) = open(&hub, "dropped", Permission::Allow).await;
     drop(dropped);
     for request in [timed_out, cancelled] {
@@ -146,7 +146,7 @@ async fn a_claim_is_one_claimants_until_it_lets_go() {
     // Whoever repeats what was said need not have been the one who said it.
     assert_eq!(said(&hub, &request, None, "done").await, "Again");
     assert_eq!(claimed(&hub, &request, "b", Claim::Take), "Over");
-    open.outcome().await;
+    open.outcome().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn what_is_not_allowed_yet_is_nobodys_to_claim_or_answer() {
     assert!(open.allowed().await);
     assert_eq!(open.head().input.get(), r#"{"url":"https://other.test"}"#);
     assert_eq!(said(&hub, &request, None, "done").await, "First");
-    assert_eq!(open.outcome().await.outcome.kind(), OutcomeKind::Success);
+    assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,11 +170,11 @@ async fn strangers_and_other_doors_are_shut() {
     let (open, request) = open(&hub, "one", Permission::Allow).await;
     let foreign = hub.acknowledge(&request, &stranger(), None, ack("done")).await;
     assert!(matches!(foreign, Err(NotTaken::Forbidden)), "{foreign:?}");
-    assert!(matches!(hub.claim(&request, &stranger(), "a", Claim::Take), Err(NotTaken::Forbidden)));
+    assert!(matches!(hub.claim(&request, &stranger(), "a", Claim::Take).await, Err(NotTaken::Forbidden)));
     let result = hub.complete(&request, &Actor::Trusted, Outcome::Error("no".to_owned())).await;
     assert!(matches!(result, Err(NotTaken::Unknown)), "{result:?}");
     assert_eq!(said(&hub, &request, None, "done").await, "First");
-    open.outcome().await;
+    open.outcome().await.unwrap();
     let foreign = hub.acknowledge(&request, &stranger(), None, ack("done")).await;
     assert!(matches!(foreign, Err(NotTaken::Forbidden)), "{foreign:?}");
     let result = hub.complete(&request, &Actor::Trusted, Outcome::Error("no".to_owned())).await;

@@ -3,8 +3,9 @@ use std::collections::HashMap as StdHashMap;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::calls::OpenCall;
 use crate::calls::delegate::tests::{call, spec};
-use crate::calls::delegate::{Actor, Callee, NewCall, NotTaken, OpenCall, Refusal, Taken};
+use crate::calls::delegate::{Actor, Callee, NewCall, NotTaken, Refusal, Taken};
 use crate::calls::hub::{Counts, Hub};
 use crate::clock::Clock;
 use crate::events::Topic;
@@ -17,7 +18,9 @@ fn client(name: &str) -> ClientId {
 }
 
 fn hub(limits: Limits) -> Hub {
-    Hub::new(limits, Clock::system(), Arc::new(MemoryStore::default()), TaskTracker::new())
+    // What the table forgets, the store has not kept.
+    let store = MemoryStore::new(&Limits { stored_calls: 0, ..Limits::default() });
+    Hub::new(limits, Clock::system(), Arc::new(store), TaskTracker::new())
 }
 
 /// Names of clients in different shards.
@@ -65,7 +68,7 @@ async fn our_own_ids_say_where_a_call_is() {
         let call = open(&hub, &owner, None).await.unwrap();
         assert_eq!(named_by(&call.head().request), Some(shard_of(&owner)));
         assert_eq!(complete(&hub, call.head().request.as_str()).await.unwrap(), Taken::First);
-        call.outcome().await;
+        call.outcome().await.unwrap();
     }
     assert_eq!(count_elsewhere(&hub), 0);
     assert_eq!(hub.counts().clients, 100);
@@ -84,12 +87,11 @@ async fn an_id_of_somebody_else_names_one_call_wherever_it_is() {
     assert!(matches!(open(&hub, &one, Some(named)).await, Err(Refusal::DuplicateRequest(_))), "it is another's");
     for id in [foreign(&[&one, &other]), "it names nothing".to_owned()] {
         let first = open(&hub, &one, Some(&id)).await.unwrap();
-        for owner in [&one, &other] {
-            assert!(matches!(open(&hub, owner, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
-        }
+        drop(open(&hub, &one, Some(&id)).await.unwrap());
+        assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is another call");
         assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
         assert_eq!(complete(&hub, &id).await.unwrap(), Taken::Again);
-        first.outcome().await;
+        first.outcome().await.unwrap();
         assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
         tokio::time::advance(remembered).await;
         register(&hub, &one);
@@ -97,7 +99,7 @@ async fn an_id_of_somebody_else_names_one_call_wherever_it_is() {
         let anew = open(&hub, &other, Some(&id)).await.unwrap();
         assert_eq!(anew.head().client(), &other);
         assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
-        anew.outcome().await;
+        anew.outcome().await.unwrap();
     }
     // Nothing is kept of what is forgotten.
     tokio::time::advance(remembered).await;
@@ -117,7 +119,7 @@ async fn an_id_that_is_taken_elsewhere_is_taken_where_it_names_a_shard() {
     let call = open(&hub, &one, Some(&id)).await.unwrap();
     assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
     assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
-    assert_eq!(call.outcome().await.head.client(), &one);
+    assert_eq!(call.outcome().await.unwrap().head.client(), &one);
     assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
 }
 
@@ -164,7 +166,7 @@ async fn of_an_id_that_names_a_shard_one_call_is_made_at_most() {
         assert!(made.len() <= 1, "round {round}");
         for call in made {
             assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
-            call.outcome().await;
+            call.outcome().await.unwrap();
         }
     }
 }
@@ -179,12 +181,12 @@ async fn a_busy_client_does_not_make_those_of_others_forgotten() {
         let id = format!("busy {number}");
         let call = open(&hub, &busy, Some(&id)).await.unwrap();
         complete(&hub, &id).await.unwrap();
-        call.outcome().await;
+        call.outcome().await.unwrap();
     }
     for id in ["a", "b", "c", "d"] {
         let call = open(&hub, &other, Some(id)).await.unwrap();
         complete(&hub, id).await.unwrap();
-        call.outcome().await;
+        call.outcome().await.unwrap();
     }
     assert_eq!(complete(&hub, "a").await.unwrap(), Taken::Again);
     assert!(matches!(open(&hub, &other, Some("a")).await, Err(Refusal::DuplicateRequest(_))));
@@ -214,7 +216,7 @@ async fn so_many_finished_calls_are_remembered_in_all_shards_together() {
             let id = format!("{round} of {owner}");
             let call = open(&hub, owner, Some(&id)).await.unwrap();
             complete(&hub, &id).await.unwrap();
-            call.outcome().await;
+            call.outcome().await.unwrap();
             last.push(id);
         }
     }
@@ -229,7 +231,7 @@ async fn so_many_finished_calls_are_remembered_in_all_shards_together() {
     for number in 0..150 {
         let call = open(&alone, &owners[0], Some(&format!("{number}"))).await.unwrap();
         complete(&alone, &format!("{number}")).await.unwrap();
-        call.outcome().await;
+        call.outcome().await.unwrap();
     }
     assert_eq!(complete(&alone, "50").await.unwrap(), Taken::Again);
     assert!(matches!(complete(&alone, "49").await, Err(NotTaken::Unknown)));
@@ -260,7 +262,7 @@ async fn of_one_id_one_call_is_made_and_its_events_come_in_order() {
         for racing in racing {
             if let Some(call) = racing.await.unwrap() {
                 made += 1;
-                assert!(matches!(call.outcome().await.outcome, Outcome::Error(_)), "round {round}");
+                assert!(matches!(call.outcome().await.unwrap().outcome, Outcome::Error(_)), "round {round}");
             }
         }
         assert_eq!(made, 1, "round {round}");
@@ -280,6 +282,41 @@ async fn of_one_id_one_call_is_made_and_its_events_come_in_order() {
     assert!(told.values().all(|names| *names == ["requested", "executing", "finished"]), "{told:?}");
 }
 
+/// Whoever makes the same call at the same moment joins it: none is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_equal_calls_at_once_one_is_made_and_the_others_join_it() {
+    let store = Arc::new(MemoryStore::default());
+    let hub = Hub::new(Limits::default(), Clock::system(), store, TaskTracker::new());
+    let (one, other) = apart();
+    register(&hub, &one);
+    let tasks = TaskTracker::new();
+    for round in 0..200 {
+        // Ids that name the shard of the client, another one, and none.
+        let id = match round % 3 {
+            0 => hub.request_id(&one).to_string(),
+            1 => hub.request_id(&other).to_string(),
+            _ => format!("round {round}"),
+        };
+        let start = Arc::new(tokio::sync::Barrier::new(4));
+        let callers: Vec<_> = (0..4)
+            .map(|_| {
+                let (hub, one, id, start) = (hub.clone(), one.clone(), id.clone(), start.clone());
+                tasks.spawn(async move {
+                    start.wait().await;
+                    open(&hub, &one, Some(&id)).await.unwrap().outcome().await.unwrap()
+                })
+            })
+            .collect();
+        while let Err(NotTaken::Unknown | NotTaken::NotAllowedYet) = complete(&hub, &id).await {
+            tokio::task::yield_now().await;
+        }
+        for caller in callers {
+            assert!(matches!(caller.await.unwrap().outcome, Outcome::Error(_)), "round {round}");
+        }
+    }
+    assert_eq!(hub.metrics().under_way(), 0);
+}
+
 /// Many threads make calls of one client: when all are over and the client is gone, nothing of it is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_of_one_client_that_are_made_at_once_leave_nothing_behind() {
@@ -293,7 +330,7 @@ async fn calls_of_one_client_that_are_made_at_once_leave_nothing_behind() {
             let id = format!("call {number}");
             let call = open(&hub, &owner, Some(&id)).await.unwrap();
             complete(&hub, &id).await.unwrap();
-            call.outcome().await;
+            call.outcome().await.unwrap();
         });
     }
     tasks.close();

@@ -12,14 +12,15 @@ use crate::id::{PermissionId, RequestId, SessionId};
 use crate::store::{Ask, CallHead, Reply};
 
 impl Table {
-    /// Lets a call wait for its ask, for at most the approval timeout.
-    pub(crate) fn ask(&mut self, open: OpenAsk, now: Instant) {
+    /// Lets a call wait for its ask until that time.
+    pub(crate) fn ask(&mut self, open: OpenAsk, until: Instant) {
         let ask = open.ask.clone();
         if let Some(call) = self.calls.get_mut(&ask.call.request) {
+            call.asked = Some(ask.id.clone());
             call.ask = Some(Box::new(open));
             self.asks.insert(ask.id.clone(), ask.call.request.clone());
             self.common.asks.fetch_add(1, Ordering::Release);
-            self.set_deadline(&ask.call.request, Some(now + self.common.limits.clocks.approval_timeout));
+            self.set_deadline(&ask.call.request, Some(until));
             self.tell(|| Event::Asked(ask));
         }
     }
@@ -53,10 +54,10 @@ impl Table {
     pub(crate) fn approve(&mut self, open: OpenAsk, reply: Reply, head: Arc<CallHead>, now: Instant) {
         self.tell(|| Event::Answered(open.ask, reply));
         let Some(call) = self.calls.get_mut(&head.request) else { return };
-        call.head = head.clone();
+        (call.head, call.asked) = (head.clone(), None);
         let request = head.request.clone();
-        // If the caller is gone, the call is about to be cancelled.
-        _ = open.tell.send(head);
+        // If a caller is gone, the call may be about to be cancelled.
+        open.tell.into_iter().for_each(|tell| _ = tell.send(head.clone()));
         self.admit(&request, now);
     }
 

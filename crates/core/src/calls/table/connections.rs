@@ -54,6 +54,7 @@ impl Table {
         client.links.push(Link { id, name, grace, outbox, load: 0 });
         let open = client.open_calls();
         self.set_expiry(&client_id, limit.as_ref(), None);
+        self.note_grace(&client_id, limit.as_ref(), grace);
         if let Some(seen) = seen {
             open.iter().for_each(|request| self.take_up(request, id, stream, seen, now));
         }
@@ -105,6 +106,10 @@ impl Table {
     /// Closes a connection. Its calls go to another one of the client, wait for its return, or end with its limit.
     pub(crate) fn detach(&mut self, client_id: &ClientId, link: LinkId, now: Instant) -> Vec<Ending> {
         let Some(removed) = self.take_link(client_id, link, now) else { return Vec::new() };
+        if self.common.is_leaving() {
+            // The client comes back to the next process.
+            return Vec::new();
+        }
         let Some(client) = self.clients.get_mut(client_id) else { return Vec::new() };
         let limit = removed.outbox.limit.clone();
         if removed.grace > Duration::ZERO {
@@ -173,13 +178,15 @@ impl Table {
             left.iter().filter_map(|request| self.finish(request, Outcome::Disconnected, None, now)).collect();
         // Calls no longer wait for lost connections of this limit.
         self.assign_waiting(client_id, now);
-        let gone = self.registry.expire(client_id, limit);
-        self.unregistered(client_id, limit, &gone);
+        self.expire_tools(client_id, limit);
         endings
     }
 
     /// Does everything that is due, and returns when to look again.
     pub(crate) fn expire_due(&mut self, now: Instant) -> (Vec<Ending>, Option<Instant>) {
+        if self.common.is_leaving() {
+            return (Vec::new(), None);
+        }
         let forgotten = self.finished.forget_old(now);
         self.give_back(forgotten);
         while self.returns.first().is_some_and(|(at, _)| *at <= now) {

@@ -32,10 +32,10 @@ impl SessionStore for Slow {
         self.kept.save_session(session)
     }
 
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
         match self.fails.load(Ordering::Relaxed) {
             true => Box::pin(async { Err(StoreError::Failed("as the test wants it".to_owned())) }),
-            false => self.kept.save_message(message),
+            false => self.kept.save_messages(messages),
         }
     }
 
@@ -71,7 +71,7 @@ impl SessionStore for Slow {
         unreachable!()
     }
 
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
         unreachable!()
     }
 }
@@ -95,13 +95,13 @@ fn ids(held: &HeldSession) -> Vec<String> {
 #[tokio::test]
 async fn a_history_is_read_once_and_follows_what_is_saved() {
     let (sessions, store, ses) = held(usize::MAX).await;
-    sessions.save_message(&user("a", "one")).await.unwrap();
+    sessions.save_messages(vec![user("a", "one")]).await.unwrap();
     assert_eq!(store.reads.load(Ordering::Relaxed), 0, "nobody wants to know");
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
     for name in ["b", "c"] {
-        sessions.save_message(&user(name, "more")).await.unwrap();
+        sessions.save_messages(vec![user(name, "more")]).await.unwrap();
     }
-    sessions.save_message(&user("a", "changed")).await.unwrap();
+    sessions.save_messages(vec![user("a", "changed")]).await.unwrap();
     let held = sessions.hold(&ses).await.unwrap();
     assert_eq!(ids(&held), ["a", "b", "c"]);
     sessions.delete_messages_from(&ses, &id("c")).await.unwrap();
@@ -120,13 +120,13 @@ async fn a_history_is_read_once_and_follows_what_is_saved() {
 async fn what_changes_while_it_is_read_is_there() {
     let (sessions, store, ses) = held(usize::MAX).await;
     for name in ["a", "b", "c"] {
-        sessions.save_message(&user(name, "before")).await.unwrap();
+        sessions.save_messages(vec![user(name, "before")]).await.unwrap();
     }
     let mut reading = Box::pin(sessions.hold(&ses));
     let mut other = Box::pin(sessions.hold(&ses));
     assert!((&mut reading).now_or_never().is_none() && (&mut other).now_or_never().is_none());
     sessions.delete_messages_from(&ses, &id("b")).await.unwrap();
-    sessions.save_message(&user("d", "meanwhile")).await.unwrap();
+    sessions.save_messages(vec![user("d", "meanwhile")]).await.unwrap();
     let mut changed = Session::clone(&session("ses"));
     changed.title = "meanwhile".to_owned();
     sessions.save_session(&Arc::new(changed)).await.unwrap();
@@ -139,10 +139,10 @@ async fn what_changes_while_it_is_read_is_there() {
 #[tokio::test]
 async fn what_could_not_be_kept_is_not_held() {
     let (sessions, store, ses) = held(usize::MAX).await;
-    sessions.save_message(&user("a", "kept")).await.unwrap();
+    sessions.save_messages(vec![user("a", "kept")]).await.unwrap();
     sessions.hold(&ses).await.unwrap();
     store.fails.store(true, Ordering::Relaxed);
-    sessions.save_message(&user("b", "lost")).await.unwrap_err();
+    sessions.save_messages(vec![user("b", "lost")]).await.unwrap_err();
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
 }
 
@@ -173,7 +173,7 @@ async fn a_reading_that_was_given_up_costs_nothing_and_is_done_by_the_next() {
     assert!(sessions.hold(&ses).now_or_never().is_none());
     let before = sessions.room.bytes.load(Ordering::Relaxed);
     for number in 0..100 {
-        sessions.save_message(&user(&format!("m{number:02}"), &"x".repeat(1_000))).await.unwrap();
+        sessions.save_messages(vec![user(&format!("m{number:02}"), &"x".repeat(1_000))]).await.unwrap();
     }
     assert!(sessions.room.bytes.load(Ordering::Relaxed) <= before + ENTRY);
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()).len(), 100);
@@ -185,15 +185,15 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
     for (shown_after, shows_after) in (0..4).flat_map(|changes| [(changes, false), (changes, true)]) {
         let (sessions, store, ses) = held(usize::MAX).await;
         store.shows_after.store(shows_after, Ordering::Relaxed);
-        sessions.save_message(&user("a", "before")).await.unwrap();
+        sessions.save_messages(vec![user("a", "before")]).await.unwrap();
         let mut reading = Box::pin(sessions.hold(&ses));
         assert!((&mut reading).now_or_never().is_none());
         let mut read = None;
         for change in 0..3 {
             match change {
-                0 => sessions.save_message(&user("b", "meanwhile")).await.unwrap(),
+                0 => sessions.save_messages(vec![user("b", "meanwhile")]).await.unwrap(),
                 1 => sessions.delete_messages_from(&ses, &id("a")).await.unwrap(),
-                _ => sessions.save_message(&user("a", "anew")).await.unwrap(),
+                _ => sessions.save_messages(vec![user("a", "anew")]).await.unwrap(),
             }
             if change + 1 == shown_after {
                 // The reader takes up here, and may see what is there now.
@@ -214,7 +214,7 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
 #[tokio::test]
 async fn an_edit_sees_the_one_before_it_although_nobody_has_waited_for_that() {
     let (sessions, _store, ses) = held(usize::MAX).await;
-    sessions.save_message(&user("a", "0")).await.unwrap();
+    sessions.save_messages(vec![user("a", "0")]).await.unwrap();
     sessions.hold(&ses).await.unwrap();
     let count = |history: &History| {
         let said = history.get(&id("a")).unwrap().clone();

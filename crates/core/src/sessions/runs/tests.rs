@@ -12,7 +12,8 @@ use super::*;
 use crate::clock::{Clock, Time};
 use crate::events::Follower;
 use crate::limits::Limits;
-use crate::store::{MemoryStore, Session, SessionStore};
+use crate::sessions::{Agents, Models, Setup};
+use crate::store::{MemoryStore, ModelRef, Session, SessionStore};
 
 /// A moment of the clock that always says the same.
 const NOW: Time = Time(1_767_225_600_000);
@@ -90,7 +91,7 @@ async fn a_run_is_started_once() {
     let again = |result: Result<Recorder, NotStarted>| matches!(result, Err(NotStarted::Again(id)) if id == run.id);
     let teller = runs.start(&session, &run.id, input()).await.unwrap();
     assert!(again(runs.start(&session, &run.id, input()).await));
-    teller.finish(event("end"), RunUsage::default()).await;
+    teller.finish(event("end")).await;
     assert!(again(runs.start(&session, &run.id, input()).await));
     let unknown = RunId::parse("nobody").unwrap();
     assert!(matches!(runs.start(&session, &unknown, input()).await, Err(NotStarted::Unknown(id)) if id == unknown));
@@ -119,7 +120,7 @@ async fn whoever_follows_gets_everything_from_where_it_was() {
     recorder.tell(event("b"));
     let mut late = runs.feed(&session, &run.id).await.unwrap().follow(1);
     recorder.tell(event("c"));
-    recorder.finish(event("end"), RunUsage::default()).await;
+    recorder.finish(event("end")).await;
     for (follower, expected) in [(&mut early, rows(&["a", "b", "c", "end"])), (&mut late, rows(&["b", "c", "end"]))] {
         assert_eq!(heard(follower), expected);
         assert!(follower.next().await.is_none());
@@ -137,8 +138,8 @@ async fn the_end_is_kept_before_it_is_told() {
     let mut recorder = runs.start(&session, &run.id, input()).await.unwrap();
     let mut follower = runs.feed(&session, &run.id).await.unwrap().follow(0);
     recorder.tell(event("a"));
-    let usage = RunUsage { input_tokens: 1, output_tokens: 2, requests: 3, tool_calls: 4 };
-    let mut finishing = Box::pin(recorder.finish(event("end"), usage));
+    recorder.usage.usage = RunUsage { input_tokens: 1, output_tokens: 2, requests: 3, tool_calls: 4 };
+    let mut finishing = Box::pin(recorder.finish(event("end")));
     let is_finished = loop {
         let ended = futures_util::poll!(finishing.as_mut()).is_ready();
         let has_end = heard(&mut follower).contains(&rows(&["end"])[0]);
@@ -185,7 +186,7 @@ async fn what_is_told_while_the_store_is_busy_is_kept_and_then_seen() {
     assert_eq!(heard(&mut follower), rows(&["b", "c"]));
     // And the end comes after them.
     gate.add_permits(1);
-    recorder.finish(event("end"), RunUsage::default()).await;
+    recorder.finish(event("end")).await;
     assert_eq!(stored().await, rows(&["a", "b", "c", "end"]));
 }
 
@@ -204,8 +205,18 @@ async fn a_run_that_breaks_off_has_last_words_and_is_over() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_process_left_is_ended() {
-    let (runs, session) = runs().await;
+async fn what_an_earlier_version_left_is_ended_or_can_be_started_again() {
+    let kept = Arc::new(MemoryStore::default());
+    let (runs, session) = runs_in(&kept, kept.clone()).await;
+    let setup = Setup {
+        models: Models::default(),
+        default_model: ModelRef::parse("a/b").unwrap(),
+        agents: Agents::default(),
+        tools: Vec::new(),
+        frontend_tools: Vec::new(),
+        hooks: Vec::new(),
+    };
+    let sessions = Sessions::new(runs.0.hub.clone(), kept, setup);
     let mut made = Vec::new();
     for _ in 0..5 {
         made.push(runs.create(&session, None, None).await.unwrap());
@@ -218,9 +229,10 @@ async fn what_an_earlier_process_left_is_ended() {
     runs.store().append_run_events(&session, &left.id, 0, rows(&["a", "b"])).await.unwrap();
     runs.store().append_run_events(&session, &ended.id, 0, rows(&["a", "end"])).await.unwrap();
     let recorder = runs.start(&session, &over.id, input()).await.unwrap();
-    recorder.finish(event("end"), RunUsage::default()).await;
-    assert_eq!(runs.recover().await.unwrap(), 3);
-    assert_eq!(runs.recover().await.unwrap(), 0);
+    recorder.finish(event("end")).await;
+    assert_eq!(runs.recover(&sessions).await.unwrap(), 3);
+    until_over(&runs, &session, &left.id).await;
+    assert_eq!(runs.recover(&sessions).await.unwrap(), 0);
     let interrupted = || {
         let message = "The server was restarted before this run was over".to_owned();
         row(&TurnEvent::Ended(Some(Arc::new(TurnError::Refused { code: "interrupted".into(), message }))))
@@ -228,13 +240,20 @@ async fn what_an_earlier_process_left_is_ended() {
     let and_interrupted = |names: &[&str]| rows(names).into_iter().chain([interrupted()]).collect::<Vec<_>>();
     for (run, expected, finished) in [
         (left, and_interrupted(&["a", "b"]), json!(NOW)),
-        (silent, and_interrupted(&[]), json!(NOW)),
+        (silent, rows(&[]), json!(null)),
         (untouched, rows(&[]), json!(null)),
         (over, rows(&["end"]), json!(NOW)),
         (ended, rows(&["a", "end"]), json!(NOW)),
     ] {
         assert_eq!(told(&runs, &session, &run.id).await, expected);
         assert_eq!(shown(&runs, &session, &run.id).await["finished"], finished);
+    }
+    assert!(runs.start(&session, &silent.id, input()).await.is_ok());
+}
+
+async fn until_over(runs: &Runs, session: &SessionId, run: &RunId) {
+    while shown(runs, session, run).await["finished"].is_null() {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -245,7 +264,7 @@ async fn a_run_that_is_over_is_told_whole_while_somebody_tries_to_start_it_again
     let run = runs.create(&session, None, None).await.unwrap();
     let mut recorder = runs.start(&session, &run.id, input()).await.unwrap();
     recorder.tell(event("a"));
-    recorder.finish(event("end"), RunUsage::default()).await;
+    recorder.finish(event("end")).await;
     let mut starting = Box::pin(runs.start(&session, &run.id, input()));
     assert!((&mut starting).now_or_never().is_none());
     assert_eq!(told(&runs, &session, &run.id).await, rows(&["a", "end"]));

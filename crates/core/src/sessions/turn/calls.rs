@@ -11,17 +11,17 @@ use smol_str::SmolStr;
 use tokio::sync::mpsc;
 
 use super::draft::Draft;
-use crate::calls::{Callee, NOT_ALLOWED, NewCall, Origin, Refusal, timeout_for};
+use crate::calls::{Callee, NOT_ALLOWED, NewCall, Refusal, timeout_for};
 use crate::clock::Time;
 use crate::events::{Feed, TurnEvent};
-use crate::id::{CallId, ClientId, ConnectionName, MessageId, PermissionId, RequestId};
+use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId};
 use crate::json;
 use crate::schema::{depth, empty_object, one_line};
 use crate::sessions::Sessions;
 use crate::sessions::agent::Agent;
 use crate::store::{
-    Ack, AckStatus, Ask, Executor, FinishedCall, Outcome, Reply, Session, Success, Tool, ToolResult, ToolSpec,
-    ToolState,
+    Ack, AckStatus, Ask, Executor, FinishedCall, Origin, Outcome, Reply, Session, Success, Tool, ToolPart, ToolResult,
+    ToolSpec, ToolState,
 };
 use crate::tools::{Before, HookedCall, Invocation, Offered, Permission, Place, ServerTool, guarded};
 
@@ -39,7 +39,8 @@ pub(super) struct ReadyCall {
     pub(super) alias: SmolStr,
     /// The index of the tool, if one has this name.
     pub(super) tool: Option<usize>,
-    pub(super) arguments: String,
+    /// The input, or why the model's arguments can be none.
+    pub(super) input: Result<Box<RawValue>, String>,
 }
 
 /// A call that has ended.
@@ -72,11 +73,29 @@ pub(super) struct CallContext<'a> {
     pub(super) connection: Option<&'a ConnectionName>,
 }
 
+/// A call whose part is stored.
+struct BegunCall<'a> {
+    /// Its index among the parts.
+    place: usize,
+    call: CallId,
+    /// The tool's full id.
+    id: SmolStr,
+    /// The tool, if it is still offered.
+    tool: Option<&'a Offered>,
+    request: RequestId,
+    input: Box<RawValue>,
+    start: Time,
+}
+
 /// A call in progress.
 struct RunningCall<'a> {
     context: &'a CallContext<'a>,
     message: &'a MessageId,
     call: CallId,
+    /// The tool's full id.
+    id: SmolStr,
+    /// The tool, if it is still offered.
+    tool: Option<&'a Offered>,
     request: RequestId,
     /// Its index among the parts, and the channel that reports when the call is shown to a frontend.
     place: usize,
@@ -86,10 +105,8 @@ struct RunningCall<'a> {
 impl CallContext<'_> {
     /// Makes the calls. Their parts show each change as it happens.
     pub(super) async fn make(&self, draft: &mut Draft, calls: Calls, refused: Vec<bool>) {
-        let message = draft.id().clone();
         let prepared = calls.into_iter().zip(refused).map(|(call, refused)| self.prepare(call, refused));
-        let (shown, mut now_shown) = mpsc::unbounded_channel();
-        let (mut running, mut begun, mut is_journaled) = (FuturesUnordered::new(), Vec::new(), true);
+        let (mut begun, mut told, mut is_journaled) = (Vec::new(), Vec::new(), true);
         for Prepared { place, call, start, input, tool } in join_all(prepared).await {
             let tool = match tool {
                 Ok(tool) => tool,
@@ -102,7 +119,7 @@ impl CallContext<'_> {
             let request = match &tool.place {
                 Place::Page(_) => {
                     draft.run(place, None, ToolState::Yielded { input, start });
-                    begun.push(place);
+                    told.push(place);
                     continue;
                 }
                 Place::Client(tool) => Some(self.sessions.hub().request_id(&tool.client)),
@@ -112,15 +129,10 @@ impl CallContext<'_> {
             draft.run(place, request.as_ref(), ToolState::Running { input: input.clone(), start });
             // A frontend may act on what it sees, so it sees a call only when the call can be answered.
             if !matches!(tool.place, Place::Frontend(_)) {
-                begun.push(place);
+                told.push(place);
             }
             let request = request.unwrap_or_else(|| RequestId::from(&call));
-            let call = RunningCall { context: self, message: &message, call, request, place, shown: shown.clone() };
-            // Boxed: calls wait long, and most steps have one.
-            running.push(Box::pin(async move {
-                let (input, result) = call.run(tool, input).await;
-                Over { place, input, start, result }
-            }));
+            begun.push(BegunCall { place, call, id: tool.id().into(), tool: Some(tool), request, input, start });
         }
         // The parts are stored before any call is made, and sent after that. Calls of clients are journaled behind this
         // save, so without listeners it is enough to wait for the journal.
@@ -129,7 +141,42 @@ impl CallContext<'_> {
         } else {
             draft.keep().await;
         }
-        begun.into_iter().for_each(|place| draft.tell_call(place));
+        told.into_iter().for_each(|place| draft.tell_call(place));
+        self.run(draft, begun).await;
+    }
+
+    /// Goes on with the calls that an earlier process began. Their outcomes count, and clients are not asked twice.
+    pub(super) async fn make_again(&self, draft: &mut Draft) {
+        let mut begun = Vec::new();
+        for (place, ToolPart { call, alias, tool: id, request, state, .. }) in draft.running() {
+            let ToolState::Running { input, start } = state else { continue };
+            let tool = self.offered.iter().find(|tool| tool.alias == alias);
+            let is_here = request.is_none();
+            if is_here && !tool.is_some_and(|tool| matches!(&tool.place, Place::Server(here) if here.is_repeatable())) {
+                let reason = "The server was restarted while this tool ran; it may have run".to_owned();
+                draft.over(Over { place, input, start, result: ToolResult::Failed(reason) });
+                continue;
+            }
+            let request = request.unwrap_or_else(|| RequestId::from(&call));
+            begun.push(BegunCall { place, call, id, tool, request, input, start });
+        }
+        self.run(draft, begun).await;
+    }
+
+    /// Runs calls to their ends.
+    async fn run(&self, draft: &mut Draft, begun: Vec<BegunCall<'_>>) {
+        let message = draft.id().clone();
+        let (shown, mut now_shown) = mpsc::unbounded_channel();
+        let mut running = FuturesUnordered::new();
+        for BegunCall { place, call, id, tool, request, input, start } in begun {
+            let call =
+                RunningCall { context: self, message: &message, call, id, tool, request, place, shown: shown.clone() };
+            // Boxed: calls wait long, and most steps have one.
+            running.push(Box::pin(async move {
+                let (input, result) = call.run(input).await;
+                Over { place, input, start, result }
+            }));
+        }
         loop {
             tokio::select! {
                 // A call is shown before its end.
@@ -154,11 +201,11 @@ impl CallContext<'_> {
 
     /// Checks whether a call can be made: reads its input and asks the hooks.
     async fn prepare(&self, ready: ReadyCall, refused: bool) -> Prepared<'_> {
-        let ReadyCall { place, call, alias, tool, arguments } = ready;
+        let ReadyCall { place, call, alias, tool, input } = ready;
         let start = self.sessions.clock().time();
         let prepared = |input, tool| Prepared { place, call: call.clone(), start, input, tool };
         let failed = |input, reason| prepared(input, Err(ToolResult::Failed(reason)));
-        let mut input = match self.read(arguments) {
+        let mut input = match input {
             Ok(input) => input,
             Err(reason) => return failed(empty_object(), reason),
         };
@@ -172,7 +219,7 @@ impl CallContext<'_> {
             return failed(input, format!("There is no tool {}. There is: {}", short(&alias), known.join(", ")));
         };
         for hook in &self.sessions.setup().hooks {
-            match guarded(TOOL, async { hook.before(self.hooked(&call, tool, &input)).await }).await {
+            match guarded(TOOL, async { hook.before(self.hooked(&call, tool.id(), &input)).await }).await {
                 Ok(Before::Go) => {}
                 Ok(Before::Change(changed)) => input = one_line(changed),
                 Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, reason),
@@ -188,25 +235,8 @@ impl CallContext<'_> {
         prepared(input, Ok(tool))
     }
 
-    /// Reads the model's arguments, if they can be the input of a tool.
-    fn read(&self, arguments: String) -> Result<Box<RawValue>, String> {
-        let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
-        let input = match json::read(arguments) {
-            Ok(input) if input.get().starts_with('{') => one_line(input),
-            Ok(input) => {
-                return Err(format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get())));
-            }
-            Err(error) => return Err(format!("Invalid input: the arguments are not JSON: {error}")),
-        };
-        let deepest = self.sessions.hub().limits().input_depth;
-        if depth(input.get()) > deepest {
-            return Err(format!("Invalid input: the arguments are nested more than {deepest} deep"));
-        }
-        Ok(input)
-    }
-
-    fn hooked<'b>(&'b self, call: &'b CallId, tool: &'b Offered, input: &'b RawValue) -> HookedCall<'b> {
-        HookedCall { session: self.session, call, tool: tool.id(), input }
+    fn hooked<'b>(&'b self, call: &'b CallId, tool: &'b str, input: &'b RawValue) -> HookedCall<'b> {
+        HookedCall { session: self.session, call, tool, input }
     }
 
     fn permission(&self, tool: &Offered) -> Permission {
@@ -219,30 +249,32 @@ impl CallContext<'_> {
 
 impl RunningCall<'_> {
     /// Runs a call. Returns the input that was used in the end, and the result after the hooks.
-    async fn run(&self, tool: &Offered, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
-        let (input, mut result) = match &tool.place {
-            Place::Client(of_client) => {
-                let (id, client) = (of_client.id.as_str().to_owned(), of_client.client.clone());
+    async fn run(&self, input: Box<RawValue>) -> (Box<RawValue>, ToolResult) {
+        let (input, mut result) = match self.tool.map(|tool| &tool.place) {
+            Some(Place::Client(tool)) => {
+                let (id, client) = (tool.id.as_str().to_owned(), tool.client.clone());
                 let callee = Callee::Registered { tool: id, client: Some(client) };
-                self.delegate(tool, callee, None, input).await
+                self.delegate(callee, None, input).await
             }
-            Place::Frontend(spec) => {
+            Some(Place::Frontend(spec)) => {
                 let session = self.context.session;
                 let owner = session.client.clone().unwrap_or_else(|| ClientId::from(&session.id));
                 let callee = Callee::Frontend(Arc::new(Tool::of_frontend(owner, ToolSpec::clone(spec))));
                 let timeout = timeout_for(spec, &input);
-                self.delegate(tool, callee, Some(timeout), input).await
+                self.delegate(callee, Some(timeout), input).await
             }
-            Place::Server(server) => {
+            Some(Place::Server(server)) => {
                 let result = self.run_here(&**server, &input).await;
                 (input, result)
             }
             // Page calls are yielded before this.
-            Place::Page(_) => return (input, ToolResult::Failed("This call is the page's to run".to_owned())),
+            Some(Place::Page(_)) => return (input, ToolResult::Failed("This call is the page's to run".to_owned())),
+            // The tool is gone, but the call may be open, or over.
+            None => self.delegate(Callee::Gone(self.id.to_string()), None, input).await,
         };
         for hook in &self.context.sessions.setup().hooks {
             let after = guarded(TOOL, async {
-                let call = self.context.hooked(&self.call, tool, &input);
+                let call = self.context.hooked(&self.call, &self.id, &input);
                 hook.after(call, result).await
             });
             result = after.await.unwrap_or_else(ToolResult::Failed);
@@ -253,7 +285,6 @@ impl RunningCall<'_> {
     /// Lets a client or a frontend run the call, through the hub.
     async fn delegate(
         &self,
-        tool: &Offered,
         callee: Callee,
         timeout: Option<Duration>,
         input: Box<RawValue>,
@@ -268,11 +299,13 @@ impl RunningCall<'_> {
             input: input.clone(),
             timeout,
             origin: Origin::Model,
-            permission: self.context.permission(tool),
+            permission: self.tool.map_or(Permission::Deny, |tool| self.context.permission(tool)),
             connection: self.context.connection.cloned(),
         };
         let mut open = match hub.open(new).await {
             Ok(open) => open,
+            // The next process makes the call.
+            Err(Refusal::ShuttingDown) if hub.is_leaving() => return std::future::pending().await,
             Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
         };
         let ask = open.ask().cloned();
@@ -285,12 +318,17 @@ impl RunningCall<'_> {
         let is_allowed = open.allowed().await;
         let reply = if is_allowed { Reply::Once } else { Reply::Reject };
         tell(&|ask| TurnEvent::Answered { ask: ask.id.clone(), call: self.call.clone(), reply });
-        if is_allowed && (matches!(tool.place, Place::Frontend(_)) || open.head().input.get() != input.get()) {
+        let is_frontend = open.head().tool.executor == Executor::Frontend;
+        if is_allowed && (is_frontend || open.head().input.get() != input.get()) {
             // The receiver outlives this future.
             _ = self.shown.send((self.place, open.head().input.clone()));
         }
-        let finished = open.outcome().await;
-        (finished.head.input.clone(), result_for_model(&finished, ask.map(|ask| ask.id.clone())))
+        let finished = match open.outcome().await {
+            Ok(finished) => finished,
+            Err(Refusal::ShuttingDown) => return std::future::pending().await,
+            Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
+        };
+        (finished.head.input.clone(), result_for_model(&finished))
     }
 
     /// Runs a server tool, with the bounds of other tools.
@@ -315,14 +353,18 @@ impl RunningCall<'_> {
 }
 
 /// The result that a model is shown for a call that has ended.
-pub(crate) fn result_for_model(finished: &FinishedCall, ask: Option<PermissionId>) -> ToolResult {
+pub(crate) fn result_for_model(finished: &FinishedCall) -> ToolResult {
     match &finished.outcome {
         Outcome::Success(success) => completed(success),
         Outcome::Acknowledged(ack) => acknowledged(ack),
-        Outcome::Denied(reason) => ToolResult::Denied { reason: reason.clone(), ask },
+        Outcome::Denied(reason) => ToolResult::Denied { reason: reason.clone(), ask: finished.ask.clone() },
         // The same as if the frontend had reported the timeout itself.
         Outcome::Timeout(_) if finished.head.tool.executor == Executor::Frontend => acknowledged(&Ack::timeout()),
-        other => ToolResult::Failed(other.failure().unwrap_or_default()),
+        Outcome::Error(error) => ToolResult::Failed(error.clone()),
+        other => {
+            let failure = other.failure().unwrap_or_default();
+            ToolResult::Failed(if finished.may_have_run { format!("{failure}; it may have run") } else { failure })
+        }
     }
 }
 
@@ -339,6 +381,22 @@ fn completed(success: &Success) -> ToolResult {
         metadata: success.metadata.clone(),
         attachments: success.attachments.clone().unwrap_or_default(),
     }
+}
+
+/// Reads the model's arguments, if they can be the input of a tool.
+pub(super) fn read(arguments: String, deepest: usize) -> Result<Box<RawValue>, String> {
+    let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
+    let input = match json::read(arguments) {
+        Ok(input) if input.get().starts_with('{') => one_line(input),
+        Ok(input) => {
+            return Err(format!("Invalid input: the arguments must be a JSON object, not {}", short(input.get())));
+        }
+        Err(error) => return Err(format!("Invalid input: the arguments are not JSON: {error}")),
+    };
+    if depth(input.get()) > deepest {
+        return Err(format!("Invalid input: the arguments are nested more than {deepest} deep"));
+    }
+    Ok(input)
 }
 
 /// The message that a model is shown for a call that was not made.

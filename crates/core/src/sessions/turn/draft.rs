@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
-use super::calls::{Over, ReadyCall};
+use super::calls::{Over, ReadyCall, read};
 use crate::clock::Time;
 use crate::events::{Feed, Field, SessionEvent, TurnEvent};
 use crate::id::{MessageId, PartId, RequestId};
@@ -76,7 +76,7 @@ impl Shown {
 }
 
 impl Draft {
-    /// Begins a message and sends that event.
+    /// Begins a message, or goes on with one that an earlier process began, and sends that event.
     pub(super) fn new(sessions: &Sessions, session: &Arc<Session>, feed: Option<Feed>, message: Message) -> Self {
         let mut draft = Self {
             sessions: sessions.clone(),
@@ -91,6 +91,9 @@ impl Draft {
             saving: None,
             is_unsaved: false,
         };
+        if let Role::Assistant(said) = &draft.message.role {
+            (draft.stop, draft.usage) = (said.finish, said.usage);
+        }
         if draft.is_watched() {
             // A reader of the event must find the message in the store.
             draft.save();
@@ -98,6 +101,11 @@ impl Draft {
         draft.emit(|| TurnEvent::StepBegan(Arc::new(draft.message.without_parts())));
         if draft.message.parts.is_empty() {
             draft.push(PartBody::StepStart);
+        } else {
+            // A frontend may act on what it sees, so it sees a call only when the call can be answered.
+            let is_held = |part: &Part| matches!(&part.body, PartBody::Tool(tool) if tool.is_of_frontend());
+            let parts = draft.message.parts.iter().filter(|part| !(part.is_running() && is_held(part)));
+            parts.for_each(|part| draft.tell_part(part));
         }
         draft
     }
@@ -149,6 +157,10 @@ impl Draft {
                 self.tell();
                 let has_calls = !self.calls.is_empty();
                 self.stop = Some(if has_calls && reason == StopReason::Stop { StopReason::ToolCalls } else { reason });
+                // Stored before the calls are made: a later process must not ask the model again.
+                if let Role::Assistant(said) = &mut self.message.role {
+                    (said.finish, said.usage) = (self.stop, self.usage);
+                }
             }
         }
         Ok(())
@@ -223,7 +235,7 @@ impl Draft {
 
     /// The calls to make, in the model's order.
     pub(super) fn calls(&mut self, offered: &[Offered]) -> Vec<ReadyCall> {
-        let calls = std::mem::take(&mut self.calls);
+        let (calls, deepest) = (std::mem::take(&mut self.calls), self.sessions.hub().limits().input_depth);
         calls
             .into_iter()
             .filter_map(|call| {
@@ -234,10 +246,20 @@ impl Draft {
                     call: part.call.clone(),
                     alias: part.alias.clone(),
                     tool,
-                    arguments: call.arguments,
+                    input: read(call.arguments, deepest),
                 })
             })
             .collect()
+    }
+
+    /// The calls that an earlier process began, each with its index among the parts.
+    pub(super) fn running(&self) -> Vec<(usize, ToolPart)> {
+        let parts = self.message.parts.iter().enumerate().filter(|(_, part)| part.is_running());
+        let call = |(place, part): (usize, &Arc<Part>)| match &part.body {
+            PartBody::Tool(tool) => Some((place, tool.clone())),
+            _ => None,
+        };
+        parts.filter_map(call).collect()
     }
 
     pub(super) fn id(&self) -> &MessageId {
@@ -336,8 +358,8 @@ impl Draft {
         self.save();
     }
 
-    /// Completes the message, or ends it with an error.
-    pub(super) fn complete(mut self, error: Option<TurnError>) -> (Arc<Message>, StoreFuture<()>) {
+    /// Completes the message, or ends it with an error. The caller stores it.
+    pub(super) fn complete(mut self, error: Option<TurnError>) -> Arc<Message> {
         self.close_text(None);
         self.end_calls(error.as_ref().map(TurnError::message));
         if error.is_none() {
@@ -346,16 +368,10 @@ impl Draft {
         }
         if let Role::Assistant(said) = &mut self.message.role {
             said.completed = Some(self.sessions.clock().time());
-            if let Some(stop) = self.stop {
-                said.finish = Some(stop);
-                said.usage = self.usage;
-            }
             said.error = error;
         }
         self.emit(|| TurnEvent::StepDone(Arc::new(self.message.without_parts())));
-        let message = Arc::new(self.message);
-        let saving = self.sessions.save_message(&message);
-        (message, saving)
+        Arc::new(self.message)
     }
 
     /// Ends the calls that are still open. Without an error, yielded calls stay open.

@@ -8,7 +8,7 @@ use ahash::HashMap;
 
 use crate::clock::{SHARDS, named_by};
 use crate::id::{RequestId, SessionId};
-use crate::store::call::FinishedCall;
+use crate::store::call::{FinishedCall, Outcome};
 use crate::store::{CallFilter, CallPage, Most, Page, StoreError, weight};
 
 /// After this many calls, one shard is swept of calls that are too old. The shards take turns.
@@ -74,12 +74,8 @@ impl Age {
 
 impl Calls {
     fn insert(&mut self, new: KeptCall) {
-        let (age, request) = (new.age, new.call.head.request.clone());
-        if self.kept.insert(request.clone(), new).is_some() {
-            // Rare: an id can be reused once the call table has forgotten it.
-            self.order.retain(|(_, known)| *known != request);
-        }
-        self.order.push_back((age, request));
+        self.order.push_back((new.age, new.call.head.request.clone()));
+        self.kept.insert(new.call.head.request.clone(), new);
     }
 
     /// Removes calls that are too old.
@@ -120,6 +116,9 @@ impl FinishedCalls {
     pub(super) fn add(&self, call: &Arc<FinishedCall>) {
         let bytes = weight::of_call(call);
         let mut calls = self.shard(shard_of(&call.head.request));
+        if calls.kept.get(&call.head.request).is_some_and(|kept| kept.age.is_kept(self.oldest())) {
+            return;
+        }
         // Numbered under the lock, so that a shard's calls are in the order of their numbers.
         let age = self.last.next(bytes);
         calls.insert(KeptCall { call: call.clone(), age, bytes });
@@ -136,6 +135,14 @@ impl FinishedCalls {
             let gone = self.shard((turn % shards) as u16).shrink(oldest);
             drop(gone);
         }
+    }
+
+    pub(super) fn keep_late(&self, request: &RequestId, late: Outcome) -> bool {
+        let mut calls = self.shard(shard_of(request));
+        let known = calls.kept.get_mut(request).filter(|kept| kept.call.late.is_none());
+        let Some(kept) = known else { return false };
+        kept.call = Arc::new(FinishedCall { late: Some(late), ..FinishedCall::clone(&kept.call) });
+        true
     }
 
     pub(super) fn find(&self, request: &RequestId) -> Option<Arc<FinishedCall>> {

@@ -64,9 +64,13 @@ pub(in crate::api) async fn input(app: &App, payload: &Payload) -> Result<Input,
 /// Decodes the head of a stored run from its input, to send its events again.
 pub(in crate::api) async fn head(app: &App, input: Box<RawValue>) -> Result<RunHead, Problem> {
     let (bytes, own_app) = (input.get().len(), app.clone());
-    let head = app.hub().aside().run_for(bytes, move || decode_without_tools(&own_app, input.get()));
-    let (input, _) = head.await.unwrap_or_else(|| Err(Problem::interrupted()))?;
-    Ok(input.head)
+    let head = app.hub().aside().run_for(bytes, move || {
+        let (decoded, _) = decode_without_tools(&own_app, input.get())?;
+        let sent = parse(input.get())?.messages;
+        let messages = sent.iter().enumerate().map(|(place, json)| message(json, place)).collect::<Result<_, _>>()?;
+        Ok(RunHead { messages, ..decoded.head })
+    });
+    head.await.unwrap_or_else(|| Err(Problem::interrupted()))
 }
 
 /// Decodes everything but the tools.
@@ -131,6 +135,7 @@ fn decode_without_tools(app: &App, text: &str) -> Result<(Input, Vec<handback_wi
         withheld: tools.iter().filter(|_| has_hooks).map(|tool| tool.name.clone()).collect(),
         brought: ended.clone(),
         approval_timeout: hub.limits().clocks.approval_timeout,
+        messages: Vec::new(),
     };
     let needs = TurnNeeds {
         client: forwarded.client_id.as_deref().map(ClientId::parse).transpose()?,

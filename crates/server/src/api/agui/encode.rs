@@ -18,6 +18,8 @@ use handback_wire::agui::{
 };
 use serde_json::{Map, Value, json};
 
+use super::snapshot;
+
 /// Most characters of an input that an interrupt's question shows.
 const SHOWN: usize = 200;
 /// The error code of a stopped run.
@@ -38,6 +40,8 @@ pub(in crate::api) struct RunHead {
     pub(super) brought: HashSet<CallId>,
     /// How long an ask stays open.
     pub(super) approval_timeout: Duration,
+    /// The messages that the front end sent, for a run that may have been restarted.
+    pub(super) messages: Vec<agui::Message>,
 }
 
 impl RunHead {
@@ -52,6 +56,7 @@ impl RunHead {
             withheld: HashSet::new(),
             brought: HashSet::new(),
             approval_timeout: Duration::ZERO,
+            messages: Vec::new(),
         }
     }
 }
@@ -142,6 +147,13 @@ impl Encoder {
             TurnEvent::Part { message, part } if self.message.as_ref() == Some(message) => self.part(part),
             TurnEvent::Part { part, .. } => self.known_part(part),
             TurnEvent::StepDone(message) => self.add_usage(message),
+            TurnEvent::Restarted { answers, begun } => {
+                self.close();
+                let (sent, begun) = (&self.head.messages, begun.as_ref().map(MessageId::as_str));
+                let answers = answers.iter().map(|answer| &**answer);
+                let messages = snapshot::messages(sent, begun, answers, |tool| self.content(tool));
+                self.events.push(Body::MessagesSnapshot { messages });
+            }
             TurnEvent::Ended(error) => self.end(error.as_deref()),
             TurnEvent::Waiting(asks) => {
                 let interrupts = asks.iter().map(|ask| interrupt(ask, self.head.approval_timeout)).collect();

@@ -86,6 +86,7 @@ async fn start(
     let silence = app.config().client_tools.keepalive_interval.min(LONGEST_SILENCE);
     // Protobuf has no comments to keep a connection alive, so only events are sent.
     let silence = if matches!(format, Format::Text) { silence } else { Duration::MAX };
+    let playback = playback.telling_stop();
     let mut response = conversation::response(app, principal, playback.into_stream(), writer, silence);
     if let Format::Proto { .. } = format {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(proto::MEDIA_TYPE));

@@ -77,7 +77,7 @@ impl conversation::Encoder for Encoder {
             TurnEvent::StepDone(message) => self.end_step(message),
             TurnEvent::Ended(error) => self.end(error.as_deref(), self.finish),
             TurnEvent::Waiting(_) => self.end(None, None),
-            TurnEvent::PartRemoved { .. } | TurnEvent::Recorded(_) => {}
+            TurnEvent::PartRemoved { .. } | TurnEvent::Restarted { .. } | TurnEvent::Recorded(_) => {}
         }
     }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use handback_core::Hub;
-use handback_core::calls::{Callee, NewCall, Origin};
+use handback_core::calls::{Callee, NewCall};
 use handback_core::id::{CallId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::schema::{SchemaError, depth, empty_object, one_line};
-use handback_core::store::{Attachment, CallState, Effect, Outcome, Success, ToolSpec};
+use handback_core::store::{Attachment, CallState, Effect, Origin, Outcome, Success, ToolSpec};
 use handback_core::tools::Permission;
 use handback_wire::client_tools as wire;
 use handback_wire::error::ErrorCode;

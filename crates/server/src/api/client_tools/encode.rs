@@ -171,6 +171,8 @@ pub(super) fn call(call: &CallInfo) -> wire::Call {
         times: phases(call.phases),
         input: None,
         outcome: call.finished.as_ref().map(|finished| outcome(&finished.outcome)),
+        may_have_run: call.finished.as_ref().and_then(|finished| finished.may_have_run_without_result()),
+        late_result: None,
     }
 }
 
@@ -191,7 +193,7 @@ fn phases(phases: Phases) -> wire::Phases {
     }
 }
 
-fn outcome(outcome: &Outcome) -> wire::Outcome {
+pub(super) fn outcome(outcome: &Outcome) -> wire::Outcome {
     let error = outcome.failure().unwrap_or_default();
     match outcome {
         Outcome::Success(given) => wire::Outcome::Success(success(given)),

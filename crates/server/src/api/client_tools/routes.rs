@@ -11,7 +11,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use handback_core::calls::{Connection, Opening};
+use handback_core::calls::{Connection, Opening, Taken};
 use handback_core::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use handback_core::store::CallFilter;
 use handback_wire::client_tools as wire;
@@ -47,6 +47,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_clients))
         .routes(routes!(list_calls))
         .routes(routes!(show_call))
+        .routes(routes!(adopt))
         .routes(routes!(pending))
         .routes(routes!(web_socket))
         .routes(routes!(disconnect))
@@ -72,7 +73,7 @@ async fn register(
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
     let specs = decode::tools(app.hub(), request.tools).await?;
     let placement = app.sessions().placement(&principal.actor(), &client, session).await?;
-    let ids = app.hub().register(&client, &placement, specs)?;
+    let ids = app.hub().register(&client, &placement, specs)?.stored().await?;
     Ok(Json(wire::Registered { registered: ids.iter().map(ToString::to_string).collect() }))
 }
 
@@ -88,7 +89,7 @@ async fn unregister(
     let client = ClientId::parse(&request.client_id)?;
     principal.must_be_client(&client)?;
     let session = principal.session(request.session_id.as_deref().map(SessionId::parse).transpose()?)?;
-    let ids = app.hub().unregister(&client, session.as_ref(), request.tool_ids.as_deref());
+    let ids = app.hub().unregister(&client, session.as_ref(), request.tool_ids.as_deref()).stored().await?;
     Ok(Json(wire::Unregistered { success: true, unregistered: ids.iter().map(ToString::to_string).collect() }))
 }
 
@@ -124,10 +125,10 @@ async fn execute(
     let call = app.hub().open(new).await?;
     if !wait {
         let accepted = wire::Accepted { request_id: call.head().request.to_string() };
-        app.tasks().spawn(call.outcome());
+        call.detach();
         return Ok((StatusCode::ACCEPTED, Json(accepted)).into_response());
     }
-    let finished = call.outcome().await;
+    let finished = call.outcome().await?;
     match (encode::result(&finished.outcome), Problem::of_call(&finished)) {
         (Some(result), _) => Ok(Json(result).into_response()),
         (None, problem) => Err(problem.unwrap_or_else(|| Problem::invalid("the call has no result"))),
@@ -150,7 +151,7 @@ async fn result(Access(app, principal): Access, payload: Payload) -> Answered<wi
     let hub = app.hub().clone();
     let (request, outcome) = payload.read(&app, move |text| decode::result(text, &hub)).await?;
     let taken = app.hub().complete(&request, &principal.actor(), outcome).await?;
-    let ignored = (taken == handback_core::calls::Taken::Again).then_some(true);
+    let ignored = (taken == Taken::Again).then_some(true);
     Ok(Json(wire::Done { success: true, ignored }))
 }
 
@@ -263,7 +264,22 @@ async fn show_call(
     let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(LONGEST_WAIT);
     let call = if wait.is_zero() { now } else { app.hub().call(&request, wait).await?.ok_or_else(unknown_call)? };
     let input = Some(call.head.input.clone());
-    Ok(Json(wire::Call { input, ..encode::call(&call) }))
+    let late_result = call.finished.as_ref().and_then(|finished| finished.late.as_ref()).map(encode::outcome);
+    Ok(Json(wire::Call { input, late_result, ..encode::call(&call) }))
+}
+
+/// Put a result that came too late into its session
+///
+/// As quoted data of the tool, which the model sees in the next turn. No turn is started.
+#[utoipa::path(post, path = "/client-tools/calls/{requestID}/adopt", tag = "client-tools",
+    responses(
+        (status = 200, body = wire::Done),
+        (status = 404, description = "Unknown request ID, or the call has no late result"),
+        (status = 409, description = "The call belongs to no session that is kept here"),
+    ))]
+async fn adopt(State(app): State<App>, _: Application, PathValue(request): PathValue) -> Answered<wire::Done> {
+    let adopted = app.sessions().adopt(&RequestId::parse(&request)?).await?;
+    Ok(Json(wire::Done { success: true, ignored: (adopted == Taken::Again).then_some(true) }))
 }
 
 fn unknown_call() -> Problem {

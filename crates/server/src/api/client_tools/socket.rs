@@ -140,12 +140,12 @@ impl ClientSocket {
                 let session = session_of(session_id)?;
                 let specs = decode::tools(app.hub(), tools).await?;
                 let placement = app.sessions().placement(&principal.actor(), client, session).await?;
-                let ids = app.hub().register(client, &placement, specs)?;
+                let ids = app.hub().register(client, &placement, specs)?.stored().await?;
                 Ok(ServerMessage::Registered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
             Said::Unregister(Unregister { tool_ids, session_id }) => {
                 let session = session_of(session_id)?;
-                let ids = app.hub().unregister(client, session.as_ref(), tool_ids.as_deref());
+                let ids = app.hub().unregister(client, session.as_ref(), tool_ids.as_deref()).stored().await?;
                 Ok(ServerMessage::Unregistered { tool_ids: ids.iter().map(ToString::to_string).collect() })
             }
             Said::Result(request, outcome) => {

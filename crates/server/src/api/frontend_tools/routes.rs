@@ -64,7 +64,7 @@ async fn acknowledge_too(access: Access, request: Json<wire::Ack>) -> Result<Res
 async fn claim(Access(app, principal): Access, Json(request): Json<wire::Claim>) -> Result<Response, Problem> {
     let (call, claimant) = (decode::call(&request.tool_call_id)?, decode::claimant(&request.claimant)?);
     let claim = if request.release == Some(true) { Claim::Release } else { Claim::Take };
-    match app.hub().claim(&call, &principal.actor(), claimant, claim) {
+    match app.hub().claim(&call, &principal.actor(), claimant, claim).await {
         Ok(()) => Ok(taken(None)),
         Err(reason) => not_taken(reason),
     }

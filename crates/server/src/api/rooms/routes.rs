@@ -259,7 +259,8 @@ async fn start(
     id: &RunId,
     payload: &Payload,
 ) -> Result<(), Problem> {
-    let input = decode::input(app, payload).await?;
+    let mut input = decode::input(app, payload).await?;
+    input.page.request.needs.run = Some(id.clone());
     for (name, said, meant) in [
         ("threadId", input.page.session.as_str(), session.id.as_str()),
         ("runId", input.head.run.as_str(), id.as_str()),

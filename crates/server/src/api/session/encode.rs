@@ -76,7 +76,7 @@ fn info(message: &Message) -> wire::Message {
             path: Some(wire::MessagePath::default()),
             cost: Some(0.0),
             tokens: Some(tokens(said.usage)),
-            finish: said.finish.map(|reason| reason.as_str().to_owned()),
+            finish: said.completed.and(said.finish).map(|reason| reason.as_str().to_owned()),
             error: said.error.as_ref().map(turn_error),
             ..common
         },

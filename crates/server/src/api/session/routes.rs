@@ -242,6 +242,9 @@ async fn prompt(
 
 /// The reason why a prompt has no answer.
 async fn unanswered(app: &App, session: &Session) -> Problem {
+    if app.hub().is_leaving() {
+        return SessionError::ShuttingDown.into();
+    }
     match app.sessions().get(&session.id).await {
         Ok(_) => Problem::new(
             ErrorCode::Conflict,

@@ -4,36 +4,41 @@ use std::sync::Arc;
 
 use handback_core::id::{ClientId, RequestId, SessionId};
 use handback_core::store::{
-    CallFilter, CallHead, CallPage, Cancellation, FinishedCall, Most, Outcome, Page, Phases, Tool, weight,
+    Begun, CallFilter, CallHead, CallPage, FinishedCall, JournaledCall, Most, Outcome, Page, Tool, weight,
 };
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Bounds;
 use super::database::{self, Database, Fault, integer, json, name};
-use super::forms::{Ending, EndingRef, HeadForm};
+use super::forms::{Ending, EndingRef, HeadForm, LateForm, LateRef, StateForm};
 
-/// An id may be used again once the call table has forgotten it: then the new call replaces the old one. The beginning of
-/// a call that has ended already comes too late and changes nothing.
+/// An open call is replaced. A call that is over, or forgotten, is left as it is.
 const BEGIN: &str = "
-    INSERT INTO call (request, size, session, client, head, input) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-    ON CONFLICT (request) DO UPDATE SET ended = NULL, size = excluded.size, session = excluded.session,
-        client = excluded.client, head = excluded.head, input = excluded.input, ending = NULL
-    WHERE ended IS NULL OR client <> excluded.client OR session <> excluded.session
-        OR head -> '$.created' <> excluded.head -> '$.created'";
+    INSERT INTO call (request, size, session, client, head, input, offered, state)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM forgotten_call WHERE request = ?1)
+    ON CONFLICT (request) DO UPDATE SET size = excluded.size, session = excluded.session, client = excluded.client,
+        head = excluded.head, input = excluded.input, offered = excluded.offered, state = excluded.state
+    WHERE ended IS NULL";
 
 const FINISH: &str = "
-    UPDATE call SET ended = ?2, size = size + ?3, ending = ?4 WHERE request = ?1 AND ended IS NULL";
+    UPDATE call SET ended = ?2, size = size + ?3, ending = ?4, bytes_before = ?5, ended_at = unixepoch() * 1000
+    WHERE request = ?1 AND ended IS NULL RETURNING size";
 
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT request, session, client, head, input, ending, ended FROM call WHERE ended IS NOT NULL",
+            "SELECT request, session, client, head, input, ending, ended, late FROM call WHERE ended IS NOT NULL",
             $condition
         )
     };
 }
+
+const KEEP_LATE: &str = "
+    UPDATE call SET late = ?2, size = size + octet_length(?2)
+    WHERE request = ?1 AND ended IS NOT NULL AND late IS NULL";
 
 const FINISHED: &str = select!(" AND request = ?1");
 // Calls that ended before a number, the newest first. Each list has an index.
@@ -42,27 +47,50 @@ const LIST_OF_CLIENT: &str = select!(" AND ended < ?2 AND client = ?3 ORDER BY e
 const LIST_OF_SESSION: &str = select!(" AND ended < ?2 AND session = ?3 ORDER BY ended DESC LIMIT ?1");
 const LIST_OF_BOTH: &str = select!(" AND ended < ?2 AND client = ?3 AND session = ?4 ORDER BY ended DESC LIMIT ?1");
 
-const TOTAL: &str = "SELECT count(*), coalesce(sum(size), 0) FROM call WHERE ended IS NOT NULL";
-
-const OLDEST: &str = "SELECT ended, size FROM call WHERE ended IS NOT NULL ORDER BY ended";
+/// The oldest calls, each with how many bytes came before it and how many milliseconds ago it ended.
+const OLDEST: &str = "
+    SELECT ended, bytes_before, unixepoch() * 1000 - ended_at FROM call WHERE ended IS NOT NULL ORDER BY ended";
 
 const DELETE_UP_TO: &str = "DELETE FROM call WHERE ended <= ?1";
 
 const DELETE_OF_SESSION: &str = "DELETE FROM call WHERE session = ?1 AND ended IS NOT NULL";
 
-const LAST_ENDED: &str = "SELECT max(ended) FROM call WHERE ended IS NOT NULL";
+const LAST: &str = "
+    SELECT ended, bytes_before + size FROM call WHERE ended IS NOT NULL ORDER BY ended DESC LIMIT 1";
 
-/// The calls that an earlier process left unfinished. This runs once, at the start, so it has no index, which would slow
-/// down every call.
-const LEFT_OVER: &str = "SELECT request FROM call WHERE ended IS NULL ORDER BY rowid";
+const OPEN: &str =
+    "SELECT request, session, client, head, input, offered, state FROM call WHERE ended IS NULL ORDER BY rowid";
 
-pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Fault> {
+const FORGET_UP_TO: &str = "
+    INSERT OR REPLACE INTO forgotten_call (request, since) SELECT request, unixepoch() * 1000 FROM call WHERE ended <= ?1";
+
+/// The id of a call that is no longer stored can be used again after a day.
+const FREE_IDS: &str = "DELETE FROM forgotten_call WHERE since < unixepoch('now', '-1 day') * 1000";
+
+/// The calls that have ended so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ended {
+    /// The number of the last one.
+    number: i64,
+    /// How many bytes they take together, with those that are deleted.
+    bytes: i64,
+}
+
+pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Result<Begun, Fault> {
+    let JournaledCall { head: call, offered, ask, claimant } = journaled;
+    let state = match (ask, claimant) {
+        (None, None) => None,
+        _ => Some(serde_json::to_string(&StateForm { ask: ask.clone(), claimant: claimant.clone() })?),
+    };
     let head = serde_json::to_string(&HeadForm {
         message: call.message.clone(),
         call: call.call.clone(),
         tool: call.tool.spec.name.clone(),
         executor: call.tool.executor,
         effect: call.tool.spec.effect,
+        version: call.tool.spec.version.clone(),
+        origin: call.origin,
+        connection: call.connection.clone(),
         timeout: call.timeout,
         created: call.created,
         deadline: call.deadline,
@@ -71,15 +99,20 @@ pub(super) fn begin(database: &mut Database, call: &CallHead) -> Result<(), Faul
     let input = call.input.get();
     let size = integer(request.len() + session.len() + client.len() + head.len() + input.len());
     let mut statement = database.connection.prepare_cached(BEGIN)?;
-    statement.execute(params![request, size, session, client, head, input])?;
-    Ok(())
+    if statement.execute(params![request, size, session, client, head, input, offered, state])? > 0 {
+        return Ok(Begun::New);
+    }
+    drop(statement);
+    Ok(finished(&database.connection, &call.request)?.map_or(Begun::Gone, Begun::Before))
 }
 
 pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
-    let ending = EndingRef { attempt: call.attempt, phases: call.phases, outcome: &call.outcome };
+    let FinishedCall { head: _, attempt, may_have_run, ask, phases, outcome, late: _ } = call;
+    let (attempt, may_have_run, phases) = (*attempt, *may_have_run, *phases);
+    let ending = EndingRef { attempt, may_have_run, ask: ask.as_ref(), phases, outcome };
     if !end(database, &call.head.request, &ending)? {
         // Its beginning could not be written, or it has ended already.
-        begin(database, &call.head)?;
+        begin(database, &JournaledCall::new(call.head.clone()))?;
         end(database, &call.head.request, &ending)?;
     }
     Ok(())
@@ -87,10 +120,19 @@ pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(),
 
 /// Ends an unfinished call. Returns whether there is one.
 fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> Result<bool, Fault> {
-    database.last_ended += 1;
     let ending = serde_json::to_string(ending)?;
+    let Ended { number, bytes } = database.ended;
     let mut statement = database.connection.prepare_cached(FINISH)?;
-    Ok(statement.execute(params![request.as_str(), database.last_ended, integer(ending.len()), ending])? > 0)
+    let values = params![request.as_str(), number + 1, integer(ending.len()), ending, bytes];
+    let Some(size): Option<i64> = statement.query_row(values, |row| row.get(0)).optional()? else { return Ok(false) };
+    drop(statement);
+    database.ended = Ended { number: number + 1, bytes: bytes + size };
+    Ok(true)
+}
+
+pub(super) fn keep_late(database: &mut Database, request: &RequestId, late: &Outcome) -> Result<bool, Fault> {
+    let late = serde_json::to_string(&LateRef(late))?;
+    Ok(database.connection.prepare_cached(KEEP_LATE)?.execute([request.as_str(), late.as_str()])? > 0)
 }
 
 pub(super) fn finished(connection: &Connection, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
@@ -128,67 +170,84 @@ pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) ->
     Ok(())
 }
 
-/// Deletes the oldest finished calls while they exceed the bounds.
+/// Deletes the oldest finished calls while they exceed the bounds. Calls that were deleted with their sessions count until
+/// all older ones are deleted, too.
 pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
-    let mut total = database.connection.prepare_cached(TOTAL)?;
-    let (mut calls, mut bytes): (i64, i64) = total.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Ended { number: last, bytes: all } = database.ended;
     let (most_calls, most_bytes) = (integer(bounds.calls), i64::try_from(bounds.call_bytes).unwrap_or(i64::MAX));
+    let oldest_age = i64::try_from(bounds.call_age.as_millis()).unwrap_or(i64::MAX);
     let mut forgotten = None;
     let mut oldest = database.connection.prepare_cached(OLDEST)?;
     let mut rows = oldest.query([])?;
-    while (calls > most_calls || bytes > most_bytes)
-        && let Some(row) = rows.next()?
-    {
-        (calls, bytes, forgotten) = (calls - 1, bytes - row.get::<_, i64>(1)?, Some(row.get::<_, i64>(0)?));
+    while let Some(row) = rows.next()? {
+        let (number, before, age): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if last - number < most_calls && all - before <= most_bytes && age <= oldest_age {
+            break;
+        }
+        forgotten = Some(number);
     }
     drop(rows);
+    drop(oldest);
+    database.connection.prepare_cached(FREE_IDS)?.execute([])?;
     if let Some(ended) = forgotten {
+        database.connection.prepare_cached(FORGET_UP_TO)?.execute([ended])?;
         database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
     }
     Ok(())
 }
 
-/// The greatest `ended` of all calls.
-pub(super) fn last_ended(connection: &Connection) -> Result<i64, Fault> {
-    let last = connection.query_row(LAST_ENDED, [], |row| row.get(0));
-    Ok(last.optional()?.flatten().unwrap_or_default())
+/// The calls that have ended so far.
+pub(super) fn ended(connection: &Connection) -> Result<Ended, Fault> {
+    let last = connection.query_row(LAST, [], |row| Ok(Ended { number: row.get(0)?, bytes: row.get(1)? }));
+    Ok(last.optional()?.unwrap_or_default())
 }
 
-/// Ends the calls that an earlier process left unfinished, because nobody waits for them any more.
-pub(super) fn end_left_over(database: &mut Database) -> Result<(), Fault> {
-    let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".to_owned()));
-    let ending = EndingRef { attempt: 1, phases: Phases::default(), outcome: &outcome };
-    database.begin()?;
-    let read = |row: &Row<'_>| name(row, 0, RequestId::parse);
-    let left: Vec<_> = database::query(&database.connection, LEFT_OVER, [], "call", read, |rows| rows.collect())?;
-    for request in &left {
-        end(database, request, &ending)?;
-    }
-    database.commit()
+/// The calls that are not over.
+pub(super) fn open(connection: &Connection) -> Result<Vec<JournaledCall>, Fault> {
+    let read = |row: &Row<'_>| {
+        let state = match row.get_ref(6)? {
+            ValueRef::Null => StateForm::default(),
+            _ => json(row, 6)?,
+        };
+        let StateForm { ask, claimant } = state;
+        Ok(JournaledCall { head: Arc::new(read_head(row)?), offered: row.get(5)?, ask, claimant })
+    };
+    database::query(connection, OPEN, [], "call", read, |rows| rows.collect())
 }
 
 fn read(row: &Row<'_>) -> Result<FinishedCall, Error> {
+    let Ending { attempt, may_have_run, ask, phases, outcome } = json(row, 5)?;
+    let late = match row.get_ref(7)? {
+        ValueRef::Null => None,
+        _ => Some(json::<LateForm>(row, 7)?.0),
+    };
+    Ok(FinishedCall { head: Arc::new(read_head(row)?), attempt, may_have_run, ask, phases, outcome, late })
+}
+
+fn read_head(row: &Row<'_>) -> Result<CallHead, Error> {
     let head: HeadForm = json(row, 3)?;
     let session = name(row, 1, SessionId::parse)?;
     let client = match row.get_ref(2)?.as_str()? == ClientId::from(&session).as_str() {
         true => ClientId::from(&session),
         false => name(row, 2, ClientId::parse)?,
     };
-    let head = CallHead {
+    let mut tool = Tool::remembered(client, head.executor, head.tool, head.effect);
+    tool.spec.version = head.version;
+    Ok(CallHead {
         request: name(row, 0, RequestId::parse)?,
         session,
         message: head.message,
         call: head.call,
-        tool: Arc::new(Tool::remembered(client, head.executor, head.tool, head.effect)),
+        origin: head.origin,
+        connection: head.connection,
+        tool: Arc::new(tool),
         input: json::<Box<RawValue>>(row, 4)?,
         timeout: head.timeout,
         created: head.created,
         deadline: head.deadline,
-        // A finished call does not expire.
+        // A finished call does not expire, and an open one has its deadline.
         expires: Instant::now(),
-    };
-    let Ending { attempt, phases, outcome } = json(row, 5)?;
-    Ok(FinishedCall { head: Arc::new(head), attempt, phases, outcome })
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Error, ErrorCode, Params, Row};
 use serde::de::DeserializeOwned;
 
-use super::calls;
+use super::calls::{self, Ended};
 use super::guard::Guard;
 use super::messages::SavedMessages;
 use super::usage::Counter;
@@ -40,8 +40,8 @@ pub(super) enum Fault {
 /// The open file, and what is remembered of it. What is remembered is only a shortcut, and is forgotten after a rollback.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// The greatest number that any `call.ended` ever had.
-    pub(super) last_ended: i64,
+    /// The calls that have ended so far.
+    pub(super) ended: Ended,
     pub(super) saved: SavedMessages,
     pub(super) counter: Counter,
     pub(super) guard: Guard,
@@ -51,8 +51,8 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn new(connection: Connection, guard: Guard, locks: Vec<File>, was_closed: bool) -> Result<Self, Fault> {
-        let (last_ended, counter) = (calls::last_ended(&connection)?, Counter::new(&connection, was_closed)?);
-        Ok(Self { connection, last_ended, saved: SavedMessages::default(), counter, guard, _locks: locks })
+        let (ended, counter) = (calls::ended(&connection)?, Counter::new(&connection, was_closed)?);
+        Ok(Self { connection, ended, saved: SavedMessages::default(), counter, guard, _locks: locks })
     }
 
     pub(super) fn begin(&self) -> Result<(), Fault> {

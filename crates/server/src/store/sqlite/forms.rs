@@ -3,8 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use handback_core::id::{CallId, MessageId, ToolName};
-use handback_core::store::{Ack, Attachment, Cancellation, Effect, Executor, Outcome, Phases, Success};
+use handback_core::clock::Time;
+use handback_core::id::{CallId, ConnectionName, MessageId, PermissionId, ToolName};
+use handback_core::store::{Ack, Attachment, Cancellation, Effect, Executor, Origin, Outcome, Phases, Success};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,17 +17,37 @@ pub(super) struct HeadForm {
     pub(super) tool: ToolName,
     #[serde(with = "ExecutorForm", default)]
     pub(super) executor: Executor,
-    #[serde(with = "EffectForm")]
     pub(super) effect: Effect,
+    /// The tool's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(with = "OriginForm", default, skip_serializing_if = "is_model")]
+    pub(super) origin: Origin,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) connection: Option<ConnectionName>,
     pub(super) timeout: Duration,
     pub(super) created: SystemTime,
     pub(super) deadline: SystemTime,
+}
+
+fn is_model(origin: &Origin) -> bool {
+    *origin == Origin::Model
+}
+
+/// The JSON of `call.state`.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct StateForm {
+    pub(super) ask: Option<(PermissionId, Time)>,
+    pub(super) claimant: Option<Box<str>>,
 }
 
 /// The JSON of `call.ending` for writing.
 #[derive(Serialize)]
 pub(super) struct EndingRef<'a> {
     pub(super) attempt: u32,
+    pub(super) may_have_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ask: Option<&'a PermissionId>,
     #[serde(with = "PhasesForm")]
     pub(super) phases: Phases,
     #[serde(with = "OutcomeForm")]
@@ -37,18 +58,34 @@ pub(super) struct EndingRef<'a> {
 #[derive(Deserialize)]
 pub(super) struct Ending {
     pub(super) attempt: u32,
+    /// Earlier versions did not say. Then it may.
+    #[serde(default = "unknown")]
+    pub(super) may_have_run: bool,
+    #[serde(default)]
+    pub(super) ask: Option<PermissionId>,
     #[serde(with = "PhasesForm")]
     pub(super) phases: Phases,
     #[serde(with = "OutcomeForm")]
     pub(super) outcome: Outcome,
 }
 
+/// The JSON of `call.late` for writing.
+#[derive(Serialize)]
+pub(super) struct LateRef<'a>(#[serde(with = "OutcomeForm")] pub(super) &'a Outcome);
+
+/// The JSON of `call.late` for reading.
+#[derive(Deserialize)]
+pub(super) struct LateForm(#[serde(with = "OutcomeForm")] pub(super) Outcome);
+
+fn unknown() -> bool {
+    true
+}
+
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Effect")]
-enum EffectForm {
-    Read,
-    Idempotent,
-    Write,
+#[serde(remote = "Origin")]
+enum OriginForm {
+    Model,
+    Application,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -14,20 +14,14 @@ use super::sessions::{self, of_session};
 
 /// Does nothing if the message exists already, or the session does not exist.
 const INSERT: &str = "
-    INSERT OR IGNORE INTO message (session, id, parent, created, unanswered, role)
+    INSERT OR IGNORE INTO message (session, id, parent, created, open, role)
     VALUES ((SELECT number FROM session WHERE id = ?1), ?2, ?3, ?4, ?5, ?6)";
 
-const UPDATE: &str = "UPDATE message SET created = ?2, role = ?4, unanswered = ?3 WHERE number = ?1";
+const UPDATE: &str = "UPDATE message SET created = ?2, role = ?4, open = ?3 WHERE number = ?1";
 
 const KNOWN: &str = concat!("SELECT number, octet_length(role) FROM message WHERE ", of_session!(), " AND id = ?2");
 
 const KNOWN_PARTS: &str = "SELECT octet_length(body) FROM part WHERE number >= ?1 AND number < ?2 ORDER BY number";
-
-const ANSWER: &str = concat!(
-    "UPDATE message SET unanswered = 0 WHERE ",
-    of_session!(),
-    " AND id = ?2 AND parent IS NULL AND unanswered"
-);
 
 /// Writes nothing if nothing changes.
 const SAVE_PART: &str = "
@@ -100,36 +94,15 @@ const BYTES_FROM: &str =
 /// The parts are deleted with their messages.
 const DELETE_FROM: &str = concat!("DELETE FROM message WHERE ", of_session!(), " AND number >= ?2");
 
-/// The user's messages whose answers were deleted want one again.
-const UNANSWER: &str = concat!(
-    "UPDATE message SET unanswered = 1 WHERE ",
-    of_session!(),
-    " AND parent IS NULL AND NOT unanswered AND role ->> '$.User.wants_reply'
-        AND id NOT IN (SELECT parent FROM message WHERE parent IS NOT NULL AND ",
-    of_session!(),
-    ")"
+// `open` is 1 in all of these rows, so their index has them in the order of their numbers.
+const OPEN: &str = heads!(
+    " FROM message CROSS JOIN session ON session.number = message.session
+    WHERE message.open ORDER BY message.open, message.number"
 );
-
-// `unanswered` is 1 in all of these rows, so their index has them in the order of their numbers. A user's message may have
-// been saved after its answer.
-macro_rules! unanswered {
-    () => {
-        "message.unanswered AND (message.parent IS NOT NULL OR NOT EXISTS
-            (SELECT 1 FROM message AS answer WHERE answer.session = message.session AND answer.parent = message.id))"
-    };
-}
-
-const UNANSWERED: &str = concat!(
-    heads!(" FROM message CROSS JOIN session ON session.number = message.session WHERE "),
-    unanswered!(),
-    " ORDER BY message.unanswered, message.number"
-);
-const PARTS_UNANSWERED: &str = concat!(
+const PARTS_OPEN: &str = concat!(
     "SELECT part.id, message.number, part.body FROM message CROSS JOIN part ON ",
     of_message!(),
-    " WHERE ",
-    unanswered!(),
-    " ORDER BY message.unanswered, message.number, part.number"
+    " WHERE message.open ORDER BY message.open, message.number, part.number"
 );
 
 /// How many bits of a part's number hold its place in its message.
@@ -143,8 +116,8 @@ fn part_number(message: i64, place: usize) -> i64 {
 /// How many parts are remembered as saved. Beyond it all are forgotten, and compared with the file again.
 const REMEMBERED_PARTS: usize = 65_536;
 
-/// The unfinished answers as they were last saved. They are saved over and over with few changes, and this makes a save
-/// cost only what it changes.
+/// The unfinished answers, and the messages that they answer, as they were last saved. They are saved over and over with
+/// few changes, and this makes a save cost only what it changes.
 #[derive(Default)]
 pub(super) struct SavedMessages {
     messages: HashMap<(SessionId, MessageId), SavedMessage>,
@@ -199,8 +172,9 @@ impl SavedMessages {
 }
 
 pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fault> {
-    let (parent, is_unanswered) = match &message.role {
-        Role::User(user) => (None, user.wants_reply),
+    let is_open = message.turn().is_some();
+    let (parent, is_changing) = match &message.role {
+        Role::User(_) => (None, is_open),
         Role::Assistant(assistant) => (Some(assistant.parent.as_str()), assistant.completed.is_none()),
     };
     let (session, id, created) = (message.session.as_str(), message.id.as_str(), message.created.0.cast_signed());
@@ -208,13 +182,10 @@ pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fau
     let hash = Some(BuildHasherDefault::<DefaultHasher>::default().hash_one((created, &role)));
     let known = match database.saved.take(message) {
         None => {
-            let values = params![session, id, parent, created, is_unanswered, role];
+            let values = params![session, id, parent, created, is_open, role];
             let mut statement = database.connection.prepare_cached(INSERT)?;
             if statement.execute(values)? > 0 {
                 let number = database.connection.last_insert_rowid();
-                if let Some(parent) = parent {
-                    database.connection.prepare_cached(ANSWER)?.execute([session, parent])?;
-                }
                 database.counter.add(&message.session, integer(role.len()));
                 Some(SavedMessage { number, role_bytes: integer(role.len()), hash, parts: Vec::new() })
             } else {
@@ -225,14 +196,14 @@ pub(super) fn save(database: &mut Database, message: &Message) -> Result<(), Fau
     };
     let Some(mut known) = known else { return Ok(()) };
     if known.hash != hash {
-        let values = params![known.number, created, is_unanswered, role];
+        let values = params![known.number, created, is_open, role];
         database.connection.prepare_cached(UPDATE)?.execute(values)?;
         database.counter.add(&message.session, growth(known.role_bytes, role.len()));
         (known.role_bytes, known.hash) = (integer(role.len()), hash);
     }
     save_parts(database, message, &mut known)?;
     // A complete message is seldom saved again.
-    if parent.is_some() && is_unanswered {
+    if is_changing {
         database.saved.remember(message, known);
     }
     Ok(())
@@ -330,15 +301,14 @@ pub(super) fn delete_from(database: &mut Database, session: &SessionId, message:
     let values = params![session.as_str(), number];
     let bytes: i64 = database.connection.prepare_cached(BYTES_FROM)?.query_row(values, |row| row.get(0))?;
     database.connection.prepare_cached(DELETE_FROM)?.execute(values)?;
-    database.connection.prepare_cached(UNANSWER)?.execute([session.as_str()])?;
     database.counter.add(session, -bytes);
     database.saved.forget_session(session);
     Ok(())
 }
 
-pub(super) fn unanswered(connection: &Connection) -> Result<Vec<Arc<Message>>, Fault> {
-    let heads = database::query(connection, UNANSWERED, [], "message", read, |rows| rows.collect())?;
-    with_parts(connection, heads, PARTS_UNANSWERED, [])
+pub(super) fn open(connection: &Connection) -> Result<Vec<Arc<Message>>, Fault> {
+    let heads = database::query(connection, OPEN, [], "message", read, |rows| rows.collect())?;
+    with_parts(connection, heads, PARTS_OPEN, [])
 }
 
 /// Reads the parts of messages with one query. Both are in the order of the messages' numbers.

@@ -103,7 +103,7 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
         return Err(unusable(Fault::Lost));
     }
     let mut database = Database::new(connection, guard, locks, was_closed).map_err(unusable)?;
-    calls::end_left_over(&mut database).and_then(|()| calls::prune(&mut database, bounds)).map_err(unusable)?;
+    calls::prune(&mut database, bounds).map_err(unusable)?;
     Ok((database, path))
 }
 
@@ -202,14 +202,15 @@ fn set_up(connection: &Connection) -> Result<(), Fault> {
 /// Sets up the writer's connection, and migrates the file to this version.
 fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Result<(), Fault> {
     set_up(connection)?;
-    // A commit is one write to the log, without waiting for the disk; see `Sqlite` for what that means.
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fault::NoLog(mode));
     }
+    // A commit is one write to the log. Whether it waits for the disk says what it survives.
+    let synchronous = if bounds.waits_for_disk { "FULL" } else { "NORMAL" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     connection.execute_batch(
-        "PRAGMA synchronous = NORMAL;
-         PRAGMA foreign_keys = ON;
+        "PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -8192;
          PRAGMA journal_size_limit = 67108864;",
     )?;

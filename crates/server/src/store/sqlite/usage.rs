@@ -31,7 +31,7 @@ const RECOUNT: &str = concat!(
         + (SELECT coalesce(sum(octet_length(run.content)), 0) FROM run WHERE run.session = session.number)
         + (SELECT coalesce(sum(octet_length(event)), 0) FROM run CROSS JOIN run_event ON run_event.run = run.number
             WHERE run.session = session.number)
-    WHERE number IN (SELECT session FROM message WHERE unanswered UNION SELECT session FROM run WHERE unfinished
+    WHERE number IN (SELECT session FROM message WHERE open UNION SELECT session FROM run WHERE unfinished
         UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT ?1)
         UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT ?1))"
 );

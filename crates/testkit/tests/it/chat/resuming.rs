@@ -1,6 +1,9 @@
 //! A page that comes back gets the whole message from its beginning, and calls that are over are not handed out again.
 
+use std::time::Duration;
+
 use handback_core::sessions::ModelEvent;
+use handback_testkit::Scratch;
 use handback_testkit::chat::{assistant, ran, saying, user};
 use serde_json::json;
 
@@ -143,4 +146,43 @@ async fn many_may_come_back_at_once_and_leave_again() {
     for mut other in others {
         assert_eq!(other.lines().await, lines);
     }
+}
+
+#[tokio::test]
+async fn a_turn_that_a_restart_cut_is_told_from_its_start() {
+    let scratch = Scratch::new();
+    let start = || {
+        World::with(|config| {
+            config.data = Some(scratch.path().to_owned());
+            config.limits.drain_timeout = Duration::ZERO;
+        })
+    };
+    let world = start().await;
+    world.model.will_call(&[("open-url", url())]);
+    let mut first = world.server.chat(&saying("chat", "u1", "go")).await;
+    let done = first.call().await;
+    world.server.ack_success(&done, json!(1)).await;
+    world.model.asked().await.call(&[("open-url", url())]);
+    let open = first.call().await;
+    world.server.stop().await;
+
+    let world = start().await;
+    let mut back = world.server.resume_chat("chat").await;
+    assert_eq!(back.call().await, open);
+    world.server.ack_success(&open, json!(2)).await;
+    let asked = world.model.asked().await;
+    assert_eq!(asked.shown.results, [r#"{"status":"success","output":2}"#]);
+    asked.say(ModelEvent::Text("Half".to_owned()));
+    back.until("text-delta").await;
+    world.server.stop().await;
+
+    // What was half said is said anew.
+    let world = start().await;
+    let mut back = world.server.resume_chat("chat").await;
+    world.model.asked().await.answer("Whole.");
+    let lines = back.lines().await;
+    let said: Vec<&String> = lines.iter().filter(|line| line.starts_with("text-delta")).collect();
+    assert_eq!(said, [r#"text-delta {"delta":"Whole.","id":"prt_1"}"#]);
+    assert_eq!(lines.iter().filter(|line| line.starts_with("tool-output-available")).count(), 2, "{lines:#?}");
+    assert_eq!(lines.last().unwrap(), r#"finish {"finishReason":"stop"}"#);
 }

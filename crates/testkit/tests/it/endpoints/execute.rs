@@ -194,23 +194,47 @@ async fn a_timeout_that_is_not_above_zero_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_id_in_use_or_remembered_is_refused_and_the_first_call_is_not_disturbed() {
+async fn the_same_call_again_joins_the_first_and_another_of_its_id_is_refused() {
     let server = TestServer::start().await;
-    let ids = server.register("tab", &["t"]).await;
+    let ids = server.register("tab", &["t", "u"]).await;
     let mut stream = server.stream("tab").await;
-    let body = json!({ "toolID": ids[0], "requestID": "same" });
+    // Equal is what is equal as parsed. The first call's timeout counts.
+    let body = json!({ "toolID": ids[0], "requestID": "same", "input": { "a": 1, "b": [2] } });
+    let same = json!({ "toolID": ids[0], "requestID": "same", "input": { "b": [2.0], "a": 1.0 }, "timeout": 1 });
+    let others = [
+        json!({ "toolID": ids[0], "requestID": "same", "input": { "a": 1 } }),
+        json!({ "toolID": ids[1], "requestID": "same", "input": { "a": 1, "b": [2] } }),
+    ];
     let call = server.execute(body.clone());
     stream.expect_call("same").await;
-    execute(&server, body.clone()).await.must_fail(409, "CONFLICT");
+    let joined = server.execute(same.clone());
+    let unwaited = json!({ "toolID": ids[0], "requestID": "same", "input": { "a": 1, "b": [2] }, "wait": false });
+    execute(&server, unwaited.clone()).await.must_be(202, &json!({ "requestID": "same" }));
+    for other in &others {
+        execute(&server, other.clone()).await.must_fail(409, "CONFLICT");
+    }
     server.answer("same", "first").await;
-    assert_eq!(call.await.unwrap().body["output"], "first");
-    execute(&server, body.clone()).await.must_fail(409, "CONFLICT");
+    for call in [call, joined] {
+        assert_eq!(call.await.unwrap().body["output"], "first");
+    }
+    for other in &others {
+        execute(&server, other.clone()).await.must_fail(409, "CONFLICT");
+    }
+    for again in [body, same] {
+        assert_eq!(execute(&server, again).await.body["output"], "first");
+    }
+    execute(&server, unwaited).await.must_be(202, &json!({ "requestID": "same" }));
+    assert_eq!(server.counts().calls, 0);
     execute(&server, json!({ "toolID": ids[0], "requestID": "" })).await.must_fail(400, "INVALID_REQUEST");
 }
 
 #[tokio::test]
 async fn a_request_id_is_free_again_once_it_is_forgotten() {
-    let server = TestServer::with(|config| config.limits.remembered_calls = 1).await;
+    let server = TestServer::with(|config| {
+        config.limits.remembered_calls = 1;
+        config.limits.stored_calls = 1;
+    })
+    .await;
     let ids = server.register("tab", &["t"]).await;
     let mut stream = server.stream("tab").await;
     for round in ["one", "two", "one", "two"] {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use handback_testkit::server::until;
 use handback_testkit::{Answer, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -196,15 +195,23 @@ async fn a_cancel_needs_no_reason_and_a_second_one_is_410() {
 }
 
 #[tokio::test]
-async fn a_call_is_forgotten_after_its_time_and_is_unknown_from_then_on() {
-    let server = TestServer::with(|config| config.limits.remembered_for = Duration::from_millis(100)).await;
+async fn a_call_is_known_for_as_long_as_it_is_stored() {
+    let server = TestServer::with(|config| {
+        config.limits.remembered_for = Duration::from_millis(100);
+        config.limits.stored_calls = 1;
+    })
+    .await;
     let ids = server.register("tab", &["t"]).await;
     server.begin_call(json!({ "toolID": ids[0], "requestID": "r" })).await;
     server.answer("r", "done").await.must_be(200, &json!({ "success": true }));
     server.answer("r", "done").await.must_be(200, &json!({ "success": true, "ignored": true }));
-    until("it is forgotten", async || server.answer("r", "done").await.status != 200).await;
-    server.answer("r", "done").await.must_fail(404, "NOT_FOUND");
-    // It is still listed: whoever wants to cancel it is told that it is over.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    server.answer("r", "done").await.must_be(200, &json!({ "success": true, "ignored": true }));
+    server.answer("r", "otherwise").await.must_fail(409, "CONFLICT");
     server.cancel("r", "too late").await.must_fail(410, "GONE");
+    server.begin_call(json!({ "toolID": ids[0], "requestID": "other" })).await;
+    server.answer("other", "done").await.must_be(200, &json!({ "success": true }));
+    server.answer("r", "done").await.must_fail(404, "NOT_FOUND");
+    server.cancel("r", "too late").await.must_fail(404, "NOT_FOUND");
     server.begin_call(json!({ "toolID": ids[0], "requestID": "r" })).await;
 }

@@ -1,5 +1,7 @@
 //! Every row of the table of acks, on both paths, and what each makes of the call.
 
+use std::time::Duration;
+
 use handback_core::tools::Permission;
 use handback_testkit::chat::saying;
 use handback_testkit::session::{permit, tool_part};
@@ -200,9 +202,12 @@ async fn a_call_that_was_cancelled_takes_no_ack() {
     let (mut stream, call) = world.held("chat").await;
     assert_eq!(world.server.cancel(&call, "not now").await.status, 200);
     expired(&world.server, &call).await;
-    assert_eq!(world.results(&mut stream).await, ["not now"]);
+    assert_eq!(world.results(&mut stream).await, ["not now; it may have run"]);
     let ends: Vec<&Value> = stream.seen().iter().filter(|chunk| chunk["type"] == "tool-output-error").collect();
-    assert_eq!(ends, [&json!({ "type": "tool-output-error", "toolCallId": call, "errorText": "not now" })]);
+    assert_eq!(
+        ends,
+        [&json!({ "type": "tool-output-error", "toolCallId": call, "errorText": "not now; it may have run" })]
+    );
     expired(&world.server, &call).await;
 }
 
@@ -241,28 +246,39 @@ async fn a_call_that_was_denied_takes_no_ack() {
 }
 
 #[tokio::test]
-async fn after_a_restart_an_open_call_has_expired_and_an_acked_one_is_still_known() {
+async fn after_a_restart_an_open_call_is_open_and_an_acked_one_is_still_known() {
     let scratch = Scratch::new();
-    let with_store = |config: &mut handback_server::config::Config| config.data = Some(scratch.path().to_owned());
+    let with_store = |config: &mut handback_server::config::Config| {
+        config.data = Some(scratch.path().to_owned());
+        config.limits.drain_timeout = Duration::from_millis(100);
+    };
     let world = World::with(with_store).await;
     let (mut acked_stream, acked) = world.held("acked").await;
     let ack = success(&acked, json!({ "n": 1.0 }));
     world.server.ack(&ack).await.must_be(200, &taken());
     world.results(&mut acked_stream).await;
     let (mut open_stream, open) = world.held("open").await;
+    let (mut claimed_stream, claimed) = world.held("claimed").await;
+    world.server.claim(&claimed, "me").await.must_be(200, &taken());
     world.server.stop().await;
-    assert_eq!(
-        open_stream.lines().await.last().unwrap(),
-        "abort {\"reason\":\"The server was stopped while this turn was under way\"}"
-    );
+    // Both are cut, and say nothing of an end.
+    for stream in [&mut open_stream, &mut claimed_stream] {
+        assert!(!stream.until_cut().await.iter().any(|kind| ["abort", "finish", "error"].contains(&kind.as_str())));
+    }
 
     let world = World::with(with_store).await;
-    expired(&world.server, &open).await;
+    world.server.claim(&claimed, "another").await.must_be(409, &refused("claimed"));
+    let as_another = json!({ "toolCallId": claimed, "status": "success", "output": 1, "claimant": "another" });
+    world.server.ack(&as_another).await.must_be(409, &refused("claimed"));
+    let shown = world.server.call(&open).await;
+    assert_eq!((&shown["state"], &shown["executionMode"]), (&json!("offered"), &json!("frontend")));
+    world.server.ack(&success(&open, json!({ "opened": true }))).await.must_be(200, &taken());
+    let asked = world.model.asked().await;
+    assert_eq!(asked.shown.results, [r#"{"status":"success","output":{"opened":true}}"#]);
+    asked.answer("Opened.");
     world.server.ack(&ack).await.must_be(200, &ignored());
     world.server.ack(&success(&acked, json!({ "n": 2 }))).await.must_be(409, &refused("conflict"));
     world.server.claim(&acked, "me").await.must_be(410, &refused("expired"));
-    let listed = world.server.call(&open).await;
-    assert_eq!((&listed["state"], &listed["executionMode"]), (&json!("done"), &json!("frontend")));
 }
 
 /// Checks that a call can be neither acked nor claimed any more.

@@ -150,10 +150,10 @@ async fn each_call_fails_alone_and_the_others_succeed() {
     let results = [
         "one",
         "no such file",
-        "Client tool execution timed out after 300ms",
+        "Client tool execution timed out after 300ms; it may have run",
         "Invalid input: at /n: \"four\" is not of type \"integer\"",
         "There is no tool `nobody`. There is: list_tools, client_tab_a, client_tab_b, client_tab_slow",
-        "somebody cancelled it",
+        "somebody cancelled it; it may have run",
     ];
     assert_eq!(world.model.last_shown().results, results);
     let step = &world.server.messages(&world.session).await[1];
@@ -253,7 +253,7 @@ async fn a_call_that_nobody_answers_in_time_is_told_to_the_model_and_to_the_clie
     assert_eq!(cancel.data, json!({ "requestID": id(&call), "reason": reason }));
     let answer = prompt.await.unwrap();
     assert_eq!((answer.status, &answer.body["parts"][1]["text"]), (200, &json!("Too slow.")));
-    assert_eq!(world.model.last_shown().results, [reason]);
+    assert_eq!(world.model.last_shown().results, [format!("{reason}; it may have run")]);
     world.server.answer(id(&call), "late").await.must_fail(410, "GONE");
 }
 
@@ -265,7 +265,7 @@ async fn a_client_that_goes_in_the_middle_of_a_call_is_told_to_the_model() {
     stream.next_call().await;
     drop(stream);
     let asked = model.asked().await;
-    assert_eq!(asked.shown.results, ["Client disconnected"]);
+    assert_eq!(asked.shown.results, ["Client disconnected; it may have run"]);
     assert_eq!(asked.shown.aliases(), ["list_tools"], "its tools went with it");
     // A model that does not notice is told once more.
     asked.call(&[("client_tab_b", json!({}))]);
@@ -275,7 +275,7 @@ async fn a_client_that_goes_in_the_middle_of_a_call_is_told_to_the_model() {
     assert_eq!(prompt.await.unwrap().body["info"]["error"], Value::Null);
     let steps = [
         "user | go",
-        "assistant | client_tab_b {} ✗ Client disconnected | <tool-calls>",
+        "assistant | client_tab_b {} ✗ Client disconnected; it may have run | <tool-calls>",
         "assistant | client_tab_b {} ✗ There is no tool `client_tab_b`. There is: list_tools | <tool-calls>",
         "assistant | Gone. | <stop>",
     ];

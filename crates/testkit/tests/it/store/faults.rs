@@ -11,7 +11,7 @@ use handback_core::store::{
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    events, finished, head, request_id, run, run_id, seen_messages, session, session_id, text_part, texts, user,
+    begun, events, finished, head, request_id, run, run_id, seen_messages, session, session_id, text_part, texts, user,
 };
 use rusqlite::Connection;
 
@@ -41,7 +41,7 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     let failing = store.save_message(&Arc::new(large));
     let read = store.session(&session_id("ses_2"));
     let deleted = store.delete_session(&session_id("ses_2"));
-    let after = store.begin(&Arc::new(head("r1", "desk", "")));
+    let after = store.begin(&begun(&Arc::new(head("r1", "desk", ""))));
     other.execute_batch("COMMIT").unwrap();
 
     let full = failing.await.unwrap_err();
@@ -178,12 +178,12 @@ async fn too_much_that_waits_is_refused_at_once() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // Some are taken out of the queue before the file turns out to be held, but no more than once.
     let writes: Vec<_> =
-        (0..100).map(|number| store.begin(&Arc::new(head(&format!("r{number}"), "desk", "")))).collect();
+        (0..100).map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "desk", ""))))).collect();
     let (mut written, mut refused) = (0, 0);
     other.execute_batch("COMMIT").unwrap();
     for write in writes {
         match write.await {
-            Ok(()) => written += 1,
+            Ok(_) => written += 1,
             Err(error) => {
                 assert_eq!(cause(&error, &path), "too many operations wait to be written");
                 refused += 1;
@@ -192,7 +192,7 @@ async fn too_much_that_waits_is_refused_at_once() {
     }
     assert!((10..=20).contains(&written) && written + refused == 100, "{written} {refused}");
     // Once there is room again, it is taken.
-    store.begin(&Arc::new(head("later", "desk", ""))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("later", "desk", "")))).await.unwrap();
 }
 
 #[tokio::test]

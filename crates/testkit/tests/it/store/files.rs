@@ -7,7 +7,7 @@ use std::sync::Arc;
 use handback_core::store::{CallStore, SessionStore};
 use handback_server::store::{Bounds, OpenError, Sqlite};
 use handback_testkit::Scratch;
-use handback_testkit::store_contract::samples::{head, session, session_id};
+use handback_testkit::store_contract::samples::{begun, head, session, session_id};
 use rusqlite::Connection;
 
 use super::sqlite;
@@ -66,7 +66,7 @@ async fn a_file_has_one_store_at_a_time() {
         assert_eq!(refusal(&scratch.join("link.db")), expected);
     }
     // Those who were refused did not disturb the one who has it.
-    store.begin(&Arc::new(head("r1", "desk", ""))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("r1", "desk", "")))).await.unwrap();
     drop(store);
     drop(open(&path).unwrap());
 }
@@ -90,7 +90,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let expected = format!(
-        "{} has version 99, which is newer than version 5 that this server knows",
+        "{} has version 99, which is newer than version 6 that this server knows",
         path.canonicalize().unwrap().display()
     );
     assert_eq!(refusal(&path), expected);

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
+use handback_core::id::{ConnectionName, PermissionId, ToolName};
 use handback_core::store::{
-    CallFilter, CallStore, Cancellation, FinishedCall, Message, Most, Outcome, Phases, RunStore, Session,
-    SessionFilter, SessionStore, Success, ThreadRun,
+    Begun, CallFilter, CallHead, CallStore, Effect, Executor, JournaledCall, Message, Most, Origin, Outcome, RunStore,
+    Scope, Session, SessionFilter, SessionStore, StoredClient, StoredTool, Success, ThreadRun, Tool, ToolSpec,
 };
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    calls_of, ended, events, finished, head, objects, outcomes, parts, request_id, run, seen_call, seen_calls,
-    seen_messages, seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, texts, user,
+    begun, calls_of, client_id, ended, events, finished, head, objects, outcomes, parts, request_id, run, seen_call,
+    seen_calls, seen_messages, seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, texts,
+    user,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -46,7 +48,7 @@ async fn all_of_it_is_there_after_a_restart() {
         .map(|(number, outcome)| ended(head(&format!("r{number}"), "desk", "ses_1"), outcome))
         .collect();
     for call in &calls {
-        store.begin(&call.head).await.unwrap();
+        store.begin(&begun(&call.head)).await.unwrap();
         store.finish(call).await.unwrap();
     }
     calls.reverse();
@@ -59,7 +61,7 @@ async fn all_of_it_is_there_after_a_restart() {
             [seen_session(&kept)]
         );
         assert_eq!(seen_messages(&store.messages(&kept.id).await.unwrap()), seen_messages(&messages));
-        assert_eq!(store.unanswered().await.unwrap().len(), 2);
+        assert_eq!(store.open_turns().await.unwrap().len(), 2);
         let of_agent = SessionFilter { agent: kept.agent.clone(), client: None, parent: None };
         assert_eq!(
             seen_sessions(&store.list_sessions(&of_agent, None, Most::items(10)).await.unwrap().items),
@@ -124,21 +126,51 @@ async fn a_run_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn calls_that_were_under_way_are_over_after_a_restart() {
+async fn calls_that_were_under_way_are_under_way_after_a_restart() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
     store.finish(&finished(head("over", "desk", "ses_1"))).await.unwrap();
-    for id in ["b", "a"] {
-        store.begin(&Arc::new(head(id, "desk", "ses_1"))).await.unwrap();
+    let spec = |version: &str| {
+        let tool = Tool::remembered(client_id("desk"), Executor::Client, ToolName::parse("t").unwrap(), Effect::Read);
+        let version = Some(version.to_owned());
+        Arc::new(Tool { spec: ToolSpec { version, ..tool.spec }, ..tool })
+    };
+    let application = CallHead {
+        origin: Origin::Application,
+        connection: Some(ConnectionName::parse("window-1").unwrap()),
+        tool: spec("1.2"),
+        ..head("b", "desk", "ses_1")
+    };
+    let calls = [
+        JournaledCall { offered: 3, claimant: Some("page 1".into()), ..begun(&Arc::new(application)) },
+        begun(&Arc::new(head("a", "desk", "ses_1"))),
+        JournaledCall {
+            ask: Some((PermissionId::parse("per_1").unwrap(), Time(5))),
+            ..begun(&Arc::new(head("c", "desk", "ses_1")))
+        },
+    ];
+    for call in &calls {
+        store.begin(&begun(&call.head)).await.unwrap();
+    }
+    for call in &calls {
+        store.begin(call).await.unwrap();
     }
     drop(store);
     let store = sqlite(&scratch);
-    assert_eq!(listed(&store).await, ["a", "b", "over"]);
-    let found = store.finished(&request_id("a")).await.unwrap();
-    let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".into()));
-    let expected =
-        FinishedCall { head: Arc::new(head("a", "desk", "ses_1")), attempt: 1, phases: Phases::default(), outcome };
-    assert_eq!(found.as_deref().map(seen_call), Some(seen_call(&expected)));
+    assert_eq!(listed(&store).await, ["over"]);
+    let seen = |call: &JournaledCall| {
+        let outcome = Outcome::Disconnected;
+        let version = call.head.tool.spec.version.clone();
+        (
+            seen_call(&ended(CallHead::clone(&call.head), outcome)),
+            version,
+            call.offered,
+            call.ask.clone(),
+            call.claimant.clone(),
+        )
+    };
+    let left = store.open_calls().await.unwrap();
+    assert_eq!(left.iter().map(seen).collect::<Vec<_>>(), calls.iter().map(seen).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -155,7 +187,7 @@ async fn closing_does_what_was_accepted_and_takes_nothing_new() {
         async move { store.close().await }
     }]);
     closing.join_all().await.pop().unwrap().unwrap();
-    let refused = store.begin(&Arc::new(head("late", "desk", ""))).await.unwrap_err().to_string();
+    let refused = store.begin(&begun(&Arc::new(head("late", "desk", "")))).await.unwrap_err().to_string();
     let file = scratch.join("handback.db").canonicalize().unwrap();
     assert_eq!(refused, format!("the store failed: {}: the store is closed", file.display()));
     store.close().await.unwrap();
@@ -176,7 +208,7 @@ async fn many_writes_are_committed_together() {
     let other = Connection::open(scratch.join("handback.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let writes: Vec<_> =
-        (0..1_000).map(|number| store.begin(&Arc::new(head(&format!("r{number}"), "a", "")))).collect();
+        (0..1_000).map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "a", ""))))).collect();
     assert_eq!(store.figures().commits, 0);
     other.execute_batch("COMMIT").unwrap();
     for write in writes {
@@ -194,7 +226,7 @@ async fn only_the_newest_calls_are_kept() {
     let open = |calls| Sqlite::open(&scratch.join("handback.db"), Bounds { calls, ..Bounds::default() }).unwrap();
     let store = open(10);
     let newest = |count: usize| (100 - count..100).rev().map(|number| format!("r{number}")).collect::<Vec<_>>();
-    store.begin(&Arc::new(head("under way", "desk", ""))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("under way", "desk", "")))).await.unwrap();
     for number in 0..100 {
         store.finish(&finished(head(&format!("r{number}"), "desk", ""))).await.unwrap();
     }
@@ -235,4 +267,95 @@ async fn large_calls_are_forgotten_earlier() {
         store.finish(&ended(head(&format!("r{number}"), "desk", ""), outcome)).await.unwrap();
     }
     assert_eq!(listed(&store).await, ["r49", "r48", "r47", "r46"]);
+}
+
+/// A store in memory has none: nobody could come back to them.
+#[tokio::test]
+async fn clients_and_their_tools_are_there_after_a_restart() {
+    let scratch = Scratch::new();
+    let store = sqlite(&scratch);
+    let tool = |name: &str, text: &str| StoredTool {
+        name: ToolName::parse(name).unwrap(),
+        description: text.to_owned(),
+        schema: objects().remove(1),
+        timeout: Some(std::time::Duration::from_millis(1_500)),
+        effect: Effect::Idempotent,
+        version: Some(text.to_owned()),
+        scope: Scope {
+            everywhere: text.is_empty(),
+            sessions: [session_id("ses_1")].into(),
+            limited: [session_id("ses_2"), session_id("a")].into(),
+        },
+    };
+    let client = |id: &str, since| StoredClient {
+        id: client_id(id),
+        since: Time(since),
+        graces: vec![
+            (None, std::time::Duration::from_secs(300)),
+            (Some(session_id("ses_1")), std::time::Duration::from_secs(60)),
+        ],
+    };
+    let changes = |tools: &[(&str, Option<&str>)]| -> Vec<_> {
+        let change =
+            |(name, text): &(&str, Option<&str>)| (ToolName::parse(name).unwrap(), text.map(|text| tool(name, text)));
+        tools.iter().map(change).collect()
+    };
+    store.save_client(client("desk", 1), changes(&[("z", Some("1")), ("a", Some(""))])).await.unwrap();
+    store.save_client(client("phone", 2), changes(&[("a", Some("it's \"mine\""))])).await.unwrap();
+    store.save_client(client("watch", 3), changes(&[("a", Some("1"))])).await.unwrap();
+    // What is replaced keeps its place, and a client goes with its last tool.
+    store.save_client(client("desk", 1), changes(&[("m", Some("2")), ("z", Some("2")), ("q", None)])).await.unwrap();
+    store.save_client(client("watch", 3), changes(&[("a", None)])).await.unwrap();
+    store.save_client(client("phone", 9), Vec::new()).await.unwrap();
+    store.save_client(client("nobody", 4), Vec::new()).await.unwrap();
+    drop(store);
+    let store = sqlite(&scratch);
+    let seen = |clients: Vec<(StoredClient, Vec<StoredTool>)>| serde_json::to_string(&clients).unwrap();
+    let expected = vec![
+        (client("desk", 1), vec![tool("z", "2"), tool("a", ""), tool("m", "2")]),
+        (client("phone", 9), vec![tool("a", "it's \"mine\"")]),
+    ];
+    assert_eq!(seen(store.clients().await.unwrap()), seen(expected));
+}
+
+#[tokio::test]
+async fn the_id_of_a_call_that_is_no_longer_kept_is_not_free_for_a_day() {
+    let scratch = Scratch::new();
+    let open = |calls| Sqlite::open(&scratch.join("handback.db"), Bounds { calls, ..Bounds::default() }).unwrap();
+    let store = open(2);
+    for id in ["one", "two", "three", "four"] {
+        store.finish(&finished(head(id, "desk", ""))).await.unwrap();
+    }
+    drop(store);
+    let store = open(2);
+    assert_eq!(listed(&store).await, ["four", "three"]);
+    let begin = async |store: &Sqlite, id: &str| store.begin(&begun(&Arc::new(head(id, "desk", "")))).await.unwrap();
+    assert!(matches!(begin(&store, "one").await, Begun::Gone));
+    assert!(matches!(begin(&store, "four").await, Begun::Before(_)));
+    assert!(matches!(begin(&store, "five").await, Begun::New));
+    assert_eq!(store.open_calls().await.unwrap().len(), 1);
+    drop(store);
+    let other = Connection::open(scratch.join("handback.db")).unwrap();
+    other.execute("UPDATE forgotten_call SET since = since - 86500000 WHERE request = 'one'", []).unwrap();
+    drop(other);
+    let store = open(2);
+    assert!(matches!(begin(&store, "one").await, Begun::New));
+    assert!(matches!(begin(&store, "two").await, Begun::Gone));
+}
+
+#[tokio::test]
+async fn calls_are_kept_for_so_long() {
+    let scratch = Scratch::new();
+    let week = std::time::Duration::from_hours(7 * 24);
+    let open = |call_age| Sqlite::open(&scratch.join("handback.db"), Bounds { call_age, ..Bounds::default() }).unwrap();
+    let store = open(week);
+    for id in ["old", "young"] {
+        store.finish(&finished(head(id, "desk", ""))).await.unwrap();
+    }
+    drop(store);
+    let other = Connection::open(scratch.join("handback.db")).unwrap();
+    other.execute("UPDATE call SET ended_at = ended_at - 604810000 WHERE request = 'old'", []).unwrap();
+    drop(other);
+    assert_eq!(listed(&open(week * 2)).await, ["young", "old"]);
+    assert_eq!(listed(&open(week)).await, ["young"]);
 }

@@ -7,13 +7,13 @@ use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::limits::Limits;
 use handback_core::store::{
-    CallFilter, CallHead, CallStore, Cancellation, FinishedCall, MemoryStore, Message, Most, Outcome, Part, Phases,
-    Role, Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
+    Begun, CallFilter, CallHead, CallStore, FinishedCall, MemoryStore, Message, Most, Outcome, Part, Role, Session,
+    SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
 };
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
-    assistant, calls_of, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages,
+    assistant, begun, calls_of, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages,
     seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, user,
 };
 use proptest::collection::vec;
@@ -73,7 +73,7 @@ enum Step {
     Usage {
         client: usize,
     },
-    Unanswered,
+    OpenTurns,
     SaveRun {
         session: usize,
         run: usize,
@@ -130,7 +130,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (session.clone(), 0..6usize).prop_map(|(session, message)| Step::DeleteMessages { session, message }),
         1 => (0..2usize).prop_map(|client| Step::Usage { client }),
         2 => session.prop_map(|session| Step::Messages { session }),
-        2 => Just(Step::Unanswered),
+        2 => Just(Step::OpenTurns),
         1 => Just(Step::Restart),
     ]
 }
@@ -149,7 +149,7 @@ enum Question {
     Messages(SessionId),
     DeleteMessages(SessionId, MessageId),
     Usage(ClientId),
-    Unanswered,
+    OpenTurns,
     SaveRun(Arc<ThreadRun>),
     Run(SessionId, RunId),
     Runs(SessionId),
@@ -161,7 +161,10 @@ enum Question {
 /// What a store answers, all of it, as text.
 async fn answer(store: &dyn Store, question: &Question) -> String {
     match question {
-        Question::Begin(call) => format!("{:?}", store.begin(call).await.unwrap()),
+        Question::Begin(call) => match store.begin(&begun(call)).await.unwrap() {
+            Begun::Before(call) => format!("{:?}", seen_call(&call)),
+            other => format!("{other:?}"),
+        },
         Question::Finish(call) => format!("{:?}", store.finish(call).await.unwrap()),
         Question::Finished(call) => format!("{:?}", store.finished(call).await.unwrap().as_deref().map(seen_call)),
         // Page by page, to the end.
@@ -197,8 +200,8 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
         }
         // How many bytes something takes is each store's own business.
         Question::Usage(client) => format!("{:?}", store.usage(Some(client)).await.unwrap().client_sessions),
-        Question::Unanswered => {
-            let mut left = seen_messages(&store.unanswered().await.unwrap());
+        Question::OpenTurns => {
+            let mut left = seen_messages(&store.open_turns().await.unwrap());
             left.sort();
             format!("{left:?}")
         }
@@ -327,7 +330,7 @@ impl World {
                 Question::DeleteMessages(session_of(*session), message_of(*session, *message, false).id)
             }
             Step::Usage { client } => Question::Usage(client_of(*client)),
-            Step::Unanswered => Question::Unanswered,
+            Step::OpenTurns => Question::OpenTurns,
             Step::SaveRun { session, run: id, started, finished } => {
                 let blank = run(session_of(*session).as_str(), run_of(*id).as_str());
                 let (started, finished) = (started.then_some(Time(1)), finished.then_some(Time(2)));
@@ -346,16 +349,13 @@ impl World {
         })
     }
 
-    /// The store on disk ends what is under way; the one in memory is told to do the same.
+    /// What is under way in the store on disk is under way afterwards.
     async fn restart(&mut self) -> Result<(), TestCaseError> {
         self.sqlite.close().await.unwrap();
         self.sqlite = sqlite(&self.scratch);
-        for (slot, head) in self.open.drain(..) {
-            *self.ended.entry(slot).or_default() += 1;
-            let outcome = Outcome::Cancelled(Cancellation::Requested("The server was restarted".into()));
-            let call = FinishedCall { head, attempt: 1, phases: Phases::default(), outcome };
-            self.memory.finish(&Arc::new(call)).await.unwrap();
-        }
+        let open: Vec<RequestId> = self.open.iter().map(|(_, head)| head.request.clone()).collect();
+        let left = self.sqlite.open_calls().await.unwrap();
+        prop_assert_eq!(left.iter().map(|call| call.head.request.clone()).collect::<Vec<_>>(), open);
         Ok(())
     }
 
@@ -429,7 +429,7 @@ fn message_of(session: usize, message: usize, is_over: bool) -> Message {
         _ => assistant(session.as_str(), &id, &format!("msg_{}", message - 1)),
     };
     match &mut made.role {
-        Role::User(user) => user.wants_reply = !is_over,
+        Role::User(user) => user.turn = user.turn.take().filter(|_| !is_over),
         Role::Assistant(assistant) => assistant.completed = is_over.then_some(Time(9)),
     }
     made
@@ -456,7 +456,7 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
         world.take(&Step::ListSessions { client: None, agent: None, most: 1_000 }).await?;
         world.take(&Step::Usage { client: 0 }).await?;
         world.check_counts().await?;
-        world.take(&Step::Unanswered).await?;
+        world.take(&Step::OpenTurns).await?;
         world.take(&Step::UnfinishedRuns).await?;
         for session in 0..3 {
             world.take(&Step::Messages { session }).await?;

@@ -46,10 +46,14 @@ impl Contents {
         }
         let outcomes = outcomes().into_iter().filter(|outcome| is_handy(&format!("{outcome:?}"))).enumerate();
         let calls = outcomes.map(|(number, outcome)| ended(head(&format!("r{number}"), "desk", "ses_2"), outcome));
+        let mut asked = user("ses_2", "msg_2");
+        if let Role::User(said) = &mut asked.role {
+            said.turn = None;
+        }
         Self {
             sessions: vec![Arc::new(full), Arc::new(session("ses_1"))],
-            messages: vec![Arc::new(user("ses_2", "msg_2")), Arc::new(answer)],
-            calls: calls.collect(),
+            messages: vec![Arc::new(asked), Arc::new(answer)],
+            calls: calls.map(|call| Arc::new(FinishedCall { ask: None, ..Arc::into_inner(call).unwrap() })).collect(),
         }
     }
 }
@@ -70,8 +74,11 @@ async fn a_file_of_version_1_is_read() {
     let left = FinishedCall {
         head: Arc::new(head("under way", "desk", "ses_2")),
         attempt: 1,
+        may_have_run: true,
+        ask: None,
         phases: Phases::default(),
         outcome: Outcome::Cancelled(Cancellation::Requested("The server was restarted".into())),
+        late: None,
     };
     calls.push(Arc::new(left));
     calls.reverse();
@@ -90,7 +97,7 @@ async fn a_file_of_version_1_is_read() {
         );
     }
     assert_eq!(seen_messages(&store.messages(&session_id("ses_2")).await.unwrap()), seen_messages(&messages));
-    assert_eq!(seen_messages(&store.unanswered().await.unwrap()), seen_messages(&messages[1..]));
+    assert_eq!(seen_messages(&store.open_turns().await.unwrap()), seen_messages(&messages[1..]));
     let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(1_000)).await.unwrap());
     assert_eq!(seen_calls(&list), seen_calls(&calls));
     let usage = store.usage(Some(&client_id("desk"))).await.unwrap();

@@ -88,9 +88,8 @@ async fn w08_a_second_call_of_the_same_id_does_not_take_the_place_of_the_first()
     let mut stream = server.stream("tab").await;
     let first = server.execute(json!({ "toolID": ids[0], "requestID": "r", "timeout": 20_000 }));
     stream.expect_call("r").await;
-    let second =
-        server.post("/client-tools/execute", json!({ "toolID": ids[0], "requestID": "r", "timeout": 10 })).await;
-    second.must_fail(409, "CONFLICT");
+    let other = json!({ "toolID": ids[0], "requestID": "r", "timeout": 10, "input": { "other": true } });
+    server.post("/client-tools/execute", other).await.must_fail(409, "CONFLICT");
     // An id that nobody could answer to is no id.
     server
         .post("/client-tools/execute", json!({ "toolID": ids[0], "requestID": "" }))

@@ -24,7 +24,7 @@ async fn a_call_ends_at_its_deadline_though_nobody_waits_for_it() {
     );
     assert_eq!(began.elapsed().as_secs(), 2);
     assert_eq!(hub.counts().calls, 0);
-    assert_eq!(open.outcome().await.outcome.kind(), OutcomeKind::Timeout);
+    assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Timeout);
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn whichever_call_is_due_first_ends_first() {
     let open = async |timeout| hub.open(within(timeout)).await.unwrap();
     // Each is due before what was due until then, or after it.
     let calls = [open(20).await, open(5).await, open(10).await, open(1).await, open(15).await];
-    let ended = calls.map(async |call| (call.outcome().await.outcome.kind(), began.elapsed().as_secs()));
+    let ended = calls.map(async |call| (call.outcome().await.unwrap().outcome.kind(), began.elapsed().as_secs()));
     let ended = futures_util::future::join_all(ended).await;
     assert_eq!(ended, [20, 5, 10, 1, 15].map(|after| (OutcomeKind::Timeout, after)));
 }
@@ -47,7 +47,7 @@ async fn calls_that_are_due_together_do_not_wait_for_the_journal_of_each_other()
     let calls = futures_util::future::join_all((0..20).map(|_| hub.open(within(10)))).await;
     let began = Instant::now();
     let ended = futures_util::future::join_all(calls.into_iter().map(|call| call.unwrap().outcome())).await;
-    assert!(ended.iter().all(|call| call.outcome.kind() == OutcomeKind::Timeout));
+    assert!(ended.iter().all(|call| call.as_ref().unwrap().outcome.kind() == OutcomeKind::Timeout));
     // The journal takes a second for each.
     assert_eq!(began.elapsed().as_secs(), 10);
     assert_eq!(hub.metrics().under_way(), 0);
@@ -71,5 +71,5 @@ async fn a_yes_at_the_last_moment_counts_though_it_is_journaled_after_it() {
     assert!(answered.is_ok() && allowed);
     let (request, ..) = offered(&mut connection).await;
     hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
-    assert_eq!(open.outcome().await.outcome.kind(), OutcomeKind::Success);
+    assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::FutureExt;
 
 use super::*;
+use crate::store::{StoredClient, StoredTool};
 
 /// A store that takes its time, and fails when told to.
 #[derive(Default)]
@@ -25,12 +26,32 @@ impl SlowStore {
 }
 
 impl CallStore for SlowStore {
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
         self.slowly(self.kept.begin(call))
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.kept.open_calls()
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        self.kept.save_client(client, tools)
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.kept.clients()
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.kept.is_lasting()
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
         self.slowly(self.kept.finish(call))
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        self.kept.keep_late(request, late)
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -71,11 +92,14 @@ async fn a_call_that_has_just_ended_is_known_before_it_is_journaled() {
     let mut connection = connect(&hub);
     let (request, waiter) = start(&hub).await;
     offered(&mut connection).await;
-    let decided = hub.decide(&request, &Actor::Trusted, Answerer::Client, ok()).unwrap();
+    let Decided::Ended(ending) = hub.decide(&request, &Actor::Trusted, Answerer::Client, &mut Some(ok())).unwrap()
+    else {
+        panic!("it was open");
+    };
     assert!(hub.finished(&request).await.unwrap().is_none(), "it is not journaled yet");
     let known = hub.call(&request, Duration::ZERO).await.unwrap();
     assert_eq!(known.map(|call| call.state), Some(CallState::Done));
-    hub.keep_answer(&request, decided).await.unwrap();
+    hub.journal(ending).await.unwrap();
     waiter.await.unwrap();
 }
 
@@ -211,12 +235,32 @@ struct BusyStore {
 }
 
 impl CallStore for BusyStore {
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
         self.kept.begin(call)
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.kept.open_calls()
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        self.kept.save_client(client, tools)
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.kept.clients()
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.kept.is_lasting()
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
         self.kept.finish(call)
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        self.kept.keep_late(request, late)
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -287,7 +331,7 @@ async fn so_many_bytes_of_results_are_kept_wherever_they_are() {
         let open = hub.open(NewCall { callee, ..call() }).await.unwrap();
         let success = Success { output: "x".repeat(64 << 10), ..Success::default() };
         hub.complete(&open.head().request, &Actor::Trusted, Outcome::Success(success)).await.unwrap();
-        results.push(Arc::downgrade(&open.outcome().await));
+        results.push(Arc::downgrade(&open.outcome().await.unwrap()));
     }
     let kept = results.iter().filter(|call| call.strong_count() > 0).count();
     assert!((15..=21).contains(&kept), "{kept} of 64 KiB each");

@@ -73,7 +73,7 @@ async fn those_who_leave_take_only_their_own_along() {
     let elsewhere = call_in(&hub, "s2").await;
     offered(&mut connection).await;
     drop(connection);
-    assert_eq!(here.outcome().await.outcome.kind(), OutcomeKind::Disconnected);
+    assert_eq!(here.outcome().await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
     assert_eq!(shown(&hub, &elsewhere.head().request).await.state, CallState::Queued);
     let left: Vec<_> = hub.tools().iter().map(|tool| tool.id.to_string()).collect();
     assert_eq!(left, ["client_tab_t"], "what was registered for the whole client stays");
@@ -99,13 +99,13 @@ async fn the_whole_client_leaves_what_is_limited_to_a_session() {
     let here = here.await.unwrap();
     let elsewhere = call_in(&hub, "s2").await;
     drop(whole);
-    assert_eq!(elsewhere.outcome().await.outcome.kind(), OutcomeKind::Disconnected);
+    assert_eq!(elsewhere.outcome().await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
     assert_eq!(offered(&mut one).await.0, here.head().request);
     let left: Vec<_> = hub.tools().iter().map(|tool| tool.id.to_string()).collect();
     assert_eq!(left, ["client_tab_own", "client_tab_t"], "both are registered for the session by its own");
     assert_eq!(hub.tools_of(&tab(), Some(&session("s2"))).len(), 0);
     drop(one);
-    assert_eq!(here.outcome().await.outcome.kind(), OutcomeKind::Disconnected);
+    assert_eq!(here.outcome().await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
     assert_eq!(hub.counts(), Counts::default());
 }
 
@@ -128,7 +128,7 @@ async fn a_call_that_another_may_take_does_not_end_with_the_one_that_left() {
         assert_eq!(shown(&hub, &call.head().request).await.state, CallState::Queued);
     }
     tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(first.outcome().await.outcome.kind(), OutcomeKind::Disconnected);
+    assert_eq!(first.outcome().await.unwrap().outcome.kind(), OutcomeKind::Disconnected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::events::until_idle;
 use super::*;
 use crate::store::{
-    CallFilter, CallHead, FinishedCall, Most, Page, SessionFilter, SessionPlace, StorageUsed, StoreError, StoreFuture,
-    weight,
+    Begun, CallFilter, FinishedCall, JournaledCall, Most, Page, SessionFilter, SessionPlace, StorageUsed, StoreError,
+    StoreFuture, weight,
 };
+use crate::store::{StoredClient, StoredTool};
 
 /// Does what it is told to: to take a second for each write and for reading a session, or to fail.
 #[derive(Default)]
@@ -42,12 +43,32 @@ impl OddStore {
 }
 
 impl CallStore for OddStore {
-    fn begin(&self, call: &Arc<CallHead>) -> StoreFuture<()> {
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
         self.slowly(&self.fails.begin, || self.kept.begin(call))
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.kept.open_calls()
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        self.kept.save_client(client, tools)
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.kept.clients()
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.kept.is_lasting()
     }
 
     fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
         self.slowly(&self.fails.finish, || self.kept.finish(call))
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        self.kept.keep_late(request, late)
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -86,8 +107,8 @@ impl SessionStore for OddStore {
         self.kept.delete_session(session)
     }
 
-    fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.slowly(&self.fails.save_message, || self.kept.save_message(message))
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        self.slowly(&self.fails.save_message, || self.kept.save_messages(messages))
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -124,8 +145,8 @@ impl SessionStore for OddStore {
         self.kept.usage(client)
     }
 
-    fn unanswered(&self) -> StoreFuture<Vec<Arc<Message>>> {
-        self.kept.unanswered()
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.kept.open_turns()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is kept of a session, and whose it is.
 
 use super::*;
+use crate::store::OpenTurn;
 
 /// The needs of a prompt that a client sends.
 fn by(client: &str) -> TurnNeeds {
@@ -97,30 +98,61 @@ async fn stopping_the_server_lets_turns_finish_for_a_while_and_then_says_so_on_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_process_left_behind_is_marked_as_interrupted() {
-    let world = World::new(vec![]);
+async fn the_turns_that_an_earlier_process_left_open_go_on_in_their_order() {
+    let world = World::new(vec![text("one"), text("two")]);
     let session = world.session().await;
-    let user = |id: &str, wants_reply| Message {
+    let user = |id: &str, turn: Option<OpenTurn>| Message {
         id: MessageId::parse(id).unwrap(),
         session: session.id.clone(),
         created: crate::clock::Time(0),
         role: Role::User(UserMessage {
-            wants_reply,
+            wants_reply: turn.is_some(),
+            turn,
             ..UserMessage::new("default", ModelRef::parse("fake/one").unwrap())
         }),
         parts: Vec::new(),
     };
+    let since = |since: u64| Some(OpenTurn::new(crate::clock::Time(since), None));
     let store = world.sessions.store();
-    let (answered, waiting) = (user("msg_1", true), user("msg_2", true));
-    let begun = answer(&world.sessions, &answered);
-    for message in [answered, waiting, user("msg_3", false)] {
+    let begun = user("msg_2", since(1));
+    let half_said = answer(&world.sessions, &begun);
+    for message in [user("msg_1", since(2)), begun, user("msg_3", None), half_said] {
         store.save_message(&Arc::new(message)).await.unwrap();
     }
-    drop(Draft::new(&world.sessions, &session, None, begun));
     assert_eq!(world.sessions.recover().await.unwrap(), 2);
-    let error = "error The server was restarted before this turn was over";
-    let expected: [&[&str]; 5] = [&[], &[], &[], &["start", error], &["start", error]];
+    world.sessions.all_idle().await;
+    let expected: [&[&str]; 5] =
+        [&[], &[], &[], &["start", "text one", "finish stop"], &["start", "text two", "finish stop"]];
     assert_eq!(history(&world, &session).await, expected);
+    let stored = world.sessions.messages(&session.id).await.unwrap();
+    let answered: Vec<_> = stored.iter().filter_map(|message| message.answers()).map(MessageId::as_str).collect();
+    assert_eq!(answered, ["msg_2", "msg_1"]);
+    assert_eq!(world.sessions.recover().await.unwrap(), 0);
+}
+
+/// Each time the process ends before the turn has stored anything.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_no_further_in_ten_processes_is_given_up() {
+    let store = Arc::new(MemoryStore::default());
+    let hang = || vec![Said::Hang(Arc::default())];
+    let world = World::on(store.clone(), vec![hang()], With::default());
+    let session = world.session().await;
+    world.say(&session, "go").await.unwrap();
+    for life in 1..=10 {
+        let world = World::on(store.clone(), vec![hang()], With::default());
+        assert_eq!(world.sessions.recover().await.unwrap(), 1, "life {life}");
+        let before = tokio::time::Instant::now();
+        while world.shown().is_empty() && world.sessions.is_busy(&session.id) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // From the third life on it waits, so that others come first.
+        let expected = [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 0][life];
+        assert!(world.shown().len() == usize::from(life < 10), "life {life}");
+        assert!(life == 10 || before.elapsed().as_secs() == expected, "life {life}: {:?}", before.elapsed());
+    }
+    let world = World::on(store, vec![], With::default());
+    let error = "error The turn was given up: the server was restarted 10 times before it came any further";
+    assert_eq!(history(&world, &session).await[1], ["start", error]);
     assert_eq!(world.sessions.recover().await.unwrap(), 0);
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use handback_core::id::{CallId, ClientId, EventId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::schema::Schema;
-use handback_core::store::ToolSpec;
+use handback_core::store::{Origin, ToolSpec};
 use serde_json::value::to_raw_value;
 
 use super::*;
@@ -18,6 +18,8 @@ fn head() -> CallHead {
         version: None,
     };
     CallHead {
+        origin: Origin::Application,
+        connection: None,
         request: RequestId::parse("re\"quest").unwrap(),
         session: SessionId::parse("s").unwrap(),
         message: MessageId::parse("m").unwrap(),

@@ -8,16 +8,19 @@ fn every_statement_has_its_index() {
     for sql in [
         BEGIN,
         FINISH,
+        KEEP_LATE,
         FINISHED,
         LIST,
         LIST_OF_CLIENT,
         LIST_OF_SESSION,
         LIST_OF_BOTH,
-        TOTAL,
         OLDEST,
         DELETE_UP_TO,
         DELETE_OF_SESSION,
-        LAST_ENDED,
+        LAST,
+        OPEN,
+        FORGET_UP_TO,
+        FREE_IDS,
     ] {
         must_use_indices(&database, sql);
     }

@@ -13,7 +13,6 @@ fn every_statement_has_its_index() {
         UPDATE,
         KNOWN,
         KNOWN_PARTS,
-        ANSWER,
         SAVE_PART,
         DELETE_PARTS,
         LIST,
@@ -24,8 +23,8 @@ fn every_statement_has_its_index() {
         NUMBER,
         BYTES_FROM,
         DELETE_FROM,
-        UNANSWERED,
-        PARTS_UNANSWERED,
+        OPEN,
+        PARTS_OPEN,
     ] {
         must_use_indices(&database, sql);
     }

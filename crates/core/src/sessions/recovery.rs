@@ -1,0 +1,141 @@
+//! Turns that an earlier process left open. Each is entered again like any other turn, and goes on from what is stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::HashSet;
+
+use super::history::History;
+use super::live::Queued;
+use super::{Sessions, turn};
+use crate::events::{Feed, TurnEvent};
+use crate::id::{MessageId, RunId, SessionId};
+use crate::store::{Message, OpenTurn, Role, StoreError, TurnError};
+
+/// After this many processes in which a turn came no further, it is given up.
+const MOST_LIVES: usize = 10;
+/// After this many, the turn waits before it is entered again, so that others come first.
+const PATIENT_LIVES: usize = 2;
+/// How long it waits the first time. Each further time is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// How long it waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+impl Sessions {
+    /// Enters the turns that an earlier process left open, and counts them. Turns that say too little to go on, because
+    /// an earlier version stored them, are marked as interrupted. Reads nothing but the messages of those turns.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let mut left = self.store().open_turns().await?;
+        left.sort_by_key(|message| message.turn().map(|turn| turn.since));
+        for message in &left {
+            let Some(session) = self.find(&message.session).await? else { continue };
+            match message.turn() {
+                Some(_) => self.enter_again(&session, message),
+                None => {
+                    let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
+                    turn::mark_interrupted(self, &session, message, error).await?;
+                }
+            }
+        }
+        self.hub().cancel_where(|head| !self.is_busy(&head.session)).await;
+        Ok(left.len())
+    }
+
+    /// Notes that a turn is entered again, and returns how long it waits before that. Fails if it is given up.
+    pub(crate) async fn begin_life(&self, queued: &mut Queued) -> Result<Duration, TurnError> {
+        let Some(turn) = queued.user.turn() else { return Ok(Duration::ZERO) };
+        let conversation = self.conversation(&queued.user).await.map_err(|error| turn::failed(&error))?;
+        let Progress { made, waits } = progress(conversation.turn.iter().rev().take(conversation.own));
+        // A turn that waits for its calls does nothing that could end the process.
+        let lives = if made > turn.progress || waits { 0 } else { turn.lives + 1 };
+        if lives >= MOST_LIVES {
+            let error =
+                format!("The turn was given up: the server was restarted {lives} times before it came any further");
+            return Err(TurnError::Other(error));
+        }
+        queued.user = queued.user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() });
+        self.save_message(&queued.user).await.map_err(|error| turn::failed(&error))?;
+        let Some(waits) = lives.checked_sub(PATIENT_LIVES) else { return Ok(Duration::ZERO) };
+        Ok((FIRST_WAIT * 2_u32.pow(waits as u32)).min(LONGEST_WAIT))
+    }
+
+    /// A user's message as it was last saved, if that is known here.
+    pub(crate) fn current(&self, user: &Arc<Message>) -> Arc<Message> {
+        let held = self.0.held.get(&user.session);
+        held.and_then(|held| held.history(|history| history.get(&user.id).cloned())).unwrap_or_else(|| user.clone())
+    }
+
+    /// Notes that another run tells of a running turn from now on.
+    pub(super) async fn move_to_run(
+        &self,
+        session: &SessionId,
+        user: &MessageId,
+        run: &RunId,
+    ) -> Result<(), StoreError> {
+        if let Some(live) = self.live(session).get_mut(session).filter(|live| live.is_running(user)) {
+            live.run = Some(run.clone());
+        }
+        let moved = |history: &History| {
+            let known = history.get(user).filter(|known| known.turn().is_some());
+            (known.map(|known| known.in_run(run)).into_iter().collect(), ())
+        };
+        self.0.held.edit(session, moved).await
+    }
+
+    /// The feeds of the open turns that a run tells of.
+    pub(super) fn feeds_of_run(&self, session: &SessionId, run: &RunId) -> Vec<Feed> {
+        self.live(session).get(session).map(|live| live.feeds_of_run(run)).unwrap_or_default()
+    }
+
+    /// What a run of an earlier process told of so far: the answers of its turns. `None` if it had no turn.
+    pub(super) async fn told_in_run(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        told: &[TurnEvent],
+    ) -> Result<Option<Vec<Arc<Message>>>, StoreError> {
+        let began = |event: &TurnEvent| match event {
+            TurnEvent::StepBegan(message) => Some(message.id.clone()),
+            _ => None,
+        };
+        let told: HashSet<MessageId> = told.iter().filter_map(began).collect();
+        let held = self.hold(session).await?;
+        Ok(held.history(|history| {
+            let users: HashSet<&MessageId> =
+                history.all().filter(|message| message.run() == Some(run)).map(|message| &message.id).collect();
+            let after = |answer: &Message| {
+                let turn = answer.answers().and_then(|user| history.get(user)).and_then(|user| user.turn());
+                turn.is_some_and(|turn| history.comes_after(&answer.id, turn.after.as_ref()))
+            };
+            // An open turn's answers count, whether the run had told of them or not.
+            let is_told = |answer: &&Arc<Message>| {
+                answer.answers().is_some_and(|user| users.contains(user))
+                    && (told.contains(&answer.id) || after(answer))
+            };
+            (!users.is_empty()).then(|| history.all().filter(is_told).cloned().collect())
+        }))
+    }
+}
+
+/// How far a turn has come.
+#[derive(Default)]
+struct Progress {
+    /// Counts its answers, their ends and the ends of their calls.
+    made: usize,
+    /// Whether its last step waits for calls.
+    waits: bool,
+}
+
+/// How far a turn with these answers has come, the newest answer first.
+fn progress<'a>(answers: impl Iterator<Item = &'a Arc<Message>>) -> Progress {
+    let mut progress = Progress::default();
+    for (place, answer) in answers.enumerate() {
+        let Role::Assistant(said) = &answer.role else { continue };
+        if said.finish.is_some() || said.completed.is_some() {
+            progress.made += 1 + usize::from(said.completed.is_some());
+            progress.made += answer.parts.iter().filter(|part| part.is_completed_call()).count();
+            progress.waits |= place == 0 && answer.parts.iter().any(|part| part.is_running());
+        }
+    }
+    progress
+}

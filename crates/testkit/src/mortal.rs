@@ -1,0 +1,286 @@
+//! A store that outlives the process, and a process that dies between two writes.
+//!
+//! [`Kept`] has what is stored. A [`Mortal`] is one process's way to it: after so many writes it is dead, and nothing that
+//! it is asked for ever ends. The next process gets another one.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures_util::FutureExt;
+use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
+use handback_core::store::{
+    Begun, CallFilter, CallPage, CallStore, FinishedCall, JournaledCall, MemoryStore, Message, Most, Outcome, Page,
+    RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreFuture, StoredClient, StoredTool,
+    ThreadRun,
+};
+use tokio::sync::Notify;
+
+/// What is stored.
+#[derive(Default)]
+pub struct Kept {
+    memory: MemoryStore,
+    open: Mutex<Vec<JournaledCall>>,
+    clients: Mutex<BTreeMap<ClientId, (StoredClient, Vec<StoredTool>)>>,
+}
+
+impl Kept {
+    fn open(&self) -> MutexGuard<'_, Vec<JournaledCall>> {
+        self.open.lock().unwrap()
+    }
+
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
+        let begun = self.memory.begin(call);
+        if let Some(Ok(Begun::Before(over))) = self.memory.begin(call).now_or_never() {
+            return done(Begun::Before(over));
+        }
+        let mut open = self.open();
+        match open.iter_mut().find(|known| known.head.request == call.head.request) {
+            Some(known) => *known = call.clone(),
+            None => open.push(call.clone()),
+        }
+        begun
+    }
+
+    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+        self.open().retain(|open| open.head.request != call.head.request);
+        self.memory.finish(call)
+    }
+
+    fn save_client(&self, client: StoredClient, changes: Vec<(ToolName, Option<StoredTool>)>) {
+        let mut clients = self.clients.lock().unwrap();
+        let id = client.id.clone();
+        let (known, tools) = clients.entry(id.clone()).or_insert_with(|| (client.clone(), Vec::new()));
+        *known = client;
+        for (name, tool) in changes {
+            let place = tools.iter().position(|known| known.name == name);
+            match (place, tool) {
+                (Some(place), Some(tool)) => tools[place] = tool,
+                (Some(place), None) => _ = tools.remove(place),
+                (None, tool) => tools.extend(tool),
+            }
+        }
+        if tools.is_empty() {
+            clients.remove(&id);
+        }
+    }
+}
+
+/// When a process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// Never.
+    Never,
+    /// When it has made so many writes, before it learns that the last one is made.
+    At(usize),
+    /// When it wants to make one write more than these.
+    After(usize),
+}
+
+/// One process's way to what is stored.
+pub struct Mortal {
+    kept: Arc<Kept>,
+    death: Death,
+    writes: AtomicUsize,
+    is_dead: AtomicBool,
+    /// Notified with each write.
+    written: Notify,
+}
+
+impl Mortal {
+    /// A process that dies then.
+    pub fn new(kept: &Arc<Kept>, death: Death) -> Self {
+        let (writes, is_dead) = (AtomicUsize::new(0), AtomicBool::new(death == Death::At(0)));
+        Self { kept: kept.clone(), death, writes, is_dead, written: Notify::new() }
+    }
+
+    /// How many writes it has made.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::Acquire)
+    }
+
+    /// Waits until it has made so many writes.
+    pub async fn until_written(&self, count: usize) {
+        loop {
+            let written = self.written.notified();
+            if self.writes() >= count {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    /// Whether it is dead.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Acquire)
+    }
+
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&Kept) -> StoreFuture<T>) -> StoreFuture<T> {
+        if self.is_dead() { never() } else { read(&self.kept) }
+    }
+
+    fn write<T: Send + 'static>(&self, write: impl FnOnce(&Kept) -> StoreFuture<T>) -> StoreFuture<T> {
+        if self.is_dead() {
+            return never();
+        }
+        let before = self.writes.load(Ordering::Acquire);
+        if self.death == Death::After(before) {
+            self.is_dead.store(true, Ordering::Release);
+            return never();
+        }
+        self.writes.store(before + 1, Ordering::Release);
+        self.written.notify_waiters();
+        let written = write(&self.kept);
+        if self.death == Death::At(before + 1) {
+            self.is_dead.store(true, Ordering::Release);
+            return never();
+        }
+        written
+    }
+}
+
+fn never<T: Send + 'static>() -> StoreFuture<T> {
+    Box::pin(std::future::pending())
+}
+
+fn done<T: Send + 'static>(value: T) -> StoreFuture<T> {
+    Box::pin(std::future::ready(Ok(value)))
+}
+
+impl CallStore for Mortal {
+    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
+        self.write(|kept| kept.begin(call))
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.read(|kept| done(kept.open().clone()))
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        self.write(|kept| {
+            kept.save_client(client, tools);
+            done(())
+        })
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.read(|kept| done(kept.clients.lock().unwrap().values().cloned().collect()))
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+        self.write(|kept| kept.finish(call))
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        self.write(|kept| kept.memory.keep_late(request, late))
+    }
+
+    fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
+        self.read(|kept| kept.memory.finished(request))
+    }
+
+    fn list_finished(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> StoreFuture<CallPage> {
+        self.read(|kept| kept.memory.list_finished(filter, before, most))
+    }
+}
+
+impl SessionStore for Mortal {
+    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_session(session))
+    }
+
+    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        self.read(|kept| kept.memory.session(session))
+    }
+
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
+        self.read(|kept| kept.memory.list_sessions(filter, after, most))
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        self.write(|kept| kept.memory.delete_session(session))
+    }
+
+    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_messages(messages))
+    }
+
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(|kept| kept.memory.messages(session))
+    }
+
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        self.read(|kept| kept.memory.messages_after(session, after, most))
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        self.read(|kept| kept.memory.newest_messages(session, before, most))
+    }
+
+    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.delete_messages_from(session, message))
+    }
+
+    fn keeps_all(&self) -> bool {
+        true
+    }
+
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed> {
+        self.read(|kept| kept.memory.usage(client))
+    }
+
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(|kept| kept.memory.open_turns())
+    }
+}
+
+impl RunStore for Mortal {
+    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_run(run))
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        self.read(|kept| kept.memory.run(session, run))
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.read(|kept| kept.memory.runs(session))
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.append_run_events(session, run, first, events))
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        self.read(|kept| kept.memory.run_events(session, run, from))
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.read(|kept| kept.memory.unfinished_runs())
+    }
+}

@@ -1,0 +1,4 @@
+//! What a process that dies leaves to the next one.
+
+mod calls;
+mod every_write;
