@@ -2,6 +2,7 @@
 
 import { defaultClientID } from "./client-id.js";
 import { HandbackError } from "./error.js";
+import { type ExecuteOptions, Execution } from "./execute.js";
 import { Http, type HttpOptions } from "./http.js";
 import { type ModelName, parseModel, SessionHandle } from "./session.js";
 import { SessionFeeds } from "./session-feeds.js";
@@ -10,7 +11,7 @@ import type { ClientToolsOptions } from "./tools/options.js";
 import { after, follow } from "./tools/time.js";
 import type { TurnTools } from "./turn.js";
 import { unlessAborted } from "./waiting.js";
-import type { CreateSession, Session } from "./wire.js";
+import type { CreateSession, Session, ToolResult } from "./wire.js";
 
 /** Where the server is, who this is, and how its tools are connected. */
 export interface HandbackClientOptions extends HttpOptions, Omit<ClientToolsOptions, keyof HttpOptions> {
@@ -91,6 +92,17 @@ export class HandbackClient {
     this.#sessions.add(handle);
     return handle;
   };
+
+  /**
+   * Calls a tool by its full id, as the application, and gives what it answered; a tool that failed has answered, too. Rejects
+   * with a `HandbackError` when the call ends without an answer: `TIMEOUT`, `CANCELLED`, `CLIENT_DISCONNECTED`, … A server
+   * that is lost meanwhile is waited for until the call's deadline.
+   */
+  readonly execute = (
+    toolID: string,
+    input: Record<string, unknown> = {},
+    options: ExecuteOptions = {},
+  ): Promise<ToolResult> => new Execution(this.http, toolID, input, options).run(options.signal);
 
   /** Closes all sessions that were started, ends those that are being started, and disconnects the tools. */
   readonly close = async (): Promise<void> => {

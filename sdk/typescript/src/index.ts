@@ -5,6 +5,7 @@ import { ClientToolsManager } from "./tools/manager.js";
 
 export type { HandbackClient, HandbackClientOptions, StartSessionOptions } from "./client.js";
 export { type FailureKind, HandbackError } from "./error.js";
+export type { ExecuteOptions } from "./execute.js";
 export { FrontendToolExecutor, type FrontendToolExecutorOptions, type ToolCallNotice, type WatchOptions } from "./frontend/executor.js";
 export { openUrl, type OpenedView, type OpenUrlInput, type OpenUrlOptions, type OpenUrlOutput } from "./frontend/open-url.js";
 export type {

@@ -189,9 +189,10 @@ export class Turn {
         await http.request("POST", ["session", sessionID, "prompt_async"], { body });
       } catch (error) {
         this.#isServerInDoubt = true;
-        if (!(error instanceof HandbackError)) throw error;
-        if (!isRepeated || error.status !== 409) throw error;
+        if (!(error instanceof HandbackError) || error.status !== 409) throw error;
+        // Also at the first try: a browser may send a request again by itself.
         if (await this.#isSaid()) return;
+        if (!isRepeated) throw error;
         // An earlier try is being taken just now, or too many prompts wait.
         throw new HandbackError("interrupted", error.message, { cause: error });
       }
@@ -265,8 +266,7 @@ export class Turn {
   #persist(attempt: () => Promise<void>): Promise<void> {
     const began = performance.now();
     const remaining = () => this.#settings.patience - (performance.now() - began);
-    const mayPass = (error: unknown) => error instanceof HandbackError && error.transient;
-    return persist(attempt, { signal: this.#ended.signal, remaining, mayPass });
+    return persist(attempt, { signal: this.#ended.signal, remaining, mayPass: isTransient });
   }
 
   /** Stops the turn on the server. One that cannot be reached is left alone: its turn goes on without this client. */
@@ -278,7 +278,9 @@ export class Turn {
     try {
       // An abort that overtakes what was said would stop nothing.
       await unlessAborted(this.#saying.catch(() => undefined), limit.signal);
-      await http.request("POST", ["session", sessionID, "abort"], { signal: limit.signal });
+      const abort = () => http.request("POST", ["session", sessionID, "abort"], { signal: limit.signal });
+      // A server that is being restarted goes on with the turn.
+      await persist(abort, { signal: limit.signal, mayPass: isTransient });
     } catch {
       // Whoever fired the signal does not wait for the turn any more, and cannot do more about it than was tried.
     } finally {
@@ -302,7 +304,11 @@ async function unlessLost<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
   } catch (error) {
-    if (error instanceof HandbackError && error.transient) return undefined;
+    if (isTransient(error)) return undefined;
     throw error;
   }
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof HandbackError && error.transient;
 }

@@ -116,6 +116,9 @@ export interface components {
             input?: {
                 [key: string]: unknown;
             } | null;
+            lateResult?: components["schemas"]["Outcome"] | null;
+            /** @description Whether the tool may have run, once the call has ended without a result. */
+            mayHaveRun?: boolean | null;
             /** @description The message that the call belongs to, or "". */
             messageID: string;
             outcome?: components["schemas"]["Outcome"] | null;
@@ -359,9 +362,23 @@ export interface components {
             properties: components["schemas"]["CallRef"] & {
                 /** @description The reason. */
                 error: string;
+                /** @description Whether the tool may have run, if it gave no result. */
+                mayHaveRun?: boolean | null;
             };
             /** @enum {string} */
             type: "client-tool.failed";
+        } | {
+            /** @description A result of a call came too late, and is kept. */
+            properties: components["schemas"]["CallRef"] & {
+                /** @description How the call had ended. */
+                error: string;
+                /** @description Whether the tool may have run: always true. */
+                mayHaveRun?: boolean | null;
+                /** @description The call's id. */
+                requestID: string;
+            };
+            /** @enum {string} */
+            type: "client-tool.late";
         } | {
             /** @description A session was created. */
             properties: components["schemas"]["SessionInfo"];

@@ -9,10 +9,10 @@ const LONGEST_DELAY = 5000;
 /** At most this long a server that asks for patience is left alone. */
 const LONGEST_RETRY_AFTER = 60_000;
 
-/** A delay that also heeds what the server asks for; in ms. */
-export function delayAfter(error: unknown, backoff: Backoff): number {
+/** A delay of at most `longest` that also heeds what the server asks for; in ms. */
+export function delayAfter(error: unknown, backoff: Backoff, longest = Number.POSITIVE_INFINITY): number {
   const asked = error instanceof HandbackError ? (error.retryAfter ?? 0) : 0;
-  return Math.max(backoff.next(), Math.min(asked, LONGEST_RETRY_AFTER));
+  return Math.max(Math.min(backoff.next(), longest), Math.min(asked, LONGEST_RETRY_AFTER));
 }
 
 export interface Patience {
@@ -32,8 +32,10 @@ export async function persist<T>(attempt: () => Promise<T>, { signal, remaining,
       return await attempt();
     } catch (error) {
       if (signal.aborted || !mayPass(error)) throw error;
-      const delay = delayAfter(error, backoff);
-      if (remaining !== undefined && delay >= remaining()) throw error;
+      const left = remaining?.() ?? Number.POSITIVE_INFINITY;
+      // The last tries come closer together: a server that is back just in time is found.
+      const delay = delayAfter(error, backoff, left / 2);
+      if (delay >= left || left < FIRST_DELAY) throw error;
       await pause(delay, signal);
       signal.throwIfAborted();
     }

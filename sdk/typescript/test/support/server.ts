@@ -23,6 +23,8 @@ export interface Settings {
   env?: Record<string, string>;
   /** Where it listens; by default wherever there is room. */
   port?: number;
+  /** Whether it remembers everything when it is started again. */
+  isLasting?: boolean;
 }
 
 export class Server {
@@ -54,10 +56,13 @@ export class Server {
   #exited!: Promise<unknown>;
   readonly #home: string;
   readonly #env: Record<string, string>;
+  /** Where it keeps what it knows. */
+  readonly #store: string[];
 
   private constructor(home: string, settings: Settings) {
     this.#home = home;
     this.#env = settings.env ?? {};
+    this.#store = settings.isLasting ? ["--data", join(home, "data")] : ["--ephemeral"];
   }
 
   /** Somebody who leaves before the server goes. */
@@ -75,13 +80,13 @@ export class Server {
     await within("the server is gone", this.#exited);
   }
 
-  /** Starts it again after it was stopped, at the same place. It remembers nothing. */
+  /** Starts it again after it was stopped, at the same place. It remembers nothing unless it is a lasting one. */
   async restart(): Promise<void> {
     await this.#begin(this.port);
   }
 
   async #begin(port: number): Promise<void> {
-    const child = spawn(BINARY, ["serve", "--ephemeral", "--listen", `127.0.0.1:${port}`], {
+    const child = spawn(BINARY, ["serve", ...this.#store, "--listen", `127.0.0.1:${port}`], {
       cwd: this.#home,
       env: { HOME: this.#home, ...this.#env },
       stdio: ["ignore", "pipe", "pipe"],

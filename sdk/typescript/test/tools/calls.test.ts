@@ -11,6 +11,7 @@ import { memoryJournal } from "../../src/tools/journal/memory.js";
 import type { ToolResult } from "../../src/tools/result.js";
 import { ServerClock } from "../../src/tools/time.js";
 import { makeTool, type Tool, type ToolHandler } from "../../src/tools/tool.js";
+import { unlessAborted } from "../../src/waiting.js";
 import { FakeTime, settle } from "../support/fake-time.js";
 import { deferred, test } from "../support/patience.js";
 
@@ -33,8 +34,7 @@ function setUp(context: TestContext, { handler = () => "done", journal = memoryJ
     find: (id) => (id === "client_laptop_tool" ? tool : undefined),
     send: (requestID, result, signal) => {
       sent.push({ requestID, result });
-      const given = new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-      return Promise.race([server.answer({ requestID, result }), given]);
+      return unlessAborted(server.answer({ requestID, result }), signal);
     },
     mayPass: (error) => error instanceof HandbackError && error.transient,
     tell: (event) => told.push(line(event)),
@@ -186,6 +186,20 @@ test("a result is sent again until the server has it, and heeds its wish for pat
   assert.equal(sent.length, 3);
   await time.pass(60_000);
   assert.deepEqual({ count: sent.length, told }, { count: 3, told: ["started a", "finished a"] });
+});
+
+test("a result is delivered to a server that is back just before the deadline", async (context) => {
+  context.mock.method(Math, "random", () => 1);
+  const { time, calls, told, server } = setUp(context);
+  let isAway = true;
+  server.answer = async () => {
+    if (isAway) throw new HandbackError("unreachable", "nobody there");
+  };
+  calls.take(request("a"));
+  for (let seconds = 0; seconds < 29; seconds += 1) await time.pass(1000);
+  isAway = false;
+  for (let steps = 0; steps < 10; steps += 1) await time.pass(100);
+  assert.deepEqual(told, ["started a", "finished a"]);
 });
 
 test("a result is given up at the deadline, also when no answer comes", async (context) => {
