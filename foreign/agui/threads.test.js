@@ -302,7 +302,7 @@ test("threads: a run is stored, and told again after a restart", async (test) =>
 });
 
 for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
-  test(`threads: a run that ${signal} breaks off has an end, after a restart too`, async (test) => {
+  test(`threads: a run that ${signal} breaks off goes on after a restart, and its reader comes back to it`, async (test) => {
     const provider = await Provider.start(test);
     const config = `model = "local/any"\n[limits]\ndrainTimeout = 100\n${provider.config}`;
     const { first, restart } = await startTwice(test, config);
@@ -317,13 +317,21 @@ for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
     const second = await restart(signal);
 
     const told = run.events.all;
-    if (signal === "SIGTERM") assert.deepEqual(run.last.type, "RUN_ERROR");
+    assert.equal(run.last.type, "TEXT_MESSAGE_CONTENT");
     const tap = new Tap(test, second);
     const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
+    const anew = await provider.asked();
+    anew.says("Hello again.");
+    anew.ends();
     await within("it ends", replay.over);
-    assert.equal(replay.last.type, "RUN_ERROR");
-    // What was told before has been so.
+    assert.equal(replay.last.type, "RUN_FINISHED");
+    // What was told before has been so; then comes what holds of it, which is what the user said.
     assert.deepEqual(replay.events.all.slice(0, told.length - 1), told.slice(1));
+    const snapshot = replay.events.all.find(({ type }) => type === "MESSAGES_SNAPSHOT");
+    assert.deepEqual(
+      snapshot?.messages.map((/** @type {any} */ { role }) => role),
+      ["user"],
+    );
     const { body: stored } = await ask(second, path);
     assert.deepEqual([typeof stored.finished, stored.events.slice(1)], ["string", replay.events.all]);
     const { status, body: next } = await post(second, `${ROOM}/${threadId}`, { parent_run_id: runId });

@@ -232,10 +232,11 @@ test("ai: two pages of one chat see the same turn, and either may acknowledge", 
   assert.match(textOf(one.answer), /by two/);
 });
 
-test("ai: a server that is restarted ends the turn, and the chat is there", async (test) => {
+test("ai: a server that is restarted goes on with the turn, and the page comes back to it", async (test) => {
   const data = await mkdtemp(join(tmpdir(), "handback-foreign-data-"));
   test.after(() => rm(data, { recursive: true, force: true }));
-  const server = await Server.start(test, { data });
+  const config = "[limits]\ndrainTimeout = 100\n";
+  const server = await Server.start(test, { data, config });
   const { page, calls } = open(test, server);
   await page.say("hello");
   const said = page.say(OPEN);
@@ -244,17 +245,19 @@ test("ai: a server that is restarted ends the turn, and the chat is there", asyn
   await said;
   assert.equal(page.status, "error");
 
-  const again = await Server.start(test, { data, port: server.port });
-  await within("there is nothing to resume", page.resumeStream());
-  const late = await post(again, "/api/tools/ack", { toolCallId, status: "success" });
-  assert.ok(late.status === 404 || late.status === 410, `${late.status}`);
+  const again = await Server.start(test, { data, config, port: server.port });
+  const resumed = page.resumeStream();
+  const ack = { toolCallId, status: "success", output: "opened" };
+  assert.deepEqual(await post(again, "/api/tools/ack", ack), { status: 200, body: { ok: true } });
+  await within("the turn is over", resumed);
   const known = await stored(again, "chat");
   assert.deepEqual(
     known.map(({ role }) => role),
     ["user", "assistant", "user", "assistant"],
   );
   const [, [name, state]] = partsOf(known[3]);
-  assert.deepEqual([name, state], ["open-url", "output-error"]);
+  assert.deepEqual([name, state], ["open-url", "output-available"]);
+  assert.match(textOf(page.answer), /opened/);
 
   await page.say("call list_tools {}");
   assert.match(textOf(page.answer), /open-url/);
