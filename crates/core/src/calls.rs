@@ -5,6 +5,7 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `delegate` | the path of a call: it is made, offered, answered, timed out or cancelled |
+//! | `journaling` | the end of a call is stored, then its waiters are answered |
 //! | `approval` | calls that wait for the answer to an ask |
 //! | `frontend` | calls that a frontend runs: claims and acks |
 //! | `connection` | a client's connections: what to write next, closing on drop |
@@ -23,6 +24,7 @@ mod delegate;
 mod finished;
 mod frontend;
 mod hub;
+mod journaling;
 mod metrics;
 mod open_call;
 mod outbox;

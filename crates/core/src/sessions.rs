@@ -51,11 +51,14 @@ use crate::events::{Feed, SessionEvent};
 use crate::id::{ClientId, MessageId, SessionId};
 use crate::sharded::Sharded;
 use crate::store::{
-    Beginning, DEFAULT_AGENT, Message, ModelRef, Most, Page, PartBody, Session, SessionFilter, SessionPlace,
+    Beginning, DEFAULT_AGENT, IfFull, Message, ModelRef, Most, Page, PartBody, Session, SessionFilter, SessionPlace,
     SessionStore, StoreError, StoreFuture, ToolSpec, TurnNeeds,
 };
 use crate::tools::{Hook, Offered, Place, Placement, ServerTool, offer, switched};
 use crate::until::until;
+
+/// How long a turn that is stopped may take to end. It is only stored, which waits if the disk is full.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The configuration of sessions.
 pub struct Setup {
@@ -208,13 +211,13 @@ impl Sessions {
     }
 
     /// Stores a message and replaces its earlier version.
-    pub(crate) fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.save_messages(vec![message.clone()])
+    pub(crate) fn save_message(&self, message: &Arc<Message>, if_full: IfFull) -> StoreFuture<()> {
+        self.save_messages(vec![message.clone()], if_full)
     }
 
     /// Stores messages of one session, all or none, and replaces their earlier versions.
-    pub(crate) fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
-        self.0.held.save_messages(messages)
+    pub(crate) fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
+        self.0.held.save_messages(messages, if_full)
     }
 
     /// Returns a session with its messages. They are read from the store once, and stay in memory while they are used.
@@ -253,7 +256,7 @@ impl Sessions {
         self.must_have_storage(session.client.as_ref(), Beginning::Session).await?;
         // A deleted session with the same id may still be held, with its messages.
         self.0.held.forget(&session.id);
-        self.0.held.save_session(&session).await?;
+        self.0.held.save_session(&session, IfFull::Fails).await?;
         self.tell(&session, SessionEvent::Created);
         self.tell(&session, SessionEvent::Updated);
         Ok(session)
@@ -429,11 +432,18 @@ impl Sessions {
         })
     }
 
-    /// Stops the running turn, if there is one, and cancels its open calls. Returns when the turn is over.
-    pub async fn abort(&self, id: &SessionId) {
+    /// Stops the running turn, if there is one, and cancels its open calls. Returns when the turn is over. Fails if that
+    /// cannot be stored now.
+    pub async fn abort(&self, id: &SessionId) -> Result<()> {
         let over = self.live(id).get(id).map(Live::stop);
-        if let Some(over) = over {
-            over.cancelled().await;
+        until_over(over).await
+    }
+
+    /// Ends when the server stops and turns are left to the next process.
+    pub(crate) async fn left(&self) {
+        self.0.stop.cancelled().await;
+        if !self.hub().is_leaving() {
+            std::future::pending().await
         }
     }
 
@@ -480,4 +490,12 @@ impl Sessions {
     async fn all_idle(&self) {
         until(&self.0.idle, || self.0.live.is_empty().then_some(())).await;
     }
+}
+
+/// Waits until a turn that was stopped is over.
+async fn until_over(over: Option<CancellationToken>) -> Result<()> {
+    let Some(over) = over else { return Ok(()) };
+    tokio::time::timeout(STOPPED_WITHIN, over.cancelled())
+        .await
+        .map_err(|_| StoreError::Unavailable("the turn is stopped, but its end cannot be stored yet".to_owned()).into())
 }

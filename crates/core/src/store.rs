@@ -36,7 +36,7 @@ pub use self::quota::{QuotaExceeded, StorageUsed};
 pub use self::run::{RunUsage, ThreadRun};
 pub use self::session::{DEFAULT_AGENT, ModelRef, Session};
 pub use self::tool::{Effect, Executor, Scope, StoredClient, StoredTool, Tool, ToolSpec};
-pub use self::user_message::{OpenTurn, PageTool, TurnNeeds, UserMessage};
+pub use self::user_message::{NextTurn, OpenTurn, PageTool, TurnNeeds, UserMessage};
 
 /// The store could not do something, or refused it. The cause is for the log, except for quotas.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,23 @@ pub enum StoreError {
     /// A quota is used up: nothing new may begin.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
+}
+
+impl StoreError {
+    /// Whether the same write may succeed later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Full(_))
+    }
+}
+
+/// What a write does when the disk is full, or the database cannot be written for another reason that may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfFull {
+    /// It fails: whoever wants it can be told, and can try again.
+    Fails,
+    /// It waits until it can be written: it belongs to something that was accepted before. Later writes to the same session
+    /// fail or wait too.
+    Waits,
 }
 
 /// The future of a store operation.
@@ -101,8 +118,8 @@ impl SessionFilter {
 /// Stores the journal of calls, sessions with their messages, and runs. Code that needs only one takes that trait.
 ///
 /// Guarantees of all three: writes take effect in the order of the method calls, not in the order in which their
-/// futures are polled. A read sees every write before it, whether that write has ended or not. Dropping a future does
-/// not undo its write. A write whose future has ended is as durable as this store makes anything.
+/// futures are polled. A read sees every write before it, whether that write has ended or not, except writes that wait
+/// for room ([`IfFull::Waits`]). Dropping a future does not undo its write. A write whose future has ended is as durable as this store makes anything.
 pub trait Store: CallStore + SessionStore + RunStore {}
 
 impl<S: CallStore + SessionStore + RunStore> Store for S {}
@@ -113,7 +130,7 @@ impl<S: CallStore + SessionStore + RunStore> Store for S {}
 /// is open, and at most one `finish`. A `begin` after a `finish` changes nothing.
 pub trait CallStore: Send + Sync + 'static {
     /// Records that a call is made, or has changed.
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun>;
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun>;
     /// The calls that are not over, in the order in which they were made.
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>>;
     /// Stores a client and changes of its tools, all or none. A tool without a value is removed, and a client without
@@ -124,7 +141,7 @@ pub trait CallStore: Send + Sync + 'static {
     /// Whether another process can go on with what is stored.
     fn is_lasting(&self) -> bool;
     /// Records that a call is over.
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()>;
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()>;
     /// Records an answer that came after the call was over. The first one counts. Returns whether it is this one.
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool>;
     /// Returns a finished call, if it is still stored.
@@ -137,7 +154,7 @@ pub trait CallStore: Send + Sync + 'static {
 /// Sessions and their messages.
 pub trait SessionStore: Send + Sync + 'static {
     /// Stores a session and replaces its earlier version.
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()>;
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()>;
     /// Returns a session.
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>>;
     /// A page of sessions after that place, most recently updated first. No session needs to be at that place.
@@ -152,10 +169,10 @@ pub trait SessionStore: Send + Sync + 'static {
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool>;
     /// Stores messages of one session with their parts, all or none, and replaces their earlier versions. Does nothing
     /// if the session is not stored. The key is the session and the id; the role and the answered message do not change.
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()>;
-    /// Stores one message.
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()>;
+    /// Stores one message, or fails if the disk is full.
     fn save_message(&self, message: &Arc<Message>) -> StoreFuture<()> {
-        self.save_messages(vec![message.clone()])
+        self.save_messages(vec![message.clone()], IfFull::Fails)
     }
     /// The messages of a session, in the order in which they were first saved.
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>>;
@@ -190,7 +207,7 @@ pub trait SessionStore: Send + Sync + 'static {
 pub trait RunStore: Send + Sync + 'static {
     /// Stores a run and replaces its earlier version; its events stay. Does nothing if its session is not stored. The
     /// key is the session and the id.
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()>;
+    fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()>;
     /// Returns a run of a session.
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>>;
     /// The runs of a session, in the order in which they were first saved, without their inputs: each input has the
@@ -198,7 +215,7 @@ pub trait RunStore: Send + Sync + 'static {
     fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>>;
     /// Appends events of a run, one JSON text each. `first` is the number of the first of them, counted from 0: events
     /// that are already stored are not stored twice. Does nothing if the run is not stored. Fails if events before
-    /// `first` are missing, since each is known by its number.
+    /// `first` are missing, since each is known by its number. If the disk is full, it waits.
     fn append_run_events(
         &self,
         session: &SessionId,

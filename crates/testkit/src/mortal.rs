@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::FutureExt;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallPage, CallStore, FinishedCall, JournaledCall, MemoryStore, Message, Most, Outcome, Page,
-    RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreFuture, StoredClient, StoredTool,
-    ThreadRun,
+    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, MemoryStore, Message, Most, Outcome,
+    Page, RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreFuture, StoredClient,
+    StoredTool, ThreadRun,
 };
 use tokio::sync::Notify;
 
@@ -29,9 +29,9 @@ impl Kept {
         self.open.lock().unwrap()
     }
 
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
-        let begun = self.memory.begin(call);
-        if let Some(Ok(Begun::Before(over))) = self.memory.begin(call).now_or_never() {
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        let begun = self.memory.begin(call, if_full);
+        if let Some(Ok(Begun::Before(over))) = self.memory.begin(call, if_full).now_or_never() {
             return done(Begun::Before(over));
         }
         let mut open = self.open();
@@ -42,9 +42,9 @@ impl Kept {
         begun
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
         self.open().retain(|open| open.head.request != call.head.request);
-        self.memory.finish(call)
+        self.memory.finish(call, if_full)
     }
 
     fn save_client(&self, client: StoredClient, changes: Vec<(ToolName, Option<StoredTool>)>) {
@@ -148,8 +148,8 @@ fn done<T: Send + 'static>(value: T) -> StoreFuture<T> {
 }
 
 impl CallStore for Mortal {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
-        self.write(|kept| kept.begin(call))
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        self.write(|kept| kept.begin(call, if_full))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -171,8 +171,8 @@ impl CallStore for Mortal {
         true
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        self.write(|kept| kept.finish(call))
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+        self.write(|kept| kept.finish(call, if_full))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
@@ -189,8 +189,8 @@ impl CallStore for Mortal {
 }
 
 impl SessionStore for Mortal {
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_session(session))
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_session(session, if_full))
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
@@ -210,8 +210,8 @@ impl SessionStore for Mortal {
         self.write(|kept| kept.memory.delete_session(session))
     }
 
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_messages(messages))
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_messages(messages, if_full))
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -254,8 +254,8 @@ impl SessionStore for Mortal {
 }
 
 impl RunStore for Mortal {
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_run(run))
+    fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()> {
+        self.write(|kept| kept.memory.save_run(run, if_full))
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {

@@ -275,15 +275,17 @@ fn a_lost_connection_is_told_and_recovers() {
 
 #[test]
 fn a_chat_goes_on_when_its_server_was_started_again() {
-    let (data, go_on) = (temporary("data"), temporary("go-on"));
+    let (data, running, go_on) = (temporary("data"), pipe("running"), temporary("go-on"));
     let serve =
         |listen: &str| serve_with(&["serve", "--listen", listen, "--log", "off", "--data", data.to_str().unwrap()]);
     let (mut server, url) = serve("127.0.0.1:0");
-    let tool = format!("slow=while [ ! -e {} ]; do sleep 0.05; done; printf done", go_on.display());
+    let wait = format!("while [ ! -e {} ]; do sleep 0.05; done; printf done", go_on.display());
+    let tool = format!("slow=echo yes > {}; {wait}", running.display());
     let mut command = chat_command(&url, &["--attach", &tool, "call slow {}"]);
     let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut stderr = Stderr::of(&mut process);
-    stderr.wait_for("⚙ slow {} …");
+    // A call that is lost on its way is not run, since nobody knows whether it was.
+    wait_for_line(&running);
     server.signal(Signal::KILL);
     server.end();
     stderr.wait_for("; connecting again\n");
@@ -295,6 +297,7 @@ fn a_chat_goes_on_when_its_server_was_started_again() {
     let mut answer = String::new();
     process.0.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
     assert_eq!((answer.as_str(), process.end().code()), ("The tool `slow` answered: done\n", Some(0)));
+    std::fs::remove_file(running).unwrap();
     std::fs::remove_file(go_on).unwrap();
     std::fs::remove_dir_all(data).unwrap();
 }

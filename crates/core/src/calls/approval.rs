@@ -12,9 +12,9 @@ use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
-use crate::store::{Answer, Ask, CallHead, Executor, JournaledCall, Outcome, Reply, StoreError};
+use crate::store::{Answer, Ask, CallHead, Executor, IfFull, JournaledCall, Outcome, Reply, StoreError};
 
-/// Why an answer does not count. The ask stays open, unless the journal failed: then the call is denied.
+/// Why an answer does not count. The ask stays open, unless the journal failed for good: then the call is denied.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnswered {
     /// There is no such ask, or it was answered, or its time is over.
@@ -118,11 +118,15 @@ impl Hub {
             let client = head.client().clone();
             let mut call = JournaledCall::new(head.clone());
             call.offered = hub.of_client(&client, |table| u32::from(table.has_taker(&head)));
-            let journaled = hub.0.store.begin(&call).await;
+            let journaled = hub.0.store.begin(&call, IfFull::Fails).await;
             match &journaled {
                 Ok(_) => hub.of_client(&client, |table| {
                     table.note(&head.request, call.offered);
                     table.approve(open, answer.reply, head, Instant::now());
+                }),
+                Err(error) if error.is_passing() => hub.of_client(&client, |table| {
+                    let until = table.approval_ends(open.ask.created, hub.0.clock.now(), Instant::now());
+                    table.hold(open, until);
                 }),
                 Err(_) => {
                     hub.of_client(&client, |table| table.reject(&open.ask));

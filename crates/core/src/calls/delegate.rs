@@ -12,7 +12,6 @@
 //!
 //! Result, timeout, cancel and disconnect all end the same entry of the table. Only the first of them finds it.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +30,8 @@ use crate::events::Event;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{
-    Ask, Begun, CallHead, Cancellation, Executor, FinishedCall, JournaledCall, Origin, Outcome, OutcomeKind,
-    StoreError, StoreFuture, Tool,
+    Ask, Begun, CallHead, Cancellation, Executor, FinishedCall, IfFull, JournaledCall, Origin, Outcome, OutcomeKind,
+    StoreError, Tool,
 };
 use crate::tools::Permission;
 
@@ -187,16 +186,12 @@ impl Hub {
             Callee::Gone(id) => Err(Refusal::UnknownTool(id.clone())),
         };
         async move {
-            match known {
-                Known::Joined(joined) => return joined,
+            if !matches!(known, Known::No) {
                 // Boxed: this is rare, and would enlarge the future of every call.
-                Known::Over => {
-                    let joining = self.join_finished(new.request.as_ref(), Identity::from(&new));
-                    if let Some(joined) = Box::pin(joining).await {
-                        return joined;
-                    }
+                let joining = self.joined(known, new.request.as_ref(), Identity::from(&new));
+                if let Some(joined) = Box::pin(joining).await {
+                    return joined;
                 }
-                Known::No => {}
             }
             let (tool, limits) = match tool {
                 Ok(tool) => (tool, self.limits()),
@@ -241,7 +236,9 @@ impl Hub {
             };
             let is_allowed = new.permission == Permission::Allow;
             let open = OpenCall { hub: self.clone(), asked, is_allowed, ended, over: false, head };
-            let begun = self.0.store.begin(&journaled);
+            // A turn waits if the disk is full. An application can try again.
+            let if_full = if new.origin == Origin::Model { IfFull::Waits } else { IfFull::Fails };
+            let begun = self.0.store.begin(&journaled, if_full);
             drop(journaled);
             match begun.await? {
                 Begun::New => {}
@@ -365,7 +362,7 @@ impl Hub {
             Decided::Before(None) => Ok(Taken::Again),
             // Journaling the first answer failed, or is in progress: the journal stores it once.
             Decided::Before(Some(unjournaled)) => {
-                self.0.store.finish(&unjournaled).await?;
+                self.0.store.finish(&unjournaled, IfFull::Fails).await?;
                 self.of_call(request, |table| table.finished.journaled(request));
                 Ok(Taken::Again)
             }
@@ -510,79 +507,6 @@ fn permit(table: &mut Table, head: &CallHead, permission: Permission, ask: Optio
         (Permission::Allow, _) => table.admit(&head.request, now),
         (Permission::Ask, Some(ask)) => table.ask(ask, now + table.common.limits.clocks.approval_timeout),
         _ => {}
-    }
-}
-
-impl Hub {
-    /// Journals the end of a call, then answers its waiters. Ends are written in the order of the calls of this
-    /// function, whenever the futures are polled.
-    pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let writing = self.0.store.finish(&ending.call);
-        journaled(Ended { hub: self, ending, writing: Some(writing), is_journaled: false })
-    }
-
-    /// Journals the end of a call, and logs a failure of the journal.
-    pub(crate) async fn journal_or_log(&self, ending: Ending) {
-        let request = ending.call.head.request.clone();
-        log_failure(&request, self.journal(ending).await);
-    }
-
-    /// The same, for callers that cannot await.
-    pub(crate) fn journal_in_background(&self, ending: Ending) {
-        let (request, writing) = (ending.call.head.request.clone(), self.0.store.finish(&ending.call));
-        let ended = Ended { hub: self.clone(), ending, writing: Some(writing), is_journaled: false };
-        self.0.tasks.spawn_on(async move { log_failure(&request, journaled(ended).await) }, &self.0.runtime);
-    }
-}
-
-/// A call that has just ended and is being journaled. Its waiters are answered when it is journaled or when this is
-/// dropped, so that nobody waits for ever because another connection broke.
-struct Ended<H: Borrow<Hub>> {
-    hub: H,
-    ending: Ending,
-    /// The write to the journal, until it has ended.
-    writing: Option<StoreFuture<()>>,
-    is_journaled: bool,
-}
-
-async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError> {
-    let written = match &mut ended.writing {
-        Some(writing) => writing.await,
-        None => Ok(()),
-    };
-    (ended.writing, ended.is_journaled) = (None, written.is_ok());
-    written
-}
-
-fn log_failure(request: &RequestId, journaled: Result<(), StoreError>) {
-    if let Err(error) = journaled {
-        tracing::error!(%request, %error, "the end of a call was not journaled");
-    }
-}
-
-impl<H: Borrow<Hub>> Drop for Ended<H> {
-    fn drop(&mut self) {
-        let (hub, call) = (self.hub.borrow(), &self.ending.call);
-        hub.of_client(call.head.client(), |table| {
-            table.metrics.finished(call);
-            if self.is_journaled {
-                table.finished.journaled(&call.head.request);
-            }
-        });
-        self.ending.waiters.tell(call);
-        hub.changed_if_draining();
-        if let Some(writing) = self.writing.take() {
-            // Nobody awaits the write any more, but its result still counts.
-            let (own, head) = (hub.clone(), call.head.clone());
-            let journaling = async move {
-                let written = writing.await;
-                if written.is_ok() {
-                    own.of_client(head.client(), |table| table.finished.journaled(&head.request));
-                }
-                log_failure(&head.request, written);
-            };
-            hub.0.tasks.spawn_on(journaling, &hub.0.runtime);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::calls::hub::Hub;
 use crate::calls::pending::Stage;
 use crate::calls::table::Table;
 use crate::id::RequestId;
-use crate::store::{Ack, Begun, Executor, FinishedCall, Outcome, StoreFuture, ToolSpec};
+use crate::store::{Ack, Begun, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
 
 /// How long a frontend has if neither the tool nor the call says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -126,7 +126,7 @@ impl Hub {
             }
             let changed = (claim == Claim::Take).then(|| claimant.into());
             let before = std::mem::replace(&mut call.claimant, changed);
-            Ok((before, self.0.store.begin(&call.journaled(call.noted))))
+            Ok((before, self.0.store.begin(&call.journaled(call.noted), IfFull::Fails)))
         })
     }
 }

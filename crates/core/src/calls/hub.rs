@@ -23,7 +23,7 @@ use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::schema::Schemas;
 use crate::store::{
-    CallHead, CallState, CallStore, Cancellation, FinishedCall, Origin, Outcome, Phases, Session, StoreError,
+    CallHead, CallState, CallStore, Cancellation, FinishedCall, IfFull, Origin, Outcome, Phases, Session, StoreError,
     StoredClient, StoredTool, Tool, ToolSpec,
 };
 
@@ -171,7 +171,7 @@ impl Hub {
             self.0.tasks.spawn_on(storing, &self.0.runtime);
         }
         for note in notes {
-            let (hub, writing) = (self.clone(), self.0.store.begin(&note));
+            let (hub, writing) = (self.clone(), self.0.store.begin(&note, IfFull::Waits));
             let noting = async move {
                 let offered = match writing.await {
                     Ok(_) => note.offered,
@@ -430,6 +430,12 @@ impl Hub {
             Some(call) => Ok(Some(call)),
             None => Ok(self.finished(request).await?.map(CallInfo::from)),
         }
+    }
+
+    /// Whether a call is over and not journaled yet.
+    pub(crate) fn is_unjournaled(&self, request: &RequestId) -> bool {
+        let known = |table: &mut Table| table.finished.get(request, Instant::now())?.unjournaled.clone();
+        self.of_call(request, known).is_some()
     }
 
     /// A finished call, if the journal still has it.

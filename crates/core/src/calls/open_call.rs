@@ -13,7 +13,7 @@ use crate::calls::pending::Stage;
 use crate::calls::table::Table;
 use crate::id::{CallId, MessageId, RequestId, SessionId};
 use crate::schema::is_same_json;
-use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome};
+use crate::store::{Ask, CallHead, FinishedCall, IfFull, Origin, Outcome, StoreError};
 use crate::tools::Permission;
 
 /// How often a call tries to enter or to join while another caller holds its id. That takes moments.
@@ -29,7 +29,7 @@ impl Hub {
                     None => Known::No,
                     Some(None) => Known::Over,
                     Some(Some(call)) if !new.is(&call.head) => refused(),
-                    Some(Some(call)) => Known::Joined(Ok(OpenCall::finished(self, call))),
+                    Some(Some(call)) => Known::Unjournaled(call),
                 };
             };
             if !new.is(&call.head) {
@@ -43,6 +43,25 @@ impl Hub {
             let head = call.head.clone();
             Known::Joined(Ok(OpenCall { hub: self.clone(), head, asked, is_allowed, ended, over: false }))
         })
+    }
+
+    /// The call that was joined, if the table knows one.
+    pub(super) async fn joined(
+        &self,
+        known: Known,
+        request: Option<&RequestId>,
+        new: Identity<'_>,
+    ) -> Option<Result<OpenCall, Refusal>> {
+        match known {
+            Known::No => None,
+            Known::Joined(joined) => Some(joined),
+            Known::Over => self.join_finished(request, new).await,
+            // An outcome is told when it is journaled. The journal stores it once.
+            Known::Unjournaled(call) => match self.0.store.finish(&call, IfFull::Fails).await {
+                Ok(()) => Some(Ok(OpenCall::finished(self, call))),
+                Err(error) => Some(Err(error.into())),
+            },
+        }
     }
 
     /// Joins the call with this id, if it is over and still known.
@@ -66,12 +85,8 @@ impl Hub {
     pub(super) async fn enter_or_join(&self, head: &Arc<CallHead>, permission: Permission, now: Instant) -> Entered {
         let identity = || Identity::from(&**head);
         for _ in 0..MOST_TRIES {
-            let joined = match self.join(&head.request, &identity()) {
-                Known::Joined(joined) => Some(joined),
-                Known::Over => self.join_finished(Some(&head.request), identity()).await,
-                Known::No => None,
-            };
-            if let Some(joined) = joined {
+            let known = self.join(&head.request, &identity());
+            if let Some(joined) = self.joined(known, Some(&head.request), identity()).await {
                 return Entered::Joined(joined);
             }
             match self.enter(head, permission, now) {
@@ -98,6 +113,8 @@ pub(super) enum Known {
     No,
     /// The call was joined, or the id belongs to another one.
     Joined(Result<OpenCall, Refusal>),
+    /// The same call is over, and is being journaled.
+    Unjournaled(Arc<FinishedCall>),
     /// A call with this id is over, and the journal has it.
     Over,
 }
@@ -229,6 +246,11 @@ impl OpenCall {
                 Ok(finished)
             }
             Err(_) if self.hub.is_leaving() => Err(Refusal::ShuttingDown),
+            Err(_) if self.hub.is_unjournaled(&self.head.request) => {
+                self.over = true;
+                let cause = "the call is over, but its outcome cannot be stored yet";
+                Err(StoreError::Unavailable(cause.to_owned()).into())
+            }
             // The id belonged to an earlier call that is forgotten.
             Err(_) => Err(Refusal::Forgotten(self.head.request.clone())),
         }

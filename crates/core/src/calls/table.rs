@@ -447,8 +447,12 @@ impl Table {
             Arc::new(FinishedCall { attempt, may_have_run, ask, phases, head: call.head, outcome, late: None });
         self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
         self.forget_if_idle(finished.head.client());
-        self.tell(|| Event::Finished(finished.clone()));
         Some(Ending { call: finished, waiters: call.waiters })
+    }
+
+    /// Tells listeners that a call is over.
+    pub(crate) fn tell_end(&mut self, call: &Arc<FinishedCall>) {
+        self.tell(|| Event::Finished(call.clone()));
     }
 
     /// Takes a call that was removed out of the deadlines and out of its client's open calls.

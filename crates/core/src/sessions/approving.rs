@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Sessions;
 use crate::calls::{Actor, NotAnswered};
 use crate::id::{PermissionId, SessionId};
-use crate::store::{Answer, Ask, Reply, Session, StoreError};
+use crate::store::{Answer, Ask, IfFull, Reply, Session, StoreError};
 
 impl Sessions {
     /// Answers an ask. `Always` allows the tool as long as the session exists, and answers its other open asks too.
@@ -48,7 +48,7 @@ impl Sessions {
                 // Try again if the next turn has begun, or is over already.
                 let known = self.0.held.get(id).and_then(|held| held.session());
                 let is_stale = live.contains_key(id) || known.is_some_and(|known| known.updated != stored.updated);
-                (!is_stale).then(|| self.0.held.save_session(&Arc::new(changed)))
+                (!is_stale).then(|| self.0.held.save_session(&Arc::new(changed), IfFull::Fails))
             };
             match saving {
                 Some(saving) => return saving.await,

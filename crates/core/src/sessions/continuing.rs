@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::live::{Enqueued, NewTurn};
@@ -10,7 +11,31 @@ use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId};
 use crate::sessions::turn;
-use crate::store::{Message, OpenTurn, Part, PartBody, Session, StoreError, ToolPart, ToolResult};
+use crate::store::{
+    IfFull, Message, NextTurn, OpenTurn, Part, PartBody, Role, Session, StoreError, ToolPart, ToolResult, TurnNeeds,
+};
+
+/// What becomes of a continuation of the running turn.
+enum After {
+    /// It is queued, and begins when it is told so, after this token is cancelled.
+    Running(Box<Continuation>, CancellationToken),
+    /// It had been queued before.
+    Queued(Feed),
+    /// That turn is no longer running.
+    Over,
+}
+
+/// A queued turn that continues the running one.
+struct Continuation {
+    session: Arc<Session>,
+    user: Arc<Message>,
+    /// The answer that it continues from.
+    last: MessageId,
+    results: Vec<(CallId, ToolResult)>,
+    feed: Option<Feed>,
+    /// Lets it begin.
+    stored: oneshot::Sender<bool>,
+}
 
 impl Sessions {
     /// Continues a turn that ended with yielded calls. `user` is the message that it answers, with the needs that the
@@ -27,43 +52,81 @@ impl Sessions {
         self.must_be_serving()?;
         let user = &user.in_turn(OpenTurn::new(self.clock().time(), Some(last.clone())));
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
-        let (session, user, last) = (session.clone(), user.clone(), last.clone());
-        let beginning = self.clone().begin_with(session, user.clone(), last, results, feed.clone(), stored);
+        let (session, last, its_feed) = (session.clone(), last.clone(), feed.clone());
+        let continuation = Continuation { session, user: user.clone(), last, results, feed: its_feed, stored };
+        let beginning = self.clone().begin_with(continuation, IfFull::Fails);
         match self.hub().run_to_end(beginning).await? {
-            true => Ok(Prompted { user, answer, feed }),
+            true => Ok(Prompted { user: user.clone(), answer, feed }),
             false => Err(SessionError::DuplicateMessage(user.id.clone())),
         }
     }
 
-    /// Continues a running turn, if it ends with yielded calls that `results` has. Returns the feed of the
-    /// continuation; `None` if the turn is no longer running.
-    pub(super) fn go_on_after(
+    /// Continues a running turn, if it ends with yielded calls that `results` has. They are stored before this returns the
+    /// feed of the continuation; `None` if the turn is no longer running.
+    pub(super) async fn go_on_after(
         &self,
         session: &Arc<Session>,
         user: &Arc<Message>,
         last: &MessageId,
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<Option<Feed>> {
+        let Role::User(said) = &user.role else { return Ok(None) };
+        let needs = TurnNeeds { settles_calls: true, results, ..said.needs.clone() };
+        let user = user.with_next(NextTurn { after: last.clone(), needs });
+        let (continuation, over) = match self.queue_after(session, &user)? {
+            After::Running(continuation, over) => (*continuation, over),
+            After::Queued(feed) => return Ok(Some(feed)),
+            After::Over => return Ok(None),
+        };
+        let (sessions, session, feed) = (self.clone(), session.id.clone(), continuation.feed.clone());
+        let keeping = async move {
+            let keep = |history: &History| {
+                let known = history.get(&user.id).filter(|known| known.turn().is_some()).zip(user.next());
+                (known.map(|(known, next)| known.with_next(next.clone())).into_iter().collect(), ())
+            };
+            sessions.0.held.edit(&session, IfFull::Fails, keep).await?;
+            sessions.begin_later(continuation, over);
+            Ok::<_, StoreError>(())
+        };
+        self.hub().run_to_end(keeping).await?;
+        Ok(feed)
+    }
+
+    /// Continues a turn that an earlier process left open, as the page had asked for there.
+    pub(super) fn continue_left(&self, session: &Arc<Session>, user: &Arc<Message>) {
+        if let Ok(After::Running(continuation, over)) = self.queue_after(session, user) {
+            self.begin_later(*continuation, over);
+        }
+    }
+
+    /// Queues the turn that continues the running one, before all that wait. It does not begin yet.
+    fn queue_after(&self, session: &Arc<Session>, user: &Arc<Message>) -> Result<After> {
+        let (Some(NextTurn { after: last, needs }), Some(user)) = (user.next(), user.in_next()) else {
+            return Ok(After::Over);
+        };
         let mut sessions = self.live(&session.id);
-        let Some(live) = sessions.get(&session.id).filter(|live| live.is_running(&user.id)) else { return Ok(None) };
+        let Some(live) = sessions.get(&session.id).filter(|live| live.is_running(&user.id)) else {
+            return Ok(After::Over);
+        };
         if let Some(feed) = live.feed_after(last) {
-            return Ok(Some(feed));
+            return Ok(After::Queued(feed));
         }
         let over = live.turn.over.clone();
-        // It comes right after the running turn, before all that wait.
-        let since = user.turn().map_or_else(|| self.clock().time(), |running| running.since);
-        let user = &user.in_turn(OpenTurn::new(since, Some(last.clone())));
-        let new = NewTurn { session, user, adopts: false, after: Some(last.clone()) };
+        let new = NewTurn { session, user: &user, adopts: false, after: Some(last.clone()) };
         let Enqueued { feed, stored, .. } = self.enqueue_in(&mut sessions, new)?;
-        drop(sessions);
-        let (sessions, session, user, last) = (self.clone(), session.clone(), user.clone(), last.clone());
-        let its_feed = feed.clone();
+        let (session, last, results) = (session.clone(), last.clone(), needs.results.clone());
+        Ok(After::Running(Box::new(Continuation { session, user, last, results, feed, stored }), over))
+    }
+
+    /// Lets a continuation begin when the running turn is over, if that one ends with calls that have results.
+    fn begin_later(&self, continuation: Continuation, over: CancellationToken) {
+        let sessions = self.clone();
         let beginning = async move {
             over.cancelled().await;
-            let left = sessions.hold(&session.id).await?.history(History::yielded);
-            let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&results);
+            let left = sessions.hold(&continuation.session.id).await?.history(History::yielded);
+            let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&continuation.results);
             match left.iter().flat_map(|message| &message.parts).any(is_open) {
-                true => sessions.begin_with(session, user, last, results, its_feed, stored).await,
+                true => sessions.begin_with(continuation, IfFull::Waits).await,
                 false => Ok(false),
             }
         };
@@ -73,21 +136,14 @@ impl Sessions {
             }
         };
         self.hub().0.tasks.spawn_on(beginning, &self.hub().0.runtime);
-        Ok(feed)
     }
 
     /// Stores the results of a turn's calls and lets the turn go on, unless it has already been continued. Returns
     /// whether it goes on.
-    async fn begin_with(
-        self,
-        session: Arc<Session>,
-        user: Arc<Message>,
-        last: MessageId,
-        results: Vec<(CallId, ToolResult)>,
-        feed: Option<Feed>,
-        stored: oneshot::Sender<bool>,
-    ) -> Result<bool, StoreError> {
-        let settled = self.settle(&session, Some(&user), answers_up_to(&user.id, Some(&last)), &results).await?;
+    async fn begin_with(self, continuation: Continuation, if_full: IfFull) -> Result<bool, StoreError> {
+        let Continuation { session, user, last, results, feed, stored } = continuation;
+        let answers = answers_up_to(&user.id, Some(&last));
+        let settled = self.settle(&session, Some(&user), answers, &results, if_full).await?;
         let goes_on = settled.is_some();
         if let Some(feed) = feed {
             settled.into_iter().flatten().for_each(|event| feed.tell(event));
@@ -105,7 +161,7 @@ impl Sessions {
         let last = last.history(|history| history.all().rfind(is_answer).map(|answer| answer.id.clone()));
         let user = &user.in_turn(OpenTurn::new(self.clock().time(), last));
         let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
-        let saving = self.save_message(user);
+        let saving = self.save_message(user, IfFull::Fails);
         let beginning = async {
             let saved = saving.await;
             // Nobody receives this if the session was deleted meanwhile.
@@ -139,7 +195,7 @@ impl Sessions {
                 let part = &mut Arc::make_mut(message).parts[place];
                 Arc::make_mut(part).recall(turn::result_for_model(&finished));
                 let part = part.clone();
-                self.save_message(message).await?;
+                self.save_message(message, IfFull::Fails).await?;
                 self.tell(&session, SessionEvent::Turn(TurnEvent::Part { message: message.id.clone(), part }));
             }
         }
@@ -154,7 +210,8 @@ impl Sessions {
         results: Vec<(CallId, ToolResult)>,
     ) -> Result<()> {
         let (sessions, session, user) = (self.clone(), session.clone(), user.clone());
-        let keeping = async move { sessions.settle(&session, None, answers_up_to(&user, None), &results).await };
+        let keeping =
+            async move { sessions.settle(&session, None, answers_up_to(&user, None), &results, IfFull::Fails).await };
         Ok(self.hub().run_to_end(keeping).await.map(|_| ())?)
     }
 
@@ -164,7 +221,7 @@ impl Sessions {
         session: &Arc<Session>,
         results: &[(CallId, ToolResult)],
     ) -> Result<Vec<TurnEvent>, StoreError> {
-        let settled = self.settle(session, None, |history| Some(history.yielded()), results).await?;
+        let settled = self.settle(session, None, |history| Some(history.yielded()), results, IfFull::Waits).await?;
         Ok(settled.unwrap_or_default())
     }
 
@@ -177,6 +234,7 @@ impl Sessions {
         user: Option<&Arc<Message>>,
         messages: impl FnOnce(&History) -> Option<Vec<Arc<Message>>>,
         results: &[(CallId, ToolResult)],
+        if_full: IfFull,
     ) -> Result<Option<Vec<TurnEvent>>, StoreError> {
         let now = self.clock().time();
         let answer = |history: &History| {
@@ -195,7 +253,7 @@ impl Sessions {
             }
             (changed, Some(told))
         };
-        let Some(mut told) = self.0.held.edit(&session.id, answer).await? else { return Ok(None) };
+        let Some(mut told) = self.0.held.edit(&session.id, if_full, answer).await? else { return Ok(None) };
         for event in &told {
             self.tell(session, SessionEvent::Turn(event.clone()));
         }

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::history::{Conversation, History};
 use crate::id::{MessageId, SessionId};
 use crate::sharded::Sharded;
-use crate::store::{Message, Session, SessionStore, StoreError, StoreFuture, weight};
+use crate::store::{IfFull, Message, Session, SessionStore, StoreError, StoreFuture, weight};
 
 /// The approximate size in bytes of a held session without messages.
 const ENTRY: usize = 512;
@@ -51,6 +51,8 @@ struct State {
     is_read: bool,
     /// Whether the messages have changed since the read began.
     is_changed: bool,
+    /// Messages whose saves wait for room, perhaps, and are not read from the store until then.
+    unsaved: Vec<Arc<Message>>,
     /// The approximate number of bytes that `Room` counts for this session.
     counted: usize,
 }
@@ -144,6 +146,8 @@ impl HeldSessions {
             let mut state = held.lock();
             if !state.is_changed {
                 (state.history, state.is_read) = (History::of(messages), true);
+                let State { history, unsaved, .. } = &mut *state;
+                unsaved.iter().for_each(|message| history.save(message));
                 state.count(&self.room);
                 return Ok(());
             }
@@ -154,9 +158,17 @@ impl HeldSessions {
         self.held.of(id).get(id).filter(|held| held.is_read.initialized()).cloned()
     }
 
-    /// Drops a session from memory. It is read again when it is needed.
+    /// Drops a session from memory, except what waits to be stored. It is read again when it is needed.
     pub(super) fn forget(&self, id: &SessionId) {
-        let forgotten = self.held.of(id).remove(id);
+        let mut part = self.held.of(id);
+        let forgotten = part.remove(id);
+        let unsaved = forgotten.as_ref().map(|held| std::mem::take(&mut held.lock().unsaved)).unwrap_or_default();
+        if !unsaved.is_empty() {
+            let held = self.new_entry();
+            held.lock().unsaved = unsaved;
+            part.insert(id.clone(), held);
+        }
+        drop(part);
         drop(forgotten);
     }
 
@@ -176,16 +188,64 @@ impl HeldSessions {
     }
 
     /// Stores a session and replaces its earlier version.
-    pub(super) fn save_session(self: &Arc<Self>, session: &Arc<Session>) -> StoreFuture<()> {
-        self.write(&session.id, || Change::Session(session.clone()), |store| store.save_session(session))
+    pub(super) fn save_session(self: &Arc<Self>, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        self.write(&session.id, || Change::Session(session.clone()), |store| store.save_session(session, if_full))
     }
 
     /// Stores messages of one session, all or none, and replaces their earlier versions.
-    pub(super) fn save_messages(self: &Arc<Self>, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
-        let Some(session) = messages.first().map(|message| message.session.clone()) else {
+    pub(super) fn save_messages(self: &Arc<Self>, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
+        let Some(id) = messages.first().map(|message| message.session.clone()) else {
             return Box::pin(std::future::ready(Ok(())));
         };
-        self.write(&session, || Change::Messages(messages.clone()), |store| store.save_messages(messages.clone()))
+        let mut part = self.held.of(&id);
+        let held = match if_full {
+            // What waits to be stored is known here meanwhile.
+            IfFull::Waits => part.entry(id).or_insert_with(|| self.new_entry()).clone(),
+            IfFull::Fails => match part.get(&id) {
+                Some(held) => held.clone(),
+                None => return self.store.save_messages(messages, if_full),
+            },
+        };
+        let mut state = held.lock();
+        self.save_locked(&held, &mut state, messages, if_full)
+    }
+
+    /// The same, with the session already locked.
+    fn save_locked(
+        self: &Arc<Self>,
+        held: &Arc<HeldSession>,
+        state: &mut State,
+        messages: Vec<Arc<Message>>,
+        if_full: IfFull,
+    ) -> StoreFuture<()> {
+        state.change(Change::Messages(messages.clone()), &self.room);
+        if if_full == IfFull::Waits {
+            // The save of an earlier version may never be awaited.
+            state.unsaved.retain(|unsaved| messages.iter().all(|message| message.id != unsaved.id));
+            state.unsaved.extend(messages.iter().cloned());
+        }
+        let saving = self.store.save_messages(messages.clone(), if_full);
+        let (sessions, held) = (self.clone(), held.clone());
+        Box::pin(async move {
+            let saved = saving.await;
+            // Until then it stays in memory.
+            drop(held);
+            sessions.settle(&messages, saved)
+        })
+    }
+
+    /// Notes that a save is over.
+    fn settle(&self, messages: &[Arc<Message>], saved: Result<(), StoreError>) -> Result<(), StoreError> {
+        let Some(id) = messages.first().map(|message| &message.session) else { return saved };
+        if let Some(held) = self.held.of(id).get(id) {
+            let is_one = |unsaved: &Arc<Message>| messages.iter().any(|message| Arc::ptr_eq(message, unsaved));
+            held.lock().unsaved.retain(|unsaved| !is_one(unsaved));
+        }
+        if saved.is_err() {
+            // Memory no longer equals the store.
+            self.forget(id);
+        }
+        saved
     }
 
     /// Deletes a message and all messages that were first saved after it.
@@ -198,6 +258,7 @@ impl HeldSessions {
     pub(super) async fn edit<R>(
         self: &Arc<Self>,
         id: &SessionId,
+        if_full: IfFull,
         edit: impl FnOnce(&History) -> (Vec<Arc<Message>>, R),
     ) -> Result<R, StoreError> {
         loop {
@@ -213,15 +274,11 @@ impl HeldSessions {
                 if changed.is_empty() {
                     return Ok(result);
                 }
-                let saving = self.store.save_messages(changed.clone());
-                state.change(Change::Messages(changed), &self.room);
+                let saving = self.save_locked(&held, &mut state, changed, if_full);
                 (result, saving)
             };
-            let saved = saving.await;
-            if saved.is_err() {
-                self.forget(id);
-            }
-            return saved.map(|()| result);
+            drop(held);
+            return saving.await.map(|()| result);
         }
     }
 

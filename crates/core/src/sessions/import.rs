@@ -10,8 +10,8 @@ use super::{Result, Said, Sessions};
 use crate::id::{CallId, MessageId, SessionId};
 use crate::schema::{depth, empty_object, one_line};
 use crate::store::{
-    AssistantMessage, Beginning, Message, ModelRef, Part, PartBody, Role, Session, StopReason, StoreError, ToolPart,
-    ToolResult, ToolState, Usage, UserMessage,
+    AssistantMessage, Beginning, IfFull, Message, ModelRef, Part, PartBody, Role, Session, StopReason, StoreError,
+    ToolPart, ToolResult, ToolState, Usage, UserMessage,
 };
 
 /// A message of an earlier conversation.
@@ -109,7 +109,7 @@ impl Sessions {
         let client = session.as_ref().and_then(|session| session.client.as_ref());
         self.must_have_storage(client, Beginning::InSession).await?;
         // The store keeps the order of writes, and writes many at once.
-        let saving: Vec<_> = earlier.iter().map(|message| self.save_message(message)).collect();
+        let saving: Vec<_> = earlier.iter().map(|message| self.save_message(message, IfFull::Fails)).collect();
         futures_util::future::try_join_all(saving).await?;
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::{Result, SessionError, Sessions};
 use crate::events::{CloseFeed, Feed, SessionEvent, TurnEvent};
 use crate::id::{ClientId, MessageId, RunId, SessionId};
 use crate::sessions::turn;
-use crate::store::{Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
+use crate::store::{IfFull, Message, PartBody, Role, Session, StoreError, StoreFuture, TurnError, TurnNeeds};
 use crate::text::shortened;
 
 /// The title of a session until its first prompt.
@@ -291,9 +291,9 @@ impl Sessions {
             let close = |history: &History| {
                 // The message may have been deleted, or another turn may answer it by now.
                 let known = history.get(&user.id).filter(|known| known.turn() == user.turn());
-                (known.map(|known| known.after_turn()).into_iter().collect(), ())
+                (known.map(|known| known.after_turn(None)).into_iter().collect(), ())
             };
-            if let Err(error) = sessions.0.held.edit(&session.id, close).await {
+            if let Err(error) = sessions.0.held.edit(&session.id, IfFull::Waits, close).await {
                 tracing::error!(session = %session.id, %error, "a turn that was given up could not be noted");
             }
         };
@@ -337,7 +337,11 @@ impl Sessions {
         let is_kept = change(changed);
         changed.updated = now;
         let session = session.clone();
-        let saving = if is_kept { self.0.held.save_session(&session) } else { Box::pin(std::future::ready(Ok(()))) };
+        let saving = if is_kept {
+            self.0.held.save_session(&session, IfFull::Waits)
+        } else {
+            Box::pin(std::future::ready(Ok(())))
+        };
         drop(live);
         self.tell(&session, SessionEvent::Updated);
         Some((session, saving))

@@ -396,7 +396,7 @@ impl Talk<'_> {
             let from = began(&feed, &last).map_or(0, |number| number + 1);
             let mut playback = self.playback().then(&feed, from);
             if from > 0 && !request.results.is_empty() {
-                match sessions.go_on_after(session, &self.taken_up(&user), &last, request.results.clone())? {
+                match sessions.go_on_after(session, &self.taken_up(&user), &last, request.results.clone()).await? {
                     Some(next) => playback = playback.then(&next, 0),
                     None => return Ok(None),
                 }
@@ -487,7 +487,7 @@ impl Talk<'_> {
             return Ok(playback);
         };
         let results = self.request.results.clone();
-        let next = self.sessions.go_on_after(self.session, &self.taken_up(user), &last.id, results)?;
+        let next = self.sessions.go_on_after(self.session, &self.taken_up(user), &last.id, results).await?;
         Ok(match next {
             Some(next) => playback.then(&next, 0),
             None => playback,

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 
 use super::id_locks::IdLock;
 use super::live::{Enqueued, NewTurn};
-use super::{Prompt, Prompted, Result, SessionError, Sessions};
+use super::{Prompt, Prompted, Result, SessionError, Sessions, until_over};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
-use crate::store::{DEFAULT_AGENT, Message, OpenTurn, Part, Role, Session, StoreError, UserMessage};
+use crate::store::{DEFAULT_AGENT, IfFull, Message, OpenTurn, Part, Role, Session, StoreError, UserMessage};
 
 impl Sessions {
     /// Prompts a session. When this returns, the message is stored and its turn is started or queued.
@@ -54,7 +54,7 @@ impl Sessions {
         stored: oneshot::Sender<bool>,
         lock: Option<IdLock>,
     ) -> Result<(), StoreError> {
-        let kept = self.save_message(&user).await;
+        let kept = self.save_message(&user, IfFull::Fails).await;
         if kept.is_ok() {
             self.tell(&session, SessionEvent::Said(user));
         }
@@ -91,6 +91,7 @@ impl Sessions {
                 wants_reply: prompt.wants_reply,
                 needs: prompt.needs,
                 turn: prompt.wants_reply.then(|| OpenTurn::new(created, None)),
+                next: None,
             }),
             parts: prompt.parts.into_iter().map(part).collect(),
         })
@@ -128,9 +129,7 @@ impl Sessions {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
             }
-            if let Some(over) = self.stop_all(&session.id) {
-                over.cancelled().await;
-            }
+            until_over(self.stop_all(&session.id)).await?;
             let mut live = self.live(&session.id);
             if !live.contains_key(&session.id) {
                 // The turn begins after the message is stored. A prompt that is refused deletes nothing.

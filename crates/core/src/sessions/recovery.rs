@@ -10,7 +10,7 @@ use super::live::Queued;
 use super::{Sessions, turn};
 use crate::events::{Feed, TurnEvent};
 use crate::id::{MessageId, RunId, SessionId};
-use crate::store::{Message, OpenTurn, Role, StoreError, TurnError};
+use crate::store::{IfFull, Message, OpenTurn, Role, StoreError, TurnError};
 
 /// After this many processes in which a turn came no further, it is given up.
 const MOST_LIVES: usize = 10;
@@ -30,7 +30,10 @@ impl Sessions {
         for message in &left {
             let Some(session) = self.find(&message.session).await? else { continue };
             match message.turn() {
-                Some(_) => self.enter_again(&session, message),
+                Some(_) => {
+                    self.enter_again(&session, message);
+                    self.continue_left(&session, message);
+                }
                 None => {
                     let error = TurnError::Aborted("The server was restarted before this turn was over".to_owned());
                     turn::mark_interrupted(self, &session, message, error).await?;
@@ -54,7 +57,7 @@ impl Sessions {
             return Err(TurnError::Other(error));
         }
         queued.user = queued.user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() });
-        self.save_message(&queued.user).await.map_err(|error| turn::failed(&error))?;
+        self.save_message(&queued.user, IfFull::Waits).await.map_err(|error| turn::failed(&error))?;
         let Some(waits) = lives.checked_sub(PATIENT_LIVES) else { return Ok(Duration::ZERO) };
         Ok((FIRST_WAIT * 2_u32.pow(waits as u32)).min(LONGEST_WAIT))
     }
@@ -79,7 +82,7 @@ impl Sessions {
             let known = history.get(user).filter(|known| known.turn().is_some());
             (known.map(|known| known.in_run(run)).into_iter().collect(), ())
         };
-        self.0.held.edit(session, moved).await
+        self.0.held.edit(session, IfFull::Fails, moved).await
     }
 
     /// The feeds of the open turns that a run tells of.

@@ -14,7 +14,9 @@ use crate::calls::Hub;
 use crate::events::{CloseFeed, Feed, TurnEvent};
 use crate::id::{RunId, SessionId};
 use crate::sharded::Sharded;
-use crate::store::{PartBody, Role, RunStore, RunUsage, StoreError, StoreFuture, ThreadRun, ToolState, TurnError};
+use crate::store::{
+    IfFull, PartBody, Role, RunStore, RunUsage, StoreError, StoreFuture, ThreadRun, ToolState, TurnError,
+};
 
 /// The runs of threads. A cheap clone of one shared state.
 #[derive(Clone)]
@@ -78,7 +80,7 @@ impl Runs {
             input: None,
             usage: None,
         });
-        self.store().save_run(&run).await?;
+        self.store().save_run(&run, IfFull::Fails).await?;
         Ok(run)
     }
 
@@ -125,7 +127,7 @@ impl Runs {
         }
         let started = Some(self.0.hub.clock().time());
         let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
-        self.store().save_run(&run).await?;
+        self.store().save_run(&run, IfFull::Fails).await?;
         if let Some(under_way) = self.0.under_way.of(&entry.key).get_mut(&entry.key) {
             under_way.is_started = true;
         }
@@ -147,7 +149,8 @@ impl Runs {
         let told: Vec<TurnEvent> = told.iter().map(read).collect();
         if told.last().is_some_and(TurnEvent::is_last) {
             let finished = Some(self.0.hub.clock().time());
-            return self.store().save_run(&Arc::new(ThreadRun { finished, ..ThreadRun::clone(run) })).await;
+            let over = ThreadRun { finished, ..ThreadRun::clone(run) };
+            return self.store().save_run(&Arc::new(over), IfFull::Fails).await;
         }
         let feeds = sessions.feeds_of_run(&run.session, &run.id);
         let mut playback = Playback::new(sessions, &run.session);
@@ -160,7 +163,7 @@ impl Runs {
             // Nobody was told that the run had begun, and it can be started again.
             None if told.is_empty() => {
                 let withdrawn = ThreadRun { started: None, input: None, ..ThreadRun::clone(run) };
-                return self.store().save_run(&Arc::new(withdrawn)).await;
+                return self.store().save_run(&Arc::new(withdrawn), IfFull::Fails).await;
             }
             // An earlier version did not keep which turn was the run's.
             None => {
@@ -358,14 +361,14 @@ impl Recorder {
         let rows = std::mem::take(&mut self.unkept);
         let finished = Some(self.entry.runs.0.hub.clock().time());
         let run = Arc::new(ThreadRun { finished, usage, ..ThreadRun::clone(&self.run) });
-        [self.append(rows), self.entry.runs.store().save_run(&run)]
+        [self.append(rows), self.entry.runs.store().save_run(&run, IfFull::Waits)]
     }
 
     /// Takes the start back: the run did not begin, and can be started again.
     pub async fn withdraw(mut self) -> Result<(), StoreError> {
         self.is_over = true;
         let run = Arc::new(ThreadRun { started: None, input: None, ..ThreadRun::clone(&self.run) });
-        self.entry.runs.store().save_run(&run).await
+        self.entry.runs.store().save_run(&run, IfFull::Fails).await
     }
 }
 

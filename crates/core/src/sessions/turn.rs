@@ -33,8 +33,8 @@ use crate::sessions::history::Conversation;
 use crate::sessions::model::ModelRequest;
 use crate::sessions::{Queued, Sessions};
 use crate::store::{
-    AssistantMessage, Effect, Message, PageTool, Part, PartBody, Role, Session, StoreError, StoreFuture, ToolSpec,
-    TurnError, TurnNeeds, Usage, UserMessage,
+    AssistantMessage, Effect, IfFull, Message, PageTool, Part, PartBody, Role, Session, StoreError, StoreFuture,
+    ToolSpec, TurnError, TurnNeeds, Usage, UserMessage,
 };
 use crate::tools::{ModelTool, guarded};
 
@@ -78,7 +78,12 @@ pub(crate) async fn turn(
         // Nothing says that the turn is over, and the next process goes on with it.
         return None;
     }
-    Some(turn.end(ended).await)
+    tokio::select! {
+        biased;
+        last = turn.end(ended) => Some(last),
+        // Its end waits for room, and the next process comes to it again.
+        () = sessions.left() => None,
+    }
 }
 
 /// Enters a turn again that an earlier process left open, perhaps after a pause. Fails if it is given up or aborted.
@@ -143,7 +148,8 @@ impl Turn<'_> {
         {
             // An earlier process could not note that the turn was over.
             self.last = Some(last.clone());
-            let kept = self.sessions.save_message(&self.sessions.current(&self.queued.user).after_turn());
+            let user = self.sessions.current(&self.queued.user).after_turn(Some(last));
+            let kept = self.sessions.save_message(&user, IfFull::Waits);
             self.saving.push_back(PendingSave { message: None, kept });
             return Ok(());
         }
@@ -248,9 +254,9 @@ impl Turn<'_> {
         let message = draft.complete(error);
         let mut saved = vec![message.clone()];
         if is_last(&message) {
-            saved.push(self.sessions.current(&self.queued.user).after_turn());
+            saved.push(self.sessions.current(&self.queued.user).after_turn(Some(&message)));
         }
-        let kept = self.sessions.save_messages(saved);
+        let kept = self.sessions.save_messages(saved, IfFull::Waits);
         self.saving.push_back(PendingSave { message: Some(message.clone()), kept });
         self.last = Some(message.clone());
         message
@@ -393,7 +399,7 @@ pub(crate) async fn mark_interrupted(
         Role::User(_) => (answer(sessions, message), Some(message.clone())),
     };
     let interrupted = Draft::new(sessions, session, None, begun).complete(Some(error));
-    sessions.save_messages([interrupted].into_iter().chain(user).collect()).await
+    sessions.save_messages([interrupted].into_iter().chain(user).collect(), IfFull::Fails).await
 }
 
 /// A new message that answers a user's message, with the agent and the model that it names.

@@ -10,8 +10,8 @@ use ahash::HashMap;
 
 use self::calls::FinishedCalls;
 use super::{
-    CallFilter, CallPage, CallStore, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore, StorageUsed,
-    StoreError, StoreFuture, StoredClient, StoredTool, weight,
+    CallFilter, CallPage, CallStore, IfFull, Most, Page, RunStore, SessionFilter, SessionPlace, SessionStore,
+    StorageUsed, StoreError, StoreFuture, StoredClient, StoredTool, weight,
 };
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use crate::limits::Limits;
@@ -164,7 +164,7 @@ impl Default for MemoryStore {
 }
 
 impl CallStore for MemoryStore {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
+    fn begin(&self, call: &JournaledCall, _: IfFull) -> StoreFuture<Begun> {
         // An open call is in the call table, which lives as long as this store.
         ready(self.calls.find(&call.head.request).map_or(Begun::New, Begun::Before))
     }
@@ -185,7 +185,7 @@ impl CallStore for MemoryStore {
         false
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, _: IfFull) -> StoreFuture<()> {
         self.calls.add(call);
         ready(())
     }
@@ -204,7 +204,7 @@ impl CallStore for MemoryStore {
 }
 
 impl SessionStore for MemoryStore {
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
+    fn save_session(&self, session: &Arc<Session>, _: IfFull) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let weight = weight::of_session(session);
         let kept = match sessions.remove(&session.id) {
@@ -252,7 +252,7 @@ impl SessionStore for MemoryStore {
         ready(removed.is_some())
     }
 
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+    fn save_messages(&self, messages: Vec<Arc<Message>>, _: IfFull) -> StoreFuture<()> {
         let Some(session) = messages.first().map(|message| message.session.clone()) else { return ready(()) };
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(&session) else { return ready(()) };
@@ -346,7 +346,7 @@ impl SessionStore for MemoryStore {
 }
 
 impl RunStore for MemoryStore {
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
+    fn save_run(&self, run: &Arc<ThreadRun>, _: IfFull) -> StoreFuture<()> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.kept.get_mut(&run.session) else { return ready(()) };
         let weight = weight::of_run(run);

@@ -10,7 +10,7 @@ use crate::clock::Time;
 use crate::id::{CallId, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
 use crate::store::call::Attachment;
 use crate::store::session::ModelRef;
-use crate::store::user_message::{OpenTurn, TurnNeeds, UserMessage};
+use crate::store::user_message::{NextTurn, OpenTurn, TurnNeeds, UserMessage};
 
 /// A message. An assistant's message is one step of a turn: a turn with tool calls has several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,10 +56,39 @@ impl Message {
         Arc::new(self.changed(|said| said.turn = Some(turn)))
     }
 
-    /// A copy of a user's message with only what is stored after its turn.
-    pub(crate) fn after_turn(&self) -> Arc<Self> {
+    /// A copy of a user's message whose running turn is continued.
+    pub(crate) fn with_next(&self, next: NextTurn) -> Arc<Self> {
+        Arc::new(self.changed(|said| said.next = Some(Box::new(next))))
+    }
+
+    /// What continues the open turn of a user's message.
+    pub(crate) fn next(&self) -> Option<&NextTurn> {
+        match &self.role {
+            Role::User(said) => said.next.as_deref(),
+            Role::Assistant(_) => None,
+        }
+    }
+
+    /// A copy of a user's message for the turn that continues its open one.
+    pub(crate) fn in_next(&self) -> Option<Arc<Self>> {
+        let NextTurn { after, needs } = self.next()?.clone();
+        let since = self.turn()?.since;
+        Some(Arc::new(self.changed(|said| {
+            (said.turn, said.needs, said.next) = (Some(OpenTurn::new(since, Some(after))), needs, None);
+        })))
+    }
+
+    /// A copy of a user's message as it is stored after its turn, which ended with this answer: the turn is continued if
+    /// that answer has calls whose results are here, and otherwise only what outlasts it is kept.
+    pub(crate) fn after_turn(&self, last: Option<&Self>) -> Arc<Self> {
+        if let (Some(next), Some(last)) = (self.next(), last)
+            && last.parts.iter().any(|part| part.is_yielded() && part.is_call_of(&next.needs.results))
+            && let Some(continued) = self.in_next()
+        {
+            return continued;
+        }
         Arc::new(self.changed(|said| {
-            said.turn = None;
+            (said.turn, said.next) = (None, None);
             said.needs.shrink();
         }))
     }

@@ -27,6 +27,18 @@ pub struct UserMessage {
     /// The turn that answers the message, until it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<OpenTurn>,
+    /// What continues the open turn when it is over, if the page has already sent results for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<NextTurn>>,
+}
+
+/// A turn that continues a running one, if that one ends with calls that the page has run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextTurn {
+    /// The answer that the page continues from.
+    pub after: MessageId,
+    /// What it needs, with the results of the calls.
+    pub needs: TurnNeeds,
 }
 
 /// A turn that is not over. It is stored with the message that it answers, so that another process can go on with it.
@@ -59,7 +71,7 @@ impl OpenTurn {
 impl UserMessage {
     /// Creates a message for this agent and this model to answer.
     pub fn new(agent: impl Into<SmolStr>, model: ModelRef) -> Self {
-        Self { agent: agent.into(), model, wants_reply: true, needs: TurnNeeds::default(), turn: None }
+        Self { agent: agent.into(), model, wants_reply: true, needs: TurnNeeds::default(), turn: None, next: None }
     }
 
     /// The model that answers in the next turn.
@@ -76,6 +88,7 @@ struct StoredUserMessage {
     wants_reply: bool,
     needs: Option<TurnNeeds>,
     turn: Option<OpenTurn>,
+    next: Option<Box<NextTurn>>,
     system: Option<String>,
     #[serde(default)]
     tools: BTreeMap<String, bool>,
@@ -84,9 +97,9 @@ struct StoredUserMessage {
 
 impl From<StoredUserMessage> for UserMessage {
     fn from(stored: StoredUserMessage) -> Self {
-        let StoredUserMessage { agent, model, wants_reply, needs, turn, system, tools, connection } = stored;
+        let StoredUserMessage { agent, model, wants_reply, needs, turn, next, system, tools, connection } = stored;
         let earlier = || TurnNeeds { system, switches: tools, connection, ..TurnNeeds::default() };
-        Self { agent, model, wants_reply, needs: needs.unwrap_or_else(earlier), turn }
+        Self { agent, model, wants_reply, needs: needs.unwrap_or_else(earlier), turn, next }
     }
 }
 

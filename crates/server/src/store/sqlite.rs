@@ -40,16 +40,16 @@ use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallPage, CallStore, FinishedCall, JournaledCall, Message, Most, Outcome, Page, RunStore,
-    Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient, StoredTool,
-    ThreadRun, weight,
+    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
+    RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient,
+    StoredTool, ThreadRun, weight,
 };
 use rusqlite::Connection;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use self::database::{Database, Fault};
-use self::operation::Reply;
+use self::operation::{Rank, Reply};
 use self::queue::{AbandonOnDrop, Queue, Refused};
 use self::usage::Totals;
 use self::writer::Writer;
@@ -169,8 +169,14 @@ impl Sqlite {
             };
             others.push(spawn("handback-read", run).map_err(spawn_failed)?);
         }
-        let writer =
-            Writer { database, queue: queue.clone(), file: file.clone(), commits: Arc::clone(&commits), others };
+        let writer = Writer {
+            database,
+            queue: queue.clone(),
+            file: file.clone(),
+            commits: Arc::clone(&commits),
+            is_stuck: false,
+            others,
+        };
         let (done, closed) = watch::channel(None);
         let run = move || {
             let _abandon = abandon;
@@ -201,7 +207,7 @@ impl Sqlite {
         {
             return is_writable;
         }
-        let written = tokio::time::timeout(PROBE_PATIENCE, self.write(None, SMALL, Database::probe)).await;
+        let written = tokio::time::timeout(PROBE_PATIENCE, self.write(None, SMALL, Rank::Fails, Database::probe)).await;
         match &written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
@@ -239,13 +245,13 @@ impl Sqlite {
     }
 
     /// Writes about so many bytes, to a session if one is named.
-    fn write<T, F>(&self, session: Option<&SessionId>, bytes: usize, work: F) -> StoreFuture<T>
+    fn write<T, F>(&self, session: Option<&SessionId>, bytes: usize, rank: Rank, work: F) -> StoreFuture<T>
     where
         T: Send + 'static,
         F: Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
     {
         let (write, reply) = operation::write(work);
-        self.wait(self.queue.write(session.cloned(), bytes, write), reply)
+        self.wait(self.queue.write(session.cloned(), bytes, rank, write), reply)
     }
 
     /// Saves a value of a session, which has about so many bytes.
@@ -253,11 +259,12 @@ impl Sqlite {
         &self,
         session: &SessionId,
         bytes: usize,
+        if_full: IfFull,
         value: &Arc<V>,
         save: fn(&mut Database, &V) -> Result<(), Fault>,
     ) -> StoreFuture<()> {
         let value = value.clone();
-        self.write(Some(session), bytes, move |database| save(database, &value))
+        self.write(Some(session), bytes, if_full.into(), move |database| save(database, &value))
     }
 
     fn wait<T: Send + 'static>(&self, queued: Result<(), Refused>, reply: Reply<T>) -> StoreFuture<T> {
@@ -297,9 +304,9 @@ impl Drop for Sqlite {
 }
 
 impl CallStore for Sqlite {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
         let (session, bytes, call) = (&call.head.session, weight::of_head(&call.head), call.clone());
-        self.write(Some(session), bytes, move |database| calls::begin(database, &call))
+        self.write(Some(session), bytes, if_full.into(), move |database| calls::begin(database, &call))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -311,7 +318,7 @@ impl CallStore for Sqlite {
             SMALL + tool.as_ref().map_or(0, |tool| tool.schema.get().len() + tool.description.len())
         };
         let bytes = SMALL + tools.iter().map(bytes).sum::<usize>();
-        self.write(None, bytes, move |database| clients::save(database, &client, &tools))
+        self.write(None, bytes, Rank::Fails, move |database| clients::save(database, &client, &tools))
     }
 
     fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
@@ -322,20 +329,21 @@ impl CallStore for Sqlite {
         true
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
         let bytes = weight::of_call(call);
-        let finished = self.save(&call.head.session, bytes, call, calls::finish);
+        let finished = self.save(&call.head.session, bytes, if_full, call, calls::finish);
         if self.prune_is_due(bytes) {
             let bounds = self.bounds.clone();
             // Nobody waits for this.
-            drop(self.write(None, SMALL, move |database| calls::prune(database, &bounds)));
+            drop(self.write(None, SMALL, Rank::MakesRoom, move |database| calls::prune(database, &bounds)));
         }
         finished
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
         let request = request.clone();
-        self.write(None, weight::of_outcome(&late), move |database| calls::keep_late(database, &request, &late))
+        let bytes = weight::of_outcome(&late);
+        self.write(None, bytes, Rank::Fails, move |database| calls::keep_late(database, &request, &late))
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -350,8 +358,8 @@ impl CallStore for Sqlite {
 }
 
 impl SessionStore for Sqlite {
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        self.save(&session.id, weight::of_session(session), session, sessions::save)
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        self.save(&session.id, weight::of_session(session), if_full, session, sessions::save)
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
@@ -370,13 +378,13 @@ impl SessionStore for Sqlite {
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
         let id = session.clone();
-        self.write(Some(session), SMALL, move |database| sessions::delete(database, &id))
+        self.write(Some(session), SMALL, Rank::MakesRoom, move |database| sessions::delete(database, &id))
     }
 
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
         let session = messages.first().map(|message| message.session.clone());
         let bytes = messages.iter().map(|message| weight::of_message(message)).sum();
-        self.write(session.as_ref(), bytes, move |database| {
+        self.write(session.as_ref(), bytes, if_full.into(), move |database| {
             messages.iter().try_for_each(|message| messages::save(database, message))
         })
     }
@@ -407,7 +415,7 @@ impl SessionStore for Sqlite {
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
         let (id, message) = (session.clone(), message.clone());
-        self.write(Some(session), SMALL, move |database| messages::delete_from(database, &id, &message))
+        self.write(Some(session), SMALL, Rank::Fails, move |database| messages::delete_from(database, &id, &message))
     }
 
     fn keeps_all(&self) -> bool {
@@ -424,8 +432,8 @@ impl SessionStore for Sqlite {
 }
 
 impl RunStore for Sqlite {
-    fn save_run(&self, run: &Arc<ThreadRun>) -> StoreFuture<()> {
-        self.save(&run.session, weight::of_run(run), run, runs::save)
+    fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()> {
+        self.save(&run.session, weight::of_run(run), if_full, run, runs::save)
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
@@ -445,7 +453,9 @@ impl RunStore for Sqlite {
         events: Vec<Arc<str>>,
     ) -> StoreFuture<()> {
         let (id, run, bytes) = (session.clone(), run.clone(), SMALL + weight::of_events(&events));
-        self.write(Some(session), bytes, move |database| runs::append_events(database, &id, &run, first, &events))
+        self.write(Some(session), bytes, Rank::Waits, move |database| {
+            runs::append_events(database, &id, &run, first, &events)
+        })
     }
 
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {

@@ -6,7 +6,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use handback_core::store::{CallStore, Message, RunStore, SessionStore};
+use handback_core::store::{CallStore, IfFull, Message, RunStore, SessionStore};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::store_contract::samples::{begun, events, finished, head, run, session, text_part, user};
 use tokio::task::JoinSet;
@@ -36,17 +36,17 @@ async fn main() {
 
 /// A session whose one message and one run grow, and calls, without end.
 async fn write(store: Arc<Sqlite>, name: String) {
-    store.save_session(&Arc::new(session(&name))).await.unwrap();
+    store.save_session(&Arc::new(session(&name)), IfFull::Fails).await.unwrap();
     let mut message = user(&name, "message");
     let run = Arc::new(run(&name, "run"));
-    store.save_run(&run).await.unwrap();
+    store.save_run(&run, IfFull::Fails).await.unwrap();
     // An event for each part: the message has one already.
     store.append_run_events(&run.session, &run.id, 0, events(&["told"])).await.unwrap();
     for number in 0.. {
         let call = finished(head(&format!("{name}.{number}"), "desk", &name));
-        store.begin(&begun(&call.head)).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
         say(&format!("begun {name}.{number}"));
-        store.finish(&call).await.unwrap();
+        store.finish(&call, IfFull::Fails).await.unwrap();
         say(&format!("finished {name}.{number}"));
         message.parts.push(text_part(&format!("part {number}"), "text"));
         store.save_message(&Arc::new(Message::clone(&message))).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, Most, Origin, Outcome, Phases, Store, Tool,
+    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, IfFull, Most, Origin, Outcome, Phases, Store, Tool,
 };
 
 use super::samples::{
@@ -15,8 +15,8 @@ use super::samples::{
 
 /// Begins and ends a call.
 async fn keep(store: &Arc<dyn Store>, call: &Arc<FinishedCall>) {
-    store.begin(&begun(&call.head)).await.unwrap();
-    store.finish(call).await.unwrap();
+    store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
+    store.finish(call, IfFull::Fails).await.unwrap();
 }
 
 async fn found(store: &Arc<dyn Store>, call: &FinishedCall) -> Option<SeenCall> {
@@ -82,7 +82,7 @@ pub async fn the_json_of_a_call_is_kept_to_the_byte(store: Arc<dyn Store>) {
 /// Whoever allows a call may change its input, and its time starts then.
 pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store: Arc<dyn Store>) {
     let asked = Arc::new(head("r1", "desk", "ses_1"));
-    store.begin(&begun(&asked)).await.unwrap();
+    store.begin(&begun(&asked), IfFull::Fails).await.unwrap();
     let changed = objects().remove(0);
     let allowed =
         CallHead { input: changed, deadline: asked.deadline + Duration::from_secs(60), ..CallHead::clone(&asked) };
@@ -95,26 +95,26 @@ pub async fn a_call_that_is_changed_under_way_is_kept_as_it_was_in_the_end(store
 /// What has only begun is in no list.
 pub async fn a_call_under_way_is_not_finished(store: Arc<dyn Store>) {
     let call = finished(head("r1", "desk", "ses_1"));
-    store.begin(&begun(&call.head)).await.unwrap();
+    store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
     assert_eq!(found(&store, &call).await, None);
     assert_eq!(listed(&store, &CallFilter::default(), 10).await, [""; 0]);
-    store.finish(&call).await.unwrap();
+    store.finish(&call, IfFull::Fails).await.unwrap();
     assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
 }
 
 /// Its beginning may have failed to be written.
 pub async fn a_call_can_be_finished_that_was_never_begun(store: Arc<dyn Store>) {
     let call = finished(head("r1", "desk", "ses_1"));
-    store.finish(&call).await.unwrap();
+    store.finish(&call, IfFull::Fails).await.unwrap();
     assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
 }
 
 /// A call may be cancelled while its beginning is on its way.
 pub async fn a_beginning_that_comes_after_the_end_changes_nothing(store: Arc<dyn Store>) {
     let call = finished(head("r1", "desk", "ses_1"));
-    store.finish(&call).await.unwrap();
+    store.finish(&call, IfFull::Fails).await.unwrap();
     for _ in 0..2 {
-        store.begin(&begun(&call.head)).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
         assert_eq!(found(&store, &call).await, Some(seen_call(&call)));
         assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
     }
@@ -123,15 +123,15 @@ pub async fn a_beginning_that_comes_after_the_end_changes_nothing(store: Arc<dyn
 /// Whoever made the first call may be asking again.
 pub async fn an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept(store: Arc<dyn Store>) {
     let first = finished(head("r1", "desk", "ses_1"));
-    assert!(matches!(store.begin(&begun(&first.head)).await.unwrap(), Begun::New));
-    assert!(matches!(store.begin(&begun(&first.head)).await.unwrap(), Begun::New), "it is only changed");
-    store.finish(&first).await.unwrap();
+    assert!(matches!(store.begin(&begun(&first.head), IfFull::Fails).await.unwrap(), Begun::New));
+    assert!(matches!(store.begin(&begun(&first.head), IfFull::Fails).await.unwrap(), Begun::New), "it is only changed");
+    store.finish(&first, IfFull::Fails).await.unwrap();
     for other in [head("r1", "phone", "ses_2"), head("r1", "desk", "ses_1")] {
-        match store.begin(&begun(&Arc::new(other))).await.unwrap() {
+        match store.begin(&begun(&Arc::new(other)), IfFull::Fails).await.unwrap() {
             Begun::Before(known) => assert_eq!(seen_call(&known), seen_call(&first)),
             begun => panic!("{begun:?}"),
         }
-        store.finish(&ended(head("r1", "phone", "ses_2"), Outcome::Disconnected)).await.unwrap();
+        store.finish(&ended(head("r1", "phone", "ses_2"), Outcome::Disconnected), IfFull::Fails).await.unwrap();
         assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
         assert_eq!(found(&store, &first).await, Some(seen_call(&first)));
     }
@@ -141,10 +141,10 @@ pub async fn an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept(
 pub async fn the_calls_that_ended_last_are_listed_first(store: Arc<dyn Store>) {
     let calls: Vec<_> = ["b", "c", "a", "d"].map(|id| finished(head(id, "desk", "ses_1"))).into();
     for call in &calls {
-        store.begin(&begun(&call.head)).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
     }
     for place in [2, 0, 3, 1] {
-        store.finish(&calls[place]).await.unwrap();
+        store.finish(&calls[place], IfFull::Fails).await.unwrap();
     }
     let newest = ["c", "d", "b", "a"];
     let all = CallFilter::default();
@@ -238,7 +238,7 @@ pub async fn the_first_late_answer_to_a_call_is_kept(store: Arc<dyn Store>) {
     for call in [&without, &other] {
         keep(&store, call).await;
     }
-    store.begin(&begun(&Arc::new(head("open", "desk", "ses_1")))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("open", "desk", "ses_1"))), IfFull::Fails).await.unwrap();
     for (number, late) in outcomes().into_iter().chain(acks()).enumerate() {
         assert_eq!(store.keep_late(&request_id("r1"), late).await.unwrap(), number == 0, "{number}");
     }

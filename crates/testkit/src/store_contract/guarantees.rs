@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::store::{Begun, CallFilter, Message, Most, Session, SessionFilter, Store, ThreadRun};
+use handback_core::store::{Begun, CallFilter, IfFull, Message, Most, Session, SessionFilter, Store, ThreadRun};
 use tokio::task::JoinSet;
 
 use super::samples::{
@@ -16,12 +16,12 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     let call = finished(head("r1", "desk", "ses_1"));
     let message = Arc::new(user("ses_1", "msg_1"));
     let kept = Arc::new(session("ses_1"));
-    let beginning = store.begin(&begun(&call.head));
-    let saved = store.save_session(&kept);
+    let beginning = store.begin(&begun(&call.head), IfFull::Fails);
+    let saved = store.save_session(&kept, IfFull::Fails);
     let written = store.save_message(&message);
-    let ended = store.finish(&call);
+    let ended = store.finish(&call, IfFull::Fails);
     let run = Arc::new(ThreadRun { started: Some(Time(1)), ..run("ses_1", "run_1") });
-    let made = store.save_run(&run);
+    let made = store.save_run(&run, IfFull::Fails);
     let told = store.append_run_events(&kept.id, &run.id, 0, events(&["a", "b"]));
     let (runs, one, unfinished) = (store.runs(&kept.id), store.run(&kept.id, &run.id), store.unfinished_runs());
     let tellings = store.run_events(&kept.id, &run.id, 1);
@@ -62,9 +62,11 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
 pub async fn the_order_is_that_of_the_calls_not_of_the_waiting(store: Arc<dyn Store>) {
     let versions: Vec<_> =
         (0..20).map(|number| Arc::new(Session { title: format!("version {number}"), ..session("ses_1") })).collect();
-    let mut writes: Vec<_> = versions.iter().map(|version| store.save_session(version)).collect();
-    let reads: Vec<_> =
-        versions.iter().map(|version| (store.save_session(version), store.session(&version.id))).collect();
+    let mut writes: Vec<_> = versions.iter().map(|version| store.save_session(version, IfFull::Fails)).collect();
+    let reads: Vec<_> = versions
+        .iter()
+        .map(|version| (store.save_session(version, IfFull::Fails), store.session(&version.id)))
+        .collect();
     while let Some(write) = writes.pop() {
         write.await.unwrap();
     }
@@ -76,12 +78,12 @@ pub async fn the_order_is_that_of_the_calls_not_of_the_waiting(store: Arc<dyn St
 
 /// Whether it was polled before or not.
 pub async fn a_dropped_future_does_not_undo_its_write(store: Arc<dyn Store>) {
-    drop(store.save_session(&Arc::new(session("ses_1"))));
-    drop(store.save_run(&Arc::new(run("ses_1", "run_1"))));
+    drop(store.save_session(&Arc::new(session("ses_1")), IfFull::Fails));
+    drop(store.save_run(&Arc::new(run("ses_1", "run_1")), IfFull::Fails));
     for number in 0..100 {
         let call = finished(head(&format!("r{number}"), "desk", "ses_1"));
-        drop(store.begin(&begun(&call.head)));
-        let mut finishing = store.finish(&call);
+        drop(store.begin(&begun(&call.head), IfFull::Fails));
+        let mut finishing = store.finish(&call, IfFull::Fails);
         if number % 2 == 0 {
             _ = futures_util::poll!(&mut finishing);
         }
@@ -109,15 +111,15 @@ pub async fn a_thousand_writers_lose_nothing(store: Arc<dyn Store>) {
         writers.spawn(async move {
             let (id, client) = (format!("ses_{number:03}"), format!("client-{}", number % 10));
             let kept = Arc::new(Session { client: Some(client_id(&client)), updated: Time(number), ..session(&id) });
-            store.save_session(&kept).await.unwrap();
+            store.save_session(&kept, IfFull::Fails).await.unwrap();
             let call = finished(head(&format!("r{number}"), &client, &id));
-            store.begin(&begun(&call.head)).await.unwrap();
+            store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
             let mut message = user(&id, "msg_1");
             for length in 1..4 {
                 message.parts.push(text_part(&format!("prt_{length}"), "text"));
                 store.save_message(&Arc::new(Message::clone(&message))).await.unwrap();
             }
-            store.finish(&call).await.unwrap();
+            store.finish(&call, IfFull::Fails).await.unwrap();
             let found = store.finished(&call.head.request).await.unwrap();
             assert_eq!(found.as_deref().map(seen_call), Some(seen_call(&call)));
             let messages = store.messages(&kept.id).await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, RunId, ToolName};
 use handback_core::store::{
-    AssistantMessage, Message, Most, OpenTurn, PageTool, Part, Role, StopReason, Store, ToolResult, TurnNeeds, Usage,
-    UserMessage,
+    AssistantMessage, IfFull, Message, Most, NextTurn, OpenTurn, PageTool, Part, Role, StopReason, Store, ToolResult,
+    TurnNeeds, Usage, UserMessage,
 };
 use serde_json::value::to_raw_value;
 
@@ -17,7 +17,7 @@ use super::samples::{
 };
 
 async fn with_session(store: &Arc<dyn Store>, id: &str) {
-    store.save_session(&Arc::new(session(id))).await.unwrap();
+    store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
 }
 
 async fn keep(store: &Arc<dyn Store>, message: Message) -> String {
@@ -86,6 +86,7 @@ pub async fn a_message_is_kept_as_it_was(store: Arc<dyn Store>) {
                 progress: number,
                 lives: usize::MAX - number,
             }),
+            next: (number % 3 == 0).then(|| Box::new(NextTurn { after: message_id(" next "), needs: needs(text) })),
         });
         let created = Time(u64::MAX - number as u64);
         expected.push(keep(&store, Message { role, created, ..user("ses_1", &format!("it's \"{number}\" 🦀")) }).await);
@@ -258,8 +259,8 @@ pub async fn messages_are_saved_together(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
     keep(&store, user("ses_1", "one")).await;
     let saved = [completed(assistant("ses_1", "answer", "one"), Some(Time(1))), answered("ses_1", "one")].map(Arc::new);
-    store.save_messages(saved.to_vec()).await.unwrap();
-    store.save_messages(Vec::new()).await.unwrap();
+    store.save_messages(saved.to_vec(), IfFull::Fails).await.unwrap();
+    store.save_messages(Vec::new(), IfFull::Fails).await.unwrap();
     assert_eq!(kept(&store, "ses_1").await, [seen_message(&saved[1]), seen_message(&saved[0])]);
     assert_eq!(open_turns(&store).await, [""; 0]);
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::store::{RunUsage, Store, ThreadRun};
+use handback_core::store::{IfFull, RunUsage, Store, ThreadRun};
 
 use super::samples::{TEXTS, events, objects, run, run_id, seen_run, seen_runs, session, session_id, texts, user};
 
 async fn with_session(store: &Arc<dyn Store>, id: &str) {
-    store.save_session(&Arc::new(session(id))).await.unwrap();
+    store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
 }
 
 async fn keep(store: &Arc<dyn Store>, run: ThreadRun) -> String {
     let run = Arc::new(run);
-    store.save_run(&run).await.unwrap();
+    store.save_run(&run, IfFull::Fails).await.unwrap();
     seen_run(&run)
 }
 

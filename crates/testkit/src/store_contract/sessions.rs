@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::store::{CallFilter, Most, Session, SessionFilter, SessionPlace, Store};
+use handback_core::store::{CallFilter, IfFull, Most, Session, SessionFilter, SessionPlace, Store};
 
 use super::samples::{
     TEXTS, assistant, begun, calls_of, client_id, finished, head, model, objects, raw, request_id, seen_call,
@@ -13,7 +13,7 @@ use super::samples::{
 
 async fn keep(store: &Arc<dyn Store>, session: Session) -> Arc<Session> {
     let session = Arc::new(session);
-    store.save_session(&session).await.unwrap();
+    store.save_session(&session, IfFull::Fails).await.unwrap();
     session
 }
 
@@ -261,11 +261,11 @@ pub async fn a_deleted_session_takes_its_messages_and_finished_calls_along(store
     let calls = [("r1", "ses_1"), ("r2", "ses_2"), ("r3", "ses_1"), ("r4", ""), ("r5", "elsewhere")];
     let calls = calls.map(|(id, session)| finished(head(id, "desk", session)));
     for call in &calls {
-        store.begin(&begun(&call.head)).await.unwrap();
-        store.finish(call).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
+        store.finish(call, IfFull::Fails).await.unwrap();
     }
     let under_way = finished(head("r6", "desk", "ses_1"));
-    store.begin(&begun(&under_way.head)).await.unwrap();
+    store.begin(&begun(&under_way.head), IfFull::Fails).await.unwrap();
 
     assert!(store.delete_session(&session_id("ses_1")).await.unwrap());
     assert_eq!(found(&store, "ses_1").await, None);
@@ -277,7 +277,7 @@ pub async fn a_deleted_session_takes_its_messages_and_finished_calls_along(store
     assert!(store.finished(&request_id("r1")).await.unwrap().is_none());
     let list = calls_of(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap());
     assert_eq!(seen_calls(&list), [seen_call(&calls[4]), seen_call(&calls[3]), seen_call(&calls[1])]);
-    store.finish(&under_way).await.unwrap();
+    store.finish(&under_way, IfFull::Fails).await.unwrap();
     let found = store.finished(&under_way.head.request).await.unwrap();
     assert_eq!(found.as_deref().map(seen_call), Some(seen_call(&under_way)));
 

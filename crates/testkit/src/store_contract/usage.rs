@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use handback_core::store::{Message, Session, StorageUsed, Store};
+use handback_core::store::{IfFull, Message, Session, StorageUsed, Store};
 
 use super::samples::{client_id, events, raw, run, session, session_id, text_part, user};
 
@@ -15,7 +15,7 @@ async fn usage(store: &Arc<dyn Store>, client: &str) -> StorageUsed {
 
 async fn keep(store: &Arc<dyn Store>, id: &str, client: Option<&str>) {
     let kept = Session { client: client.map(client_id), ..session(id) };
-    store.save_session(&Arc::new(kept)).await.unwrap();
+    store.save_session(&Arc::new(kept), IfFull::Fails).await.unwrap();
 }
 
 fn large() -> String {
@@ -57,15 +57,15 @@ pub async fn sessions_and_bytes_are_counted(store: Arc<dyn Store>) {
     store.delete_messages_from(&session_id("ses_1"), &message("msg_2", 0).id).await.unwrap();
     must_change(-4).await;
     let title = Session { client: Some(client_id("desk")), title: large(), ..session("ses_1") };
-    store.save_session(&Arc::new(title)).await.unwrap();
+    store.save_session(&Arc::new(title), IfFull::Fails).await.unwrap();
     must_change(1).await;
     keep(&store, "ses_1", Some("desk")).await;
     must_change(-1).await;
     let mut made = run("ses_1", "run_1");
-    store.save_run(&Arc::new(made.clone())).await.unwrap();
+    store.save_run(&Arc::new(made.clone()), IfFull::Fails).await.unwrap();
     must_change(0).await;
     made.input = Some(raw(&format!("{{\"a\":\"{}\"}}", large())));
-    store.save_run(&Arc::new(made)).await.unwrap();
+    store.save_run(&Arc::new(made), IfFull::Fails).await.unwrap();
     must_change(1).await;
     for (first, things) in [(0, 2), (1, 1), (0, 0)] {
         let told = events(&[&large(), &large()]);

@@ -59,13 +59,10 @@ impl Application {
         loop {
             let answer = match answer_to(self.post("/client-tools/execute", &plan.body())).await {
                 Ok(answer) => answer,
-                // Whether it was taken is for the server to say, once it is back.
+                // If it was taken, the same call is joined.
                 Err(_) if self.server == Server::Restarts => {
                     sleep(AGAIN).await;
-                    match self.look(&plan.request).await {
-                        Ok(outcome) => return Ok(outcome),
-                        Err(_) => continue,
-                    }
+                    continue;
                 }
                 Err(error) => return Err(error),
             };
@@ -75,12 +72,6 @@ impl Application {
                 (202, _, Manner::Asks) => return self.look(&plan.request).await,
                 (504, "TIMEOUT", Manner::Waits) => "timeout",
                 (409, "CANCELLED", Manner::Waits) => "cancelled",
-                // It was stopped while the call was under way.
-                (503, ..) if self.server == Server::Restarts && answer.body["details"]["requestID"].is_string() => {
-                    "cancelled"
-                }
-                // It had been taken before its answer was lost.
-                (409, "CONFLICT", _) if self.server == Server::Restarts => return self.look(&plan.request).await,
                 (404 | 503, ..) if self.server == Server::Restarts => {
                     sleep(AGAIN).await;
                     continue;
@@ -121,12 +112,6 @@ impl Application {
                 other => return Err(format!("asked for the call, the server says {other:?}")),
             }
         }
-    }
-
-    /// Whether the call ended with the server.
-    pub(super) fn was_restarted(&self, outcome: &Outcome) -> bool {
-        let texts = ["The server is shutting down", "The server was restarted"];
-        self.server == Server::Restarts && outcome.status == "cancelled" && texts.contains(&outcome.text.as_str())
     }
 
     pub(super) async fn get(&self, path: &str) -> Value {

@@ -23,7 +23,9 @@ mod in_memory {
     use handback_core::limits::Limits;
     use handback_core::store::Session;
     use handback_core::store::ThreadRun;
-    use handback_core::store::{CallFilter, CallStore, MemoryStore, Most, RunStore, SessionFilter, SessionStore};
+    use handback_core::store::{
+        CallFilter, CallStore, IfFull, MemoryStore, Most, RunStore, SessionFilter, SessionStore,
+    };
     use handback_testkit::store_contract;
     use handback_testkit::store_contract::samples::{events, finished, head, raw, request_id, run, session};
 
@@ -54,7 +56,7 @@ mod in_memory {
         let light = MemoryStore::new(&Limits { stored_bytes: 10_000, ..Limits::default() });
         for id in &all {
             for store in [&few, &light] {
-                store.finish(&finished(head(id, "desk", "ses_1"))).await.unwrap();
+                store.finish(&finished(head(id, "desk", "ses_1")), IfFull::Fails).await.unwrap();
             }
         }
         assert_eq!(listed(&few).await, of_all(&all[200..]));
@@ -71,11 +73,11 @@ mod in_memory {
         let mut old = Vec::new();
         for id in apart(50) {
             let call = finished(head(&id, "desk", "ses_1"));
-            store.finish(&call).await.unwrap();
+            store.finish(&call, IfFull::Fails).await.unwrap();
             old.push(Arc::downgrade(&call));
         }
         for number in 0..5_000 {
-            store.finish(&finished(head(&format!("r--{number}"), "desk", "ses_1"))).await.unwrap();
+            store.finish(&finished(head(&format!("r--{number}"), "desk", "ses_1")), IfFull::Fails).await.unwrap();
         }
         assert_eq!(old.iter().filter(|call| call.upgrade().is_some()).count(), 0);
     }
@@ -84,16 +86,16 @@ mod in_memory {
     async fn a_session_that_grows_makes_room_for_itself() {
         let store = MemoryStore::new(&Limits { stored_message_bytes: 8_192, ..Limits::default() });
         for id in ["ses_1", "ses_2"] {
-            store.save_session(&Arc::new(session(id))).await.unwrap();
+            store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
         }
         let metadata = Some(raw(&format!("{{\"a\":\"{}\"}}", "x".repeat(7_000))));
         for metadata in [metadata.clone(), None, metadata] {
-            store.save_session(&Arc::new(Session { metadata, ..session("ses_2") })).await.unwrap();
+            store.save_session(&Arc::new(Session { metadata, ..session("ses_2") }), IfFull::Fails).await.unwrap();
             let list = store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items;
             assert_eq!(list.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["ses_2"]);
         }
-        store.save_session(&Arc::new(session("ses_2"))).await.unwrap();
-        store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+        store.save_session(&Arc::new(session("ses_2")), IfFull::Fails).await.unwrap();
+        store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
         assert_eq!(store.list_sessions(&SessionFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 2);
     }
 
@@ -110,22 +112,22 @@ mod in_memory {
                 list.iter().map(|session| session.id.to_string()).collect::<Vec<_>>()
             };
             for id in ["ses_1", "ses_2"] {
-                store.save_session(&Arc::new(session(id))).await.unwrap();
+                store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
             }
             // Saved over and over it takes its room once.
             for _ in 0..20 {
-                store.save_run(&bare).await.unwrap();
+                store.save_run(&bare, IfFull::Fails).await.unwrap();
                 store.append_run_events(&bare.session, &bare.id, 0, events(&["a"])).await.unwrap();
             }
             assert_eq!(ids().await, ["ses_2", "ses_1"]);
-            store.save_run(made).await.unwrap();
+            store.save_run(made, IfFull::Fails).await.unwrap();
             store.append_run_events(&made.session, &made.id, 1, events(&told)).await.unwrap();
             assert_eq!(ids().await, ["ses_2"]);
             assert_eq!(store.run_events(&made.session, &made.id, 1).await.unwrap(), events(&told));
             // Their room is free again once their session is gone.
             assert!(store.delete_session(&made.session).await.unwrap());
             for id in ["ses_1", "ses_2", "ses_3", "ses_4"] {
-                store.save_session(&Arc::new(session(id))).await.unwrap();
+                store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
             }
             assert_eq!(ids().await.len(), 4);
         }

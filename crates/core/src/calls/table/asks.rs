@@ -2,27 +2,42 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use tokio::time::Instant;
 
 use super::Table;
 use crate::calls::approval::OpenAsk;
+use crate::clock::Time;
 use crate::events::Event;
 use crate::id::{PermissionId, RequestId, SessionId};
 use crate::store::{Ask, CallHead, Reply};
 
 impl Table {
-    /// Lets a call wait for its ask until that time.
+    /// Lets a call wait for its ask until that time, and tells listeners.
     pub(crate) fn ask(&mut self, open: OpenAsk, until: Instant) {
         let ask = open.ask.clone();
-        if let Some(call) = self.calls.get_mut(&ask.call.request) {
-            call.asked = Some(ask.id.clone());
-            call.ask = Some(Box::new(open));
-            self.asks.insert(ask.id.clone(), ask.call.request.clone());
-            self.common.asks.fetch_add(1, Ordering::Release);
-            self.set_deadline(&ask.call.request, Some(until));
+        if self.hold(open, until) {
             self.tell(|| Event::Asked(ask));
         }
+    }
+
+    /// Lets a call wait for its ask until that time. Returns whether the call is open.
+    pub(crate) fn hold(&mut self, open: OpenAsk, until: Instant) -> bool {
+        let ask = open.ask.clone();
+        let Some(call) = self.calls.get_mut(&ask.call.request) else { return false };
+        call.asked = Some(ask.id.clone());
+        call.ask = Some(Box::new(open));
+        self.asks.insert(ask.id.clone(), ask.call.request.clone());
+        self.common.asks.fetch_add(1, Ordering::Release);
+        self.set_deadline(&ask.call.request, Some(until));
+        true
+    }
+
+    /// When the time for an ask is over that was made at that time.
+    pub(crate) fn approval_ends(&self, created: Time, wall: SystemTime, now: Instant) -> Instant {
+        let at = SystemTime::from(created) + self.common.limits.clocks.approval_timeout;
+        now + at.duration_since(wall).unwrap_or_default()
     }
 
     pub(crate) fn find_ask(&self, id: &PermissionId) -> Option<Arc<Ask>> {

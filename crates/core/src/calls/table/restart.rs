@@ -34,7 +34,7 @@ impl Table {
         }
         match ask {
             Some((id, created)) => {
-                let until = later(SystemTime::from(created) + self.common.limits.clocks.approval_timeout);
+                let until = self.approval_ends(created, wall, now);
                 self.ask(OpenAsk { ask: Arc::new(Ask { id, call: head, created }), tell: Vec::new() }, until);
             }
             None => self.admit(&request, now),

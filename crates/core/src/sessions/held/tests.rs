@@ -28,14 +28,14 @@ impl SessionStore for Slow {
         })
     }
 
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        self.kept.save_session(session)
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        self.kept.save_session(session, if_full)
     }
 
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
         match self.fails.load(Ordering::Relaxed) {
             true => Box::pin(async { Err(StoreError::Failed("as the test wants it".to_owned())) }),
-            false => self.kept.save_messages(messages),
+            false => self.kept.save_messages(messages, if_full),
         }
     }
 
@@ -84,7 +84,7 @@ fn session(id: &str) -> Arc<Session> {
 async fn held(most: usize) -> (Arc<HeldSessions>, Arc<Slow>, SessionId) {
     let store = Arc::new(Slow::default());
     let ses = session("ses");
-    store.save_session(&ses).await.unwrap();
+    store.save_session(&ses, IfFull::Fails).await.unwrap();
     (Arc::new(HeldSessions::new(store.clone(), most)), store, ses.id.clone())
 }
 
@@ -95,13 +95,13 @@ fn ids(held: &HeldSession) -> Vec<String> {
 #[tokio::test]
 async fn a_history_is_read_once_and_follows_what_is_saved() {
     let (sessions, store, ses) = held(usize::MAX).await;
-    sessions.save_messages(vec![user("a", "one")]).await.unwrap();
+    sessions.save_messages(vec![user("a", "one")], IfFull::Fails).await.unwrap();
     assert_eq!(store.reads.load(Ordering::Relaxed), 0, "nobody wants to know");
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
     for name in ["b", "c"] {
-        sessions.save_messages(vec![user(name, "more")]).await.unwrap();
+        sessions.save_messages(vec![user(name, "more")], IfFull::Fails).await.unwrap();
     }
-    sessions.save_messages(vec![user("a", "changed")]).await.unwrap();
+    sessions.save_messages(vec![user("a", "changed")], IfFull::Fails).await.unwrap();
     let held = sessions.hold(&ses).await.unwrap();
     assert_eq!(ids(&held), ["a", "b", "c"]);
     sessions.delete_messages_from(&ses, &id("c")).await.unwrap();
@@ -120,16 +120,16 @@ async fn a_history_is_read_once_and_follows_what_is_saved() {
 async fn what_changes_while_it_is_read_is_there() {
     let (sessions, store, ses) = held(usize::MAX).await;
     for name in ["a", "b", "c"] {
-        sessions.save_messages(vec![user(name, "before")]).await.unwrap();
+        sessions.save_messages(vec![user(name, "before")], IfFull::Fails).await.unwrap();
     }
     let mut reading = Box::pin(sessions.hold(&ses));
     let mut other = Box::pin(sessions.hold(&ses));
     assert!((&mut reading).now_or_never().is_none() && (&mut other).now_or_never().is_none());
     sessions.delete_messages_from(&ses, &id("b")).await.unwrap();
-    sessions.save_messages(vec![user("d", "meanwhile")]).await.unwrap();
+    sessions.save_messages(vec![user("d", "meanwhile")], IfFull::Fails).await.unwrap();
     let mut changed = Session::clone(&session("ses"));
     changed.title = "meanwhile".to_owned();
-    sessions.save_session(&Arc::new(changed)).await.unwrap();
+    sessions.save_session(&Arc::new(changed), IfFull::Fails).await.unwrap();
     let (held, same) = (reading.await.unwrap(), other.await.unwrap());
     assert_eq!(ids(&held), ["a", "d"]);
     assert_eq!(held.session().map(|session| session.title.clone()).as_deref(), Some("meanwhile"));
@@ -139,10 +139,10 @@ async fn what_changes_while_it_is_read_is_there() {
 #[tokio::test]
 async fn what_could_not_be_kept_is_not_held() {
     let (sessions, store, ses) = held(usize::MAX).await;
-    sessions.save_messages(vec![user("a", "kept")]).await.unwrap();
+    sessions.save_messages(vec![user("a", "kept")], IfFull::Fails).await.unwrap();
     sessions.hold(&ses).await.unwrap();
     store.fails.store(true, Ordering::Relaxed);
-    sessions.save_messages(vec![user("b", "lost")]).await.unwrap_err();
+    sessions.save_messages(vec![user("b", "lost")], IfFull::Fails).await.unwrap_err();
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
 }
 
@@ -152,7 +152,7 @@ async fn when_there_is_too_much_what_was_used_longest_ago_goes_but_nothing_that_
     let in_use = sessions.hold(&ses).await.unwrap();
     for number in 0..100 {
         let other = session(&format!("other-{number}"));
-        store.save_session(&other).await.unwrap();
+        store.save_session(&other, IfFull::Fails).await.unwrap();
         sessions.hold(&other.id).await.unwrap();
     }
     assert_eq!(store.reads.load(Ordering::Relaxed), 101);
@@ -173,7 +173,7 @@ async fn a_reading_that_was_given_up_costs_nothing_and_is_done_by_the_next() {
     assert!(sessions.hold(&ses).now_or_never().is_none());
     let before = sessions.room.bytes.load(Ordering::Relaxed);
     for number in 0..100 {
-        sessions.save_messages(vec![user(&format!("m{number:02}"), &"x".repeat(1_000))]).await.unwrap();
+        sessions.save_messages(vec![user(&format!("m{number:02}"), &"x".repeat(1_000))], IfFull::Fails).await.unwrap();
     }
     assert!(sessions.room.bytes.load(Ordering::Relaxed) <= before + ENTRY);
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()).len(), 100);
@@ -185,15 +185,15 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
     for (shown_after, shows_after) in (0..4).flat_map(|changes| [(changes, false), (changes, true)]) {
         let (sessions, store, ses) = held(usize::MAX).await;
         store.shows_after.store(shows_after, Ordering::Relaxed);
-        sessions.save_messages(vec![user("a", "before")]).await.unwrap();
+        sessions.save_messages(vec![user("a", "before")], IfFull::Fails).await.unwrap();
         let mut reading = Box::pin(sessions.hold(&ses));
         assert!((&mut reading).now_or_never().is_none());
         let mut read = None;
         for change in 0..3 {
             match change {
-                0 => sessions.save_messages(vec![user("b", "meanwhile")]).await.unwrap(),
+                0 => sessions.save_messages(vec![user("b", "meanwhile")], IfFull::Fails).await.unwrap(),
                 1 => sessions.delete_messages_from(&ses, &id("a")).await.unwrap(),
-                _ => sessions.save_messages(vec![user("a", "anew")]).await.unwrap(),
+                _ => sessions.save_messages(vec![user("a", "anew")], IfFull::Fails).await.unwrap(),
             }
             if change + 1 == shown_after {
                 // The reader takes up here, and may see what is there now.
@@ -214,7 +214,7 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
 #[tokio::test]
 async fn an_edit_sees_the_one_before_it_although_nobody_has_waited_for_that() {
     let (sessions, _store, ses) = held(usize::MAX).await;
-    sessions.save_messages(vec![user("a", "0")]).await.unwrap();
+    sessions.save_messages(vec![user("a", "0")], IfFull::Fails).await.unwrap();
     sessions.hold(&ses).await.unwrap();
     let count = |history: &History| {
         let said = history.get(&id("a")).unwrap().clone();
@@ -222,7 +222,7 @@ async fn an_edit_sees_the_one_before_it_although_nobody_has_waited_for_that() {
         let next = text.parse::<usize>().unwrap() + 1;
         (vec![user("a", &next.to_string())], next)
     };
-    let mut edits: Vec<_> = (0..10).map(|_| Box::pin(sessions.edit(&ses, count))).collect();
+    let mut edits: Vec<_> = (0..10).map(|_| Box::pin(sessions.edit(&ses, IfFull::Fails, count))).collect();
     let results: Vec<usize> =
         futures_util::future::join_all(edits.drain(..)).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(results, (1..=10).collect::<Vec<_>>());

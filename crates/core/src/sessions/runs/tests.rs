@@ -39,7 +39,7 @@ async fn runs_in(kept: &Arc<MemoryStore>, store: Arc<dyn RunStore>) -> (Runs, Se
         created: NOW,
         updated: NOW,
     };
-    kept.save_session(&Arc::new(thread)).await.unwrap();
+    kept.save_session(&Arc::new(thread), IfFull::Fails).await.unwrap();
     let hub = Hub::new(Limits::default(), Clock::counting(), kept.clone(), TaskTracker::new());
     (Runs::new(hub, store), session)
 }
@@ -224,7 +224,7 @@ async fn what_an_earlier_version_left_is_ended_or_can_be_started_again() {
     let [left, silent, untouched, over, ended] = &made[..] else { panic!("five runs") };
     for run in [left, silent, ended] {
         let started = ThreadRun { started: Some(NOW), ..ThreadRun::clone(run) };
-        runs.store().save_run(&Arc::new(started)).await.unwrap();
+        runs.store().save_run(&Arc::new(started), IfFull::Fails).await.unwrap();
     }
     runs.store().append_run_events(&session, &left.id, 0, rows(&["a", "b"])).await.unwrap();
     runs.store().append_run_events(&session, &ended.id, 0, rows(&["a", "end"])).await.unwrap();

@@ -13,8 +13,8 @@ use crate::id::{MessageId, PartId, RequestId};
 use crate::sessions::Sessions;
 use crate::sessions::model::ModelEvent;
 use crate::store::{
-    Kept, Message, Part, PartBody, Role, Session, Span, StopReason, StoreFuture, ToolPart, ToolResult, ToolState,
-    TurnError, Usage,
+    IfFull, Kept, Message, Part, PartBody, Role, Session, Span, StopReason, StoreFuture, ToolPart, ToolResult,
+    ToolState, TurnError, Usage,
 };
 use crate::tools::Offered;
 
@@ -312,7 +312,7 @@ impl Draft {
     pub(super) fn save(&mut self) {
         self.is_unsaved = self.saving.as_mut().is_some_and(|saving| saving.now_or_never().is_none());
         if !self.is_unsaved {
-            self.saving = Some(self.sessions.save_message(&Arc::new(self.message.clone())));
+            self.saving = Some(self.sessions.save_message(&Arc::new(self.message.clone()), IfFull::Waits));
         }
     }
 

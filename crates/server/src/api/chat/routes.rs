@@ -109,7 +109,7 @@ async fn resume(Access(app, principal): Access, PathValue(id): PathValue) -> Res
     responses((status = 200, description = "It is over"), (status = 404, description = "No such chat")))]
 async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<serde_json::Value> {
     let session = find(&app, &principal, &id).await?.ok_or_else(|| unknown(&id))?;
-    app.sessions().abort(&session.id).await;
+    app.sessions().abort(&session.id).await?;
     Ok(Json(json!({ "ok": true })))
 }
 

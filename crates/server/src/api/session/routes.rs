@@ -328,7 +328,7 @@ async fn messages(
     responses((status = 200, body = bool, content_type = "application/json")))]
 async fn abort(Access(app, principal): Access, PathValue(id): PathValue) -> Answered<bool> {
     let session = find(&app, &principal, &id).await?;
-    app.sessions().abort(&session.id).await;
+    app.sessions().abort(&session.id).await?;
     Ok(Json(true))
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Fault {
     TooManyParts,
     #[error("SQLite keeps no write-ahead log there; its journal mode is {0}")]
     NoLog(String),
+    #[error("earlier writes wait for room")]
+    Behind,
     #[error("SQLite gave up the transaction")]
     TransactionLost,
     #[error("another program reads it; what was written last is in the log beside it, and must be kept with it")]
@@ -117,7 +119,8 @@ impl Database {
 pub(super) fn store_error(file: &str, fault: &Fault) -> StoreError {
     let cause = format!("{file}: {fault}");
     let Fault::Sqlite(error) = fault else {
-        return if matches!(fault, Fault::Lost) { StoreError::Unavailable(cause) } else { StoreError::Failed(cause) };
+        let is_passing = matches!(fault, Fault::Lost | Fault::Behind);
+        return if is_passing { StoreError::Unavailable(cause) } else { StoreError::Failed(cause) };
     };
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(cause),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::id::SessionId;
-use handback_core::store::StoreError;
+use handback_core::store::{IfFull, StoreError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -37,7 +37,28 @@ pub(super) enum Operation {
         session: Option<SessionId>,
         /// About how many bytes it holds on to while it waits.
         bytes: usize,
+        rank: Rank,
     },
+}
+
+/// What becomes of a write that cannot be written now, but perhaps later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It fails, and so it does while an earlier write to its session waits.
+    Fails,
+    /// It waits.
+    Waits,
+    /// It fails, but makes room, so it overtakes the writes that wait.
+    MakesRoom,
+}
+
+impl From<IfFull> for Rank {
+    fn from(if_full: IfFull) -> Self {
+        match if_full {
+            IfFull::Fails => Self::Fails,
+            IfFull::Waits => Self::Waits,
+        }
+    }
 }
 
 impl Operation {
@@ -48,6 +69,19 @@ impl Operation {
         }
         self.read(&database.connection);
         Ok(())
+    }
+
+    /// The session that it changes, or none, if it is a write.
+    pub(super) fn changes(&self) -> Option<&Option<SessionId>> {
+        match self {
+            Self::Write { session, .. } => Some(session),
+            Self::Read(_) => None,
+        }
+    }
+
+    /// Whether it is a write with this rank.
+    pub(super) fn has_rank(&self, wanted: Rank) -> bool {
+        matches!(self, Self::Write { rank, .. } if *rank == wanted)
     }
 
     /// Runs it if it is a read that has not run.

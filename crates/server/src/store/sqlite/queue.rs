@@ -5,14 +5,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use handback_core::id::SessionId;
+use tokio::time::Instant;
 
 use super::Bounds;
-use super::operation::{Operation, Read, Write};
+use super::operation::{Operation, Rank, Read, Write};
 
 /// How many operations one batch has at most.
 const BATCH: usize = 512;
 /// About how many bytes one batch writes, so that its transaction stays short.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// How long writes that wait for room wait until they are tried again, unless something else is written before.
+const TRIED_AGAIN: Duration = Duration::from_millis(250);
 
 /// Why the queue does not take an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,9 @@ pub(super) struct Queue {
 struct Waiting {
     /// For the writer.
     operations: VecDeque<Operation>,
+    /// Writes that could not be written and wait for room, and when they are tried again. They come before all others.
+    postponed: Vec<Operation>,
+    tried_again: Option<Instant>,
     /// For the readers.
     reads: VecDeque<Read>,
     /// About how many bytes wait to be written.
@@ -53,22 +60,6 @@ struct Waiting {
     readers_stop: bool,
     /// Whether the writer sleeps and has to be woken.
     is_asleep: bool,
-}
-
-/// Operations that run in one transaction.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) operations: Vec<Operation>,
-    /// What each of the writes changes.
-    sessions: Vec<Option<SessionId>>,
-}
-
-#[cfg(test)]
-impl Batch {
-    /// Operations that no queue knows of.
-    pub(super) fn of(operations: Vec<Operation>) -> Self {
-        Self { operations, ..Self::default() }
-    }
 }
 
 impl Queue {
@@ -83,21 +74,30 @@ impl Queue {
     }
 
     /// Adds a write of about so many bytes. The last write may exceed the bound, so that however large a write is, there
-    /// is a time at which it is taken.
-    pub(super) fn write(&self, session: Option<SessionId>, bytes: usize, write: Box<dyn Write>) -> Result<(), Refused> {
-        let mut waiting = self.lock_to_add()?;
-        if waiting.bytes >= self.most_bytes {
+    /// is a time at which it is taken. One that may wait is taken all the same: what is under way is bounded.
+    pub(super) fn write(
+        &self,
+        session: Option<SessionId>,
+        bytes: usize,
+        rank: Rank,
+        write: Box<dyn Write>,
+    ) -> Result<(), Refused> {
+        let mut waiting = self.lock_open()?;
+        if rank != Rank::Waits && (self.is_full(&waiting) || waiting.bytes >= self.most_bytes) {
             return Err(Refused::Full);
         }
         waiting.bytes += bytes;
         *waiting.uncommitted.entry(session.clone()).or_default() += 1;
-        self.give_to_writer(waiting, Operation::Write { write, session, bytes });
+        self.give_to_writer(waiting, Operation::Write { write, session, bytes, rank });
         Ok(())
     }
 
     /// Adds a read of one session, or of several.
     pub(super) fn read(&self, session: Option<&SessionId>, read: Read) -> Result<(), Refused> {
-        let mut waiting = self.lock_to_add()?;
+        let mut waiting = self.lock_open()?;
+        if self.is_full(&waiting) {
+            return Err(Refused::Full);
+        }
         let must_wait = match session {
             Some(session) => waiting.uncommitted.contains_key(&Some(session.clone())),
             None => !waiting.uncommitted.is_empty(),
@@ -112,13 +112,13 @@ impl Queue {
         Ok(())
     }
 
-    fn lock_to_add(&self) -> Result<MutexGuard<'_, Waiting>, Refused> {
+    fn lock_open(&self) -> Result<MutexGuard<'_, Waiting>, Refused> {
         let waiting = self.lock();
-        match waiting.operations.len() + waiting.reads.len() {
-            _ if waiting.is_closed => Err(Refused::Closed),
-            count if count >= self.most => Err(Refused::Full),
-            _ => Ok(waiting),
-        }
+        if waiting.is_closed { Err(Refused::Closed) } else { Ok(waiting) }
+    }
+
+    fn is_full(&self, waiting: &Waiting) -> bool {
+        waiting.operations.len() + waiting.reads.len() >= self.most
     }
 
     fn give_to_writer(&self, mut waiting: MutexGuard<'_, Waiting>, operation: Operation) {
@@ -130,38 +130,55 @@ impl Queue {
         }
     }
 
-    /// Waits for operations and takes a batch of them, which is empty after `patience`. Returns `None` once the queue is
-    /// closed and empty.
-    pub(super) fn take(&self, patience: Duration) -> Option<Batch> {
+    /// Waits for operations and takes some to run in one transaction; none after `patience`. Returns `None` once the queue
+    /// is closed and empty.
+    pub(super) fn take(&self, patience: Duration) -> Option<Vec<Operation>> {
         let is_idle = |waiting: &mut Waiting| {
             waiting.is_asleep = waiting.operations.is_empty() && !waiting.is_closed;
             waiting.is_asleep
         };
-        let (mut waiting, _) =
-            self.to_write.wait_timeout_while(self.lock(), patience, is_idle).unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.lock();
+        let patience = waiting.tried_again.map_or(patience, |at| at.duration_since(Instant::now()).min(patience));
+        (waiting, _) =
+            self.to_write.wait_timeout_while(waiting, patience, is_idle).unwrap_or_else(PoisonError::into_inner);
         waiting.is_asleep = false;
-        if waiting.operations.is_empty() && waiting.is_closed {
+        waiting.tried_again = None;
+        let mut taken: Vec<Operation> = std::mem::take(&mut waiting.postponed);
+        if taken.is_empty() && waiting.operations.is_empty() && waiting.is_closed {
             return None;
         }
-        let (mut batch, mut taken) = (Batch::default(), 0);
-        while batch.operations.len() < BATCH
-            && taken < BATCH_BYTES
+        let (most, mut bytes_taken) = (taken.len() + BATCH, 0);
+        while taken.len() < most
+            && bytes_taken < BATCH_BYTES
             && let Some(operation) = waiting.operations.pop_front()
         {
-            if let Operation::Write { session, bytes, .. } = &operation {
-                taken += bytes;
-                batch.sessions.push(session.clone());
+            if let Operation::Write { bytes, .. } = &operation {
+                bytes_taken += bytes;
             }
-            batch.operations.push(operation);
+            taken.push(operation);
         }
-        waiting.bytes -= taken;
-        Some(batch)
+        waiting.bytes -= bytes_taken;
+        Some(taken)
     }
 
-    /// Tells that the writes of a batch are committed or have failed, so that readers see what they wrote.
-    pub(super) fn settle(&self, batch: &Batch) {
+    /// Takes back writes that could not be written. They are tried again before all others.
+    pub(super) fn postpone(&self, operations: Vec<Operation>) {
+        if !operations.is_empty() {
+            let mut waiting = self.lock();
+            waiting.postponed = operations;
+            waiting.tried_again = Some(Instant::now() + TRIED_AGAIN);
+        }
+    }
+
+    /// Whether the writes that are taken are the last.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Tells that writes are committed or have failed, so that readers see what they wrote.
+    pub(super) fn settle(&self, operations: &[Operation]) {
         let mut waiting = self.lock();
-        for session in &batch.sessions {
+        for session in operations.iter().filter_map(Operation::changes) {
             if let Some(count) = waiting.uncommitted.get_mut(session) {
                 *count -= 1;
                 if *count == 0 {
@@ -212,7 +229,11 @@ impl Drop for AbandonOnDrop {
         self.0.to_write.notify_all();
         let mut waiting = self.0.lock();
         waiting.bytes = 0;
-        let abandoned = (std::mem::take(&mut waiting.operations), std::mem::take(&mut waiting.reads));
+        let abandoned = (
+            std::mem::take(&mut waiting.postponed),
+            std::mem::take(&mut waiting.operations),
+            std::mem::take(&mut waiting.reads),
+        );
         // Dropping them wakes whoever waits, which must not happen under the lock.
         drop(waiting);
         drop(abandoned);

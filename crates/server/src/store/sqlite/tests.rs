@@ -66,14 +66,14 @@ pub(super) fn must_use_indices(database: &Database, sql: &str) {
 async fn when_the_thread_dies_nobody_waits_for_ever() {
     let place = Place::new();
     let store = Sqlite::open(&place.0, Bounds::default()).unwrap();
-    let before = store.save_session(&Arc::new(session("ses_1")));
-    let dying = store.write(None, 0, |_| -> Result<(), Fault> { panic!("as the test wants it") });
-    let after = store.save_session(&Arc::new(session("ses_2")));
+    let before = store.save_session(&Arc::new(session("ses_1")), IfFull::Fails);
+    let dying = store.write(None, 0, Rank::Fails, |_| -> Result<(), Fault> { panic!("as the test wants it") });
+    let after = store.save_session(&Arc::new(session("ses_2")), IfFull::Fails);
     let error = |result: Result<(), StoreError>| result.unwrap_err().to_string();
     let expected = format!("the store failed: {}: the store is closed", place.0.canonicalize().unwrap().display());
     assert_eq!(error(dying.await), expected);
     assert_eq!(error(after.await), expected);
-    assert_eq!(error(store.save_session(&Arc::new(session("ses_3"))).await), expected);
+    assert_eq!(error(store.save_session(&Arc::new(session("ses_3")), IfFull::Fails).await), expected);
     assert_eq!(error(store.close().await), expected);
     drop(store);
     // What was not acknowledged may be lost; what was, is not.

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::checkpoint;
 use super::database::{Database, Fault, store_error};
-use super::operation::Operation;
-use super::queue::{Batch, Queue};
+use super::operation::{Operation, Rank};
+use super::queue::Queue;
 use super::usage::WRITTEN_WITHIN;
 
 /// How often the thread checks whether the file is still there.
@@ -25,6 +25,8 @@ pub(super) struct Writer {
     pub(super) file: Arc<str>,
     /// How many transactions were committed.
     pub(super) commits: Arc<AtomicU64>,
+    /// Whether writes wait for room.
+    pub(super) is_stuck: bool,
     /// The other threads that have the file open. They end before it is closed.
     pub(super) others: Vec<JoinHandle<()>>,
 }
@@ -33,11 +35,11 @@ impl Writer {
     /// Runs operations until the queue is closed and empty, then closes the file.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut checked = Instant::now();
-        while let Some(batch) = self.queue.take(self.patience()) {
-            if batch.operations.is_empty() {
+        while let Some(operations) = self.queue.take(self.patience()) {
+            if operations.is_empty() {
                 self.write_usage();
             }
-            self.run_batch(batch);
+            self.run_batch(operations);
             // Commits check too, but there may be none for long.
             if checked.elapsed() >= CHECK_INTERVAL {
                 checked = Instant::now();
@@ -67,26 +69,74 @@ impl Writer {
     }
 
     /// Runs all operations in one transaction. If a write fails, that must not fail the others: then each runs alone.
-    fn run_batch(&mut self, mut batch: Batch) {
-        if let Err(fault) = self.begin(&batch.operations) {
+    fn run_batch(&mut self, mut operations: Vec<Operation>) {
+        let mut postponed = Vec::new();
+        if let Err(fault) = self.begin(&operations) {
             // Another program holds the file, or it is gone. Each write alone would wait as long and fail as well.
-            for operation in &mut batch.operations {
+            let mut ended = Vec::with_capacity(operations.len());
+            for mut operation in operations {
                 operation.read(&self.database.connection);
-                operation.fail(store_error(&self.file, &fault));
+                self.fail_or_postpone(operation, &fault, &mut ended, &mut postponed);
             }
-        } else if self.run_together(&mut batch.operations).is_err() {
+            operations = ended;
+        } else if self.run_together(&mut operations).is_err() {
             self.database.roll_back();
-            for operation in &mut batch.operations {
-                let alone = slice::from_mut(operation);
-                if let Err(fault) = self.begin(alone).and_then(|()| self.run_together(alone)) {
+            operations = self.run_each(operations, &mut postponed);
+        }
+        // This comes first, because whoever has a reply may read at once.
+        self.queue.settle(&operations);
+        self.postpone(postponed);
+        operations.into_iter().for_each(Operation::reply);
+    }
+
+    /// Runs each operation in a transaction of its own. Returns those that have ended.
+    fn run_each(&mut self, operations: Vec<Operation>, postponed: &mut Vec<Operation>) -> Vec<Operation> {
+        let mut ended = Vec::with_capacity(operations.len());
+        for mut operation in operations {
+            let alone = slice::from_mut(&mut operation);
+            let run = match hold_up(postponed, &alone[0]) {
+                true => Err(Fault::Behind),
+                false => self.begin(alone).and_then(|()| self.run_together(alone)),
+            };
+            match run {
+                Ok(()) => ended.push(operation),
+                Err(fault) => {
                     self.database.roll_back();
-                    operation.fail(store_error(&self.file, &fault));
+                    self.fail_or_postpone(operation, &fault, &mut ended, postponed);
                 }
             }
         }
-        // This comes first, because whoever has a reply may read at once.
-        self.queue.settle(&batch);
-        batch.operations.into_iter().for_each(Operation::reply);
+        ended
+    }
+
+    /// Fails an operation if it is a write, or lets it wait.
+    fn fail_or_postpone(
+        &self,
+        mut operation: Operation,
+        fault: &Fault,
+        ended: &mut Vec<Operation>,
+        postponed: &mut Vec<Operation>,
+    ) {
+        let error = store_error(&self.file, fault);
+        let may_pass = error.is_passing() && !matches!(fault, Fault::Lost) && !self.queue.is_closed();
+        if may_pass && operation.has_rank(Rank::Waits) {
+            if !self.is_stuck && postponed.is_empty() {
+                tracing::error!(%error, "what is under way cannot be written, and waits");
+            }
+            postponed.push(operation);
+        } else {
+            operation.fail(error);
+            ended.push(operation);
+        }
+    }
+
+    /// Lets writes wait for room.
+    fn postpone(&mut self, postponed: Vec<Operation>) {
+        let was_stuck = std::mem::replace(&mut self.is_stuck, !postponed.is_empty());
+        if was_stuck && !self.is_stuck {
+            tracing::info!(file = %self.file, "what had to wait is written");
+        }
+        self.queue.postpone(postponed);
     }
 
     /// Begins a transaction if there is something to write.
@@ -115,6 +165,13 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Whether an operation must not run before these writes, which wait.
+fn hold_up(postponed: &[Operation], operation: &Operation) -> bool {
+    let same = |waiting: &Operation| waiting.changes() == operation.changes();
+    operation.has_rank(Rank::Waits) && !postponed.is_empty()
+        || operation.has_rank(Rank::Fails) && postponed.iter().any(same)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::store::{
-    CallFilter, CallStore, Message, Most, RunStore, Session, SessionFilter, SessionStore, StoreError,
+    CallFilter, CallStore, IfFull, Message, Most, RunStore, Session, SessionFilter, SessionStore, StoreError,
 };
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
@@ -30,18 +30,18 @@ async fn a_full_file_fails_what_does_not_fit_and_nothing_else() {
     let scratch = Scratch::new();
     let path = scratch.join("handback.db");
     let store = Sqlite::open(&path, Bounds { file_bytes: 1 << 20, ..Bounds::default() }).unwrap();
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     let large = Message { parts: vec![text_part("prt_1", &"x".repeat(2 << 20))], ..user("ses_1", "large") };
     let small = Arc::new(user("ses_1", "small"));
     // All of them wait together, and are written together.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let before = store.save_session(&Arc::new(session("ses_2")));
+    let before = store.save_session(&Arc::new(session("ses_2")), IfFull::Fails);
     let between = store.save_message(&small);
     let failing = store.save_message(&Arc::new(large));
     let read = store.session(&session_id("ses_2"));
     let deleted = store.delete_session(&session_id("ses_2"));
-    let after = store.begin(&begun(&Arc::new(head("r1", "desk", ""))));
+    let after = store.begin(&begun(&Arc::new(head("r1", "desk", ""))), IfFull::Fails);
     other.execute_batch("COMMIT").unwrap();
 
     let full = failing.await.unwrap_err();
@@ -74,7 +74,7 @@ async fn a_full_file_takes_more_after_something_was_deleted() {
     let mut kept = 0;
     loop {
         let (session, message) = fill(kept);
-        if store.save_session(&session).await.is_err() || store.save_message(&message).await.is_err() {
+        if store.save_session(&session, IfFull::Fails).await.is_err() || store.save_message(&message).await.is_err() {
             break;
         }
         kept += 1;
@@ -82,7 +82,7 @@ async fn a_full_file_takes_more_after_something_was_deleted() {
     assert!((5..11).contains(&kept), "{kept}");
     assert!(store.delete_session(&session_id("ses_0")).await.unwrap());
     let (session, message) = fill(kept);
-    store.save_session(&session).await.unwrap();
+    store.save_session(&session, IfFull::Fails).await.unwrap();
     store.save_message(&message).await.unwrap();
     assert_eq!(seen_messages(&store.messages(&session.id).await.unwrap()), seen_messages(&[message]));
 }
@@ -93,10 +93,10 @@ async fn a_row_that_cannot_be_read_is_named() {
     let path = scratch.join("handback.db");
     let store = sqlite(&scratch);
     for id in ["ses_1", "ses_2"] {
-        store.save_session(&Arc::new(session(id))).await.unwrap();
+        store.save_session(&Arc::new(session(id)), IfFull::Fails).await.unwrap();
         store.save_message(&Arc::new(user(id, &format!("msg of {id}")))).await.unwrap();
-        store.finish(&finished(head(&format!("r of {id}"), "desk", id))).await.unwrap();
-        store.save_run(&Arc::new(run(id, &format!("run of {id}")))).await.unwrap();
+        store.finish(&finished(head(&format!("r of {id}"), "desk", id)), IfFull::Fails).await.unwrap();
+        store.save_run(&Arc::new(run(id, &format!("run of {id}"))), IfFull::Fails).await.unwrap();
         store.append_run_events(&session_id(id), &run_id(&format!("run of {id}")), 0, events(&["a"])).await.unwrap();
     }
     let other = Connection::open(&path).unwrap();
@@ -134,7 +134,7 @@ async fn a_row_that_cannot_be_read_is_named() {
     assert_eq!(texts(&store.run_events(&two, &run_id("run of ses_2"), 0).await.unwrap()), ["a"]);
 
     // What is written anew is whole again, and what is broken can be deleted.
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     assert!(store.session(&one).await.unwrap().is_some());
     assert!(store.delete_session(&one).await.unwrap());
     assert_eq!(store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap().items.len(), 1);
@@ -145,7 +145,7 @@ async fn a_damaged_file_is_named() {
     let scratch = Scratch::new();
     let path = scratch.join("handback.db");
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     store.save_message(&Arc::new(user("ses_1", "msg_1"))).await.unwrap();
     drop(store);
     let page: u64 = {
@@ -165,8 +165,8 @@ async fn a_damaged_file_is_named() {
     assert_eq!(cause(&store.save_message(&message).await.unwrap_err(), &path), "database disk image is malformed");
     // What lies elsewhere in the file goes on.
     assert!(store.session(&id).await.unwrap().is_some());
-    store.save_session(&Arc::new(Session { title: "new".into(), ..session("ses_1") })).await.unwrap();
-    store.finish(&finished(head("r1", "desk", ""))).await.unwrap();
+    store.save_session(&Arc::new(Session { title: "new".into(), ..session("ses_1") }), IfFull::Fails).await.unwrap();
+    store.finish(&finished(head("r1", "desk", "")), IfFull::Fails).await.unwrap();
 }
 
 #[tokio::test]
@@ -177,8 +177,9 @@ async fn too_much_that_waits_is_refused_at_once() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // Some are taken out of the queue before the file turns out to be held, but no more than once.
-    let writes: Vec<_> =
-        (0..100).map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "desk", ""))))).collect();
+    let writes: Vec<_> = (0..100)
+        .map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "desk", ""))), IfFull::Fails))
+        .collect();
     let (mut written, mut refused) = (0, 0);
     other.execute_batch("COMMIT").unwrap();
     for write in writes {
@@ -192,7 +193,7 @@ async fn too_much_that_waits_is_refused_at_once() {
     }
     assert!((10..=20).contains(&written) && written + refused == 100, "{written} {refused}");
     // Once there is room again, it is taken.
-    store.begin(&begun(&Arc::new(head("later", "desk", "")))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("later", "desk", ""))), IfFull::Fails).await.unwrap();
 }
 
 #[tokio::test]
@@ -200,7 +201,7 @@ async fn too_many_bytes_that_wait_are_refused_at_once() {
     let scratch = Scratch::new();
     let path = scratch.join("handback.db");
     let store = Sqlite::open(&path, Bounds { queued_bytes: 1 << 20, ..Bounds::default() }).unwrap();
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     let large = |number: usize| {
         let parts = vec![text_part("prt_1", &"x".repeat(300_000))];
         Arc::new(Message { parts, ..user("ses_1", &format!("msg_{number}")) })

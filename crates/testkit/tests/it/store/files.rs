@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use handback_core::store::{CallStore, SessionStore};
+use handback_core::store::{CallStore, IfFull, SessionStore};
 use handback_server::store::{Bounds, OpenError, Sqlite};
 use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{begun, head, session, session_id};
@@ -34,7 +34,7 @@ async fn the_file_is_for_its_owner_alone() {
     let mode = |name: &str| fs::metadata(scratch.join(name)).unwrap().permissions().mode() & 0o777;
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let store = open(&scratch.join("state/deeper/handback.db")).unwrap();
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     for name in ["state", "state/deeper"] {
         assert_eq!(mode(name), 0o700, "{name}");
     }
@@ -66,7 +66,7 @@ async fn a_file_has_one_store_at_a_time() {
         assert_eq!(refusal(&scratch.join("link.db")), expected);
     }
     // Those who were refused did not disturb the one who has it.
-    store.begin(&begun(&Arc::new(head("r1", "desk", "")))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("r1", "desk", ""))), IfFull::Fails).await.unwrap();
     drop(store);
     drop(open(&path).unwrap());
 }
@@ -75,11 +75,11 @@ async fn a_file_has_one_store_at_a_time() {
 async fn others_can_read_the_file_while_it_is_open() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     let other = Connection::open(scratch.join("handback.db")).unwrap();
     let id: String = other.query_row("SELECT id FROM session", [], |row| row.get(0)).unwrap();
     assert_eq!(id, "ses_1");
-    store.save_session(&Arc::new(session("ses_2"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_2")), IfFull::Fails).await.unwrap();
 }
 
 #[test]
@@ -147,6 +147,6 @@ async fn an_empty_file_becomes_a_store() {
     let scratch = Scratch::new();
     fs::write(scratch.join("handback.db"), "").unwrap();
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     assert!(store.session(&session_id("ses_1")).await.unwrap().is_some());
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use handback_core::clock::Time;
 use handback_core::id::{ConnectionName, PermissionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, CallStore, Effect, Executor, JournaledCall, Message, Most, Origin, Outcome, RunStore,
-    Scope, Session, SessionFilter, SessionStore, StoredClient, StoredTool, Success, ThreadRun, Tool, ToolSpec,
+    Begun, CallFilter, CallHead, CallStore, Effect, Executor, IfFull, JournaledCall, Message, Most, Origin, Outcome,
+    RunStore, Scope, Session, SessionFilter, SessionStore, StoredClient, StoredTool, Success, ThreadRun, Tool,
+    ToolSpec,
 };
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::Scratch;
@@ -30,12 +31,12 @@ async fn all_of_it_is_there_after_a_restart() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
     let kept = Arc::new(Session { agent: Some("chef".into()), ..session("ses_1") });
-    store.save_session(&kept).await.unwrap();
+    store.save_session(&kept, IfFull::Fails).await.unwrap();
     let over = ThreadRun { finished: Some(Time(2)), input: objects().pop(), ..run("ses_1", "run_2") };
     let under_way = ThreadRun { started: Some(Time(3)), label: Some("🦀".into()), ..run("ses_1", "run_1") };
     let runs = [over, under_way].map(Arc::new);
     for run in &runs {
-        store.save_run(run).await.unwrap();
+        store.save_run(run, IfFull::Fails).await.unwrap();
         store.append_run_events(&kept.id, &run.id, 0, events(&["a", "b", run.id.as_str()])).await.unwrap();
     }
     let messages = [Message { parts: parts(), ..user("ses_1", "msg_2") }, user("ses_1", "msg_1")].map(Arc::new);
@@ -48,8 +49,8 @@ async fn all_of_it_is_there_after_a_restart() {
         .map(|(number, outcome)| ended(head(&format!("r{number}"), "desk", "ses_1"), outcome))
         .collect();
     for call in &calls {
-        store.begin(&begun(&call.head)).await.unwrap();
-        store.finish(call).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
+        store.finish(call, IfFull::Fails).await.unwrap();
     }
     calls.reverse();
     store.close().await.unwrap();
@@ -85,7 +86,7 @@ async fn what_ends_after_a_restart_is_newer_than_what_ended_before() {
     let scratch = Scratch::new();
     for round in 0..3 {
         let store = sqlite(&scratch);
-        store.finish(&finished(head(&format!("r{round}"), "desk", ""))).await.unwrap();
+        store.finish(&finished(head(&format!("r{round}"), "desk", "")), IfFull::Fails).await.unwrap();
         let newest: Vec<String> = (0..=round).rev().map(|round| format!("r{round}")).collect();
         assert_eq!(listed(&store).await, newest);
     }
@@ -96,7 +97,7 @@ async fn a_message_goes_on_after_a_restart() {
     let scratch = Scratch::new();
     let mut message = user("ses_1", "msg_1");
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     message.parts = (0..5).map(|number| text_part(&format!("prt_{number}"), "before")).collect();
     store.save_message(&Arc::new(message.clone())).await.unwrap();
     drop(store);
@@ -113,14 +114,14 @@ async fn a_run_goes_on_after_a_restart() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
     let made = Arc::new(run("ses_1", "run_1"));
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
-    store.save_run(&made).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
+    store.save_run(&made, IfFull::Fails).await.unwrap();
     store.append_run_events(&made.session, &made.id, 0, events(&["a", "b"])).await.unwrap();
     drop(store);
     let store = sqlite(&scratch);
     store.append_run_events(&made.session, &made.id, 1, events(&["b", "c"])).await.unwrap();
     let over = Arc::new(ThreadRun { started: Some(Time(1)), finished: Some(Time(2)), ..ThreadRun::clone(&made) });
-    store.save_run(&over).await.unwrap();
+    store.save_run(&over, IfFull::Fails).await.unwrap();
     assert_eq!(texts(&store.run_events(&made.session, &made.id, 0).await.unwrap()), ["a", "b", "c"]);
     assert_eq!(seen_runs(&store.runs(&made.session).await.unwrap()), [seen_run(&over)]);
 }
@@ -129,7 +130,7 @@ async fn a_run_goes_on_after_a_restart() {
 async fn calls_that_were_under_way_are_under_way_after_a_restart() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
-    store.finish(&finished(head("over", "desk", "ses_1"))).await.unwrap();
+    store.finish(&finished(head("over", "desk", "ses_1")), IfFull::Fails).await.unwrap();
     let spec = |version: &str| {
         let tool = Tool::remembered(client_id("desk"), Executor::Client, ToolName::parse("t").unwrap(), Effect::Read);
         let version = Some(version.to_owned());
@@ -150,10 +151,10 @@ async fn calls_that_were_under_way_are_under_way_after_a_restart() {
         },
     ];
     for call in &calls {
-        store.begin(&begun(&call.head)).await.unwrap();
+        store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
     }
     for call in &calls {
-        store.begin(call).await.unwrap();
+        store.begin(call, IfFull::Fails).await.unwrap();
     }
     drop(store);
     let store = sqlite(&scratch);
@@ -178,7 +179,7 @@ async fn closing_does_what_was_accepted_and_takes_nothing_new() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
     for number in 0..2_000 {
-        drop(store.finish(&finished(head(&format!("r{number}"), "desk", ""))));
+        drop(store.finish(&finished(head(&format!("r{number}"), "desk", "")), IfFull::Fails));
     }
     let store = Arc::new(store);
     // From a task of its own, as a server that shuts down may do it.
@@ -187,7 +188,8 @@ async fn closing_does_what_was_accepted_and_takes_nothing_new() {
         async move { store.close().await }
     }]);
     closing.join_all().await.pop().unwrap().unwrap();
-    let refused = store.begin(&begun(&Arc::new(head("late", "desk", "")))).await.unwrap_err().to_string();
+    let refused =
+        store.begin(&begun(&Arc::new(head("late", "desk", ""))), IfFull::Fails).await.unwrap_err().to_string();
     let file = scratch.join("handback.db").canonicalize().unwrap();
     assert_eq!(refused, format!("the store failed: {}: the store is closed", file.display()));
     store.close().await.unwrap();
@@ -207,8 +209,9 @@ async fn many_writes_are_committed_together() {
     // While another program holds on to the file nothing is written, and so everything waits.
     let other = Connection::open(scratch.join("handback.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let writes: Vec<_> =
-        (0..1_000).map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "a", ""))))).collect();
+    let writes: Vec<_> = (0..1_000)
+        .map(|number| store.begin(&begun(&Arc::new(head(&format!("r{number}"), "a", ""))), IfFull::Fails))
+        .collect();
     assert_eq!(store.figures().commits, 0);
     other.execute_batch("COMMIT").unwrap();
     for write in writes {
@@ -226,14 +229,14 @@ async fn only_the_newest_calls_are_kept() {
     let open = |calls| Sqlite::open(&scratch.join("handback.db"), Bounds { calls, ..Bounds::default() }).unwrap();
     let store = open(10);
     let newest = |count: usize| (100 - count..100).rev().map(|number| format!("r{number}")).collect::<Vec<_>>();
-    store.begin(&begun(&Arc::new(head("under way", "desk", "")))).await.unwrap();
+    store.begin(&begun(&Arc::new(head("under way", "desk", ""))), IfFull::Fails).await.unwrap();
     for number in 0..100 {
-        store.finish(&finished(head(&format!("r{number}"), "desk", ""))).await.unwrap();
+        store.finish(&finished(head(&format!("r{number}"), "desk", "")), IfFull::Fails).await.unwrap();
     }
     assert_eq!(listed(&store).await, newest(10));
     assert!(store.finished(&request_id("r89")).await.unwrap().is_none());
     // A call under way is not finished, and does not count.
-    store.finish(&finished(head("under way", "desk", ""))).await.unwrap();
+    store.finish(&finished(head("under way", "desk", "")), IfFull::Fails).await.unwrap();
     assert_eq!(listed(&store).await[0], "under way");
     drop(store);
     let store = open(3);
@@ -249,7 +252,7 @@ async fn many_calls_are_forgotten_some_at_a_time() {
     let mut count = other.prepare("SELECT count(*) FROM call").unwrap();
     let mut most = 0;
     for number in 0..2_000 {
-        store.finish(&finished(head(&format!("r{number}"), "desk", ""))).await.unwrap();
+        store.finish(&finished(head(&format!("r{number}"), "desk", "")), IfFull::Fails).await.unwrap();
         most = most.max(count.query_row([], |row| row.get::<_, i64>(0)).unwrap());
     }
     assert!((500..540).contains(&most), "{most}");
@@ -264,7 +267,7 @@ async fn large_calls_are_forgotten_earlier() {
     let store = Sqlite::open(&scratch.join("handback.db"), bounds).unwrap();
     for number in 0..50 {
         let outcome = Outcome::Success(Success { output: "x".repeat(20_000), ..Success::default() });
-        store.finish(&ended(head(&format!("r{number}"), "desk", ""), outcome)).await.unwrap();
+        store.finish(&ended(head(&format!("r{number}"), "desk", ""), outcome), IfFull::Fails).await.unwrap();
     }
     assert_eq!(listed(&store).await, ["r49", "r48", "r47", "r46"]);
 }
@@ -324,12 +327,14 @@ async fn the_id_of_a_call_that_is_no_longer_kept_is_not_free_for_a_day() {
     let open = |calls| Sqlite::open(&scratch.join("handback.db"), Bounds { calls, ..Bounds::default() }).unwrap();
     let store = open(2);
     for id in ["one", "two", "three", "four"] {
-        store.finish(&finished(head(id, "desk", ""))).await.unwrap();
+        store.finish(&finished(head(id, "desk", "")), IfFull::Fails).await.unwrap();
     }
     drop(store);
     let store = open(2);
     assert_eq!(listed(&store).await, ["four", "three"]);
-    let begin = async |store: &Sqlite, id: &str| store.begin(&begun(&Arc::new(head(id, "desk", "")))).await.unwrap();
+    let begin = async |store: &Sqlite, id: &str| {
+        store.begin(&begun(&Arc::new(head(id, "desk", ""))), IfFull::Fails).await.unwrap()
+    };
     assert!(matches!(begin(&store, "one").await, Begun::Gone));
     assert!(matches!(begin(&store, "four").await, Begun::Before(_)));
     assert!(matches!(begin(&store, "five").await, Begun::New));
@@ -350,7 +355,7 @@ async fn calls_are_kept_for_so_long() {
     let open = |call_age| Sqlite::open(&scratch.join("handback.db"), Bounds { call_age, ..Bounds::default() }).unwrap();
     let store = open(week);
     for id in ["old", "young"] {
-        store.finish(&finished(head(id, "desk", ""))).await.unwrap();
+        store.finish(&finished(head(id, "desk", "")), IfFull::Fails).await.unwrap();
     }
     drop(store);
     let other = Connection::open(scratch.join("handback.db")).unwrap();

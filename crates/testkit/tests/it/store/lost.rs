@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handback_core::store::{SessionStore, StoreError};
+use handback_core::store::{IfFull, SessionStore, StoreError};
 use handback_server::store::OpenError;
 use handback_testkit::server::{until, until_within};
 use handback_testkit::store_contract::samples::{session, session_id};
@@ -76,7 +76,7 @@ async fn a_file_that_is_replaced_is_not_touched_any_more() {
     let scratch = Scratch::new();
     let path = scratch.join("handback.db");
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("before"))).await.unwrap();
+    store.save_session(&Arc::new(session("before")), IfFull::Fails).await.unwrap();
     let other = scratch.join("copy.db");
     copy(&path, &other);
     fs::rename(&other, &path).unwrap();
@@ -87,7 +87,7 @@ async fn a_file_that_is_replaced_is_not_touched_any_more() {
     user.execute_batch("PRAGMA journal_mode = wal; PRAGMA application_id = 1").unwrap();
     let log = fs::read(scratch.join("handback.db-wal")).unwrap();
     assert!(!log.is_empty());
-    let refused = store.save_session(&Arc::new(session("after"))).await;
+    let refused = store.save_session(&Arc::new(session("after")), IfFull::Fails).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     assert!(store.session(&session_id("before")).await.unwrap().is_some());
     assert!(store.close().await.is_err());
@@ -120,21 +120,21 @@ async fn without_the_lock_beside_it_a_file_has_one_server_still() {
         Command::new(env!("CARGO_BIN_EXE_store_writer")).arg(&path).arg("1").stdin(Stdio::null()).output().unwrap();
     let expected = OpenError::InUse { path: path.canonicalize().unwrap() };
     assert_eq!((writer.status.code(), String::from_utf8(writer.stderr).unwrap()), (Some(1), format!("{expected}\n")));
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_backup_is_made_while_the_server_runs() {
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     fs::create_dir(scratch.join("backup")).unwrap();
     copy(&scratch.join("handback.db"), &scratch.join("backup/handback.db"));
-    store.save_session(&Arc::new(session("ses_2"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_2")), IfFull::Fails).await.unwrap();
     let backup = handback_server::store::Sqlite::open(&scratch.join("backup/handback.db"), Default::default()).unwrap();
     assert!(backup.session(&session_id("ses_1")).await.unwrap().is_some());
     assert!(backup.session(&session_id("ses_2")).await.unwrap().is_none());
-    backup.save_session(&Arc::new(session("ses_3"))).await.unwrap();
+    backup.save_session(&Arc::new(session("ses_3")), IfFull::Fails).await.unwrap();
 }
 
 /// Whoever runs the server learns of it from the log, although nobody writes and nobody asks.
@@ -148,7 +148,7 @@ async fn that_a_file_is_gone_is_in_the_log_within_ten_seconds() {
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let scratch = Scratch::new();
     let store = sqlite(&scratch);
-    store.save_session(&Arc::new(session("ses_1"))).await.unwrap();
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
     fs::remove_file(scratch.join("handback.db")).unwrap();
     let is_logged = async || log.text().contains("ERROR") && log.text().contains("restart the server");
     until_within(Duration::from_secs(10), "the log has it", is_logged).await;

@@ -7,8 +7,8 @@ use handback_core::clock::Time;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
 use handback_core::limits::Limits;
 use handback_core::store::{
-    Begun, CallFilter, CallHead, CallStore, FinishedCall, MemoryStore, Message, Most, Outcome, Part, Role, Session,
-    SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
+    Begun, CallFilter, CallHead, CallStore, FinishedCall, IfFull, MemoryStore, Message, Most, Outcome, Part, Role,
+    Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
 };
 use handback_server::store::Sqlite;
 use handback_testkit::Scratch;
@@ -161,11 +161,11 @@ enum Question {
 /// What a store answers, all of it, as text.
 async fn answer(store: &dyn Store, question: &Question) -> String {
     match question {
-        Question::Begin(call) => match store.begin(&begun(call)).await.unwrap() {
+        Question::Begin(call) => match store.begin(&begun(call), IfFull::Fails).await.unwrap() {
             Begun::Before(call) => format!("{:?}", seen_call(&call)),
             other => format!("{other:?}"),
         },
-        Question::Finish(call) => format!("{:?}", store.finish(call).await.unwrap()),
+        Question::Finish(call) => format!("{:?}", store.finish(call, IfFull::Fails).await.unwrap()),
         Question::Finished(call) => format!("{:?}", store.finished(call).await.unwrap().as_deref().map(seen_call)),
         // Page by page, to the end.
         Question::ListFinished(filter, most) => {
@@ -179,7 +179,7 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
                 }
             }
         }
-        Question::SaveSession(session) => format!("{:?}", store.save_session(session).await.unwrap()),
+        Question::SaveSession(session) => format!("{:?}", store.save_session(session, IfFull::Fails).await.unwrap()),
         Question::Session(id) => format!("{:?}", store.session(id).await.unwrap().as_deref().map(seen_session)),
         Question::ListSessions(filter, most) => {
             let (mut pages, mut after) = (Vec::new(), None);
@@ -205,7 +205,7 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
             left.sort();
             format!("{left:?}")
         }
-        Question::SaveRun(run) => format!("{:?}", store.save_run(run).await.unwrap()),
+        Question::SaveRun(run) => format!("{:?}", store.save_run(run, IfFull::Fails).await.unwrap()),
         Question::Run(session, run) => {
             format!("{:?}", store.run(session, run).await.unwrap().as_deref().map(seen_run))
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handback_core::store::{
-    CallFilter, CallStore, Cancellation, FinishedCall, Message, Most, Outcome, Phases, Role, RunStore, Session,
+    CallFilter, CallStore, Cancellation, FinishedCall, IfFull, Message, Most, Outcome, Phases, Role, RunStore, Session,
     SessionFilter, SessionStore, Usage,
 };
 use handback_testkit::Scratch;
@@ -105,7 +105,7 @@ async fn a_file_of_version_1_is_read() {
     assert!(usage.client_bytes > 1_000 && usage.bytes > usage.client_bytes, "{usage:?}");
     // And what is new in this version can be kept there.
     let made = Arc::new(run("ses_2", "run_1"));
-    store.save_run(&made).await.unwrap();
+    store.save_run(&made, IfFull::Fails).await.unwrap();
     store.append_run_events(&made.session, &made.id, 0, events(&["a"])).await.unwrap();
     assert_eq!(seen_runs(&store.runs(&made.session).await.unwrap()), [seen_run(&made)]);
     assert_eq!(texts(&store.run_events(&made.session, &made.id, 0).await.unwrap()), ["a"]);

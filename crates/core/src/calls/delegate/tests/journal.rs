@@ -26,8 +26,8 @@ impl SlowStore {
 }
 
 impl CallStore for SlowStore {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
-        self.slowly(self.kept.begin(call))
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        self.slowly(self.kept.begin(call, if_full))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -46,8 +46,8 @@ impl CallStore for SlowStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        self.slowly(self.kept.finish(call))
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+        self.slowly(self.kept.finish(call, if_full))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
@@ -235,8 +235,8 @@ struct BusyStore {
 }
 
 impl CallStore for BusyStore {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
-        self.kept.begin(call)
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        self.kept.begin(call, if_full)
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -255,8 +255,8 @@ impl CallStore for BusyStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        self.kept.finish(call)
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+        self.kept.finish(call, if_full)
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {

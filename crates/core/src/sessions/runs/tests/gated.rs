@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::id::{RunId, SessionId};
-use crate::store::{MemoryStore, RunStore, StoreFuture, ThreadRun};
+use crate::store::{IfFull, MemoryStore, RunStore, StoreFuture, ThreadRun};
 
 /// A store of runs that keeps events when the test lets it, takes a moment to find a run, and does everything else at once.
 pub(super) struct GatedStore {
@@ -47,7 +47,7 @@ impl RunStore for GatedStore {
     }
 
     passed_on! {
-        save_run(run: &Arc<ThreadRun>) -> ();
+        save_run(run: &Arc<ThreadRun>, if_full: IfFull) -> ();
         runs(session: &SessionId) -> Vec<Arc<ThreadRun>>;
         run_events(session: &SessionId, run: &RunId, from: usize) -> Vec<Arc<str>>;
         unfinished_runs() -> Vec<Arc<ThreadRun>>;

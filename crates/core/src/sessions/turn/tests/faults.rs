@@ -43,8 +43,8 @@ impl OddStore {
 }
 
 impl CallStore for OddStore {
-    fn begin(&self, call: &JournaledCall) -> StoreFuture<Begun> {
-        self.slowly(&self.fails.begin, || self.kept.begin(call))
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        self.slowly(&self.fails.begin, || self.kept.begin(call, if_full))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -63,8 +63,8 @@ impl CallStore for OddStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>) -> StoreFuture<()> {
-        self.slowly(&self.fails.finish, || self.kept.finish(call))
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+        self.slowly(&self.fails.finish, || self.kept.finish(call, if_full))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
@@ -86,8 +86,8 @@ impl CallStore for OddStore {
 }
 
 impl SessionStore for OddStore {
-    fn save_session(&self, session: &Arc<Session>) -> StoreFuture<()> {
-        self.kept.save_session(session)
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        self.kept.save_session(session, if_full)
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
@@ -107,8 +107,8 @@ impl SessionStore for OddStore {
         self.kept.delete_session(session)
     }
 
-    fn save_messages(&self, messages: Vec<Arc<Message>>) -> StoreFuture<()> {
-        self.slowly(&self.fails.save_message, || self.kept.save_messages(messages))
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
+        self.slowly(&self.fails.save_message, || self.kept.save_messages(messages, if_full))
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {

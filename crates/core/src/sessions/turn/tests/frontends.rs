@@ -240,7 +240,7 @@ async fn an_abort_cancels_a_frontends_call() {
     let session = chat(&world).await;
     let prompted = say(&world, &session, &[]).await;
     let (call, _) = handed_out(&mut prompted.feed.unwrap().follow(0)).await;
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
     let late = acknowledge(&world, &call, success(json!(1))).await;
     assert!(matches!(late, Err(NotTaken::Over)), "{late:?}");
 }
@@ -441,7 +441,7 @@ async fn what_a_turn_needs_is_stored_with_its_prompt_until_it_is_over() {
     while world.shown().len() < 2 {
         tokio::task::yield_now().await;
     }
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
     gone_on.answer.unwrap().await.unwrap();
     assert!(stored_needs().await.page_tools.is_empty());
     assert!(world.shown()[1]["tools"].as_array().unwrap().contains(&json!("other")), "{:?}", world.shown()[1]);

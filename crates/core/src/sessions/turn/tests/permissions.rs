@@ -112,7 +112,7 @@ async fn an_abort_closes_the_asks_of_its_turn() {
     let mut listener = world.hub().subscribe(Topic::Everything);
     let prompted = world.say(&session, "go").await.unwrap();
     let asks = world.until_asked(1).await;
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
     assert_eq!(brief(&prompted.answer.unwrap().await.unwrap()).pop().unwrap(), "error The turn was aborted");
     assert!(world.hub().asks(None).is_empty());
     let late = world.reply(&asks[0], Reply::Once, None).await;

@@ -91,12 +91,12 @@ async fn an_abort_reaches_a_model_that_thinks() {
     while world.shown().is_empty() {
         tokio::task::yield_now().await;
     }
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
     assert!(is_dropped.await.is_err(), "the stream is dropped");
     let answer = prompted.answer.unwrap().await.unwrap();
     assert_eq!(brief(&answer), ["start", "text I", "error The turn was aborted"]);
     // Nothing to stop is fine as well.
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn an_abort_cancels_open_calls_and_tells_the_client() {
     let (first, ..) = offered(&mut connection).await;
     let (second, ..) = offered(&mut connection).await;
     world.complete(&first, "one").await;
-    world.sessions.abort(&session.id).await;
+    world.sessions.abort(&session.id).await.unwrap();
     assert!(!world.sessions.is_busy(&session.id));
     let answer = prompted.answer.unwrap().await.unwrap();
     let expected = [

@@ -1,4 +1,5 @@
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use handback_core::id::SessionId;
@@ -16,6 +17,7 @@ fn writer(place: &Place) -> Writer {
         queue: Arc::new(Queue::new(&Bounds::default())),
         file: "the file".into(),
         commits: Arc::default(),
+        is_stuck: false,
         others: Vec::new(),
     }
 }
@@ -24,7 +26,7 @@ fn write<T: Send + 'static>(
     work: impl Fn(&mut Database) -> Result<T, Fault> + Send + 'static,
 ) -> (Operation, Reply<T>) {
     let (write, reply) = operation::write(work);
-    (Operation::Write { write, session: None, bytes: 0 }, reply)
+    (Operation::Write { write, session: None, bytes: 0, rank: Rank::Fails }, reply)
 }
 
 fn read<T: Send + 'static>(
@@ -67,7 +69,7 @@ fn an_operation_that_fails_fails_alone() {
     let (half, failed) = failing();
     let (two, two_saved) = save("two");
     let (after, half_found) = find("half");
-    writer.run_batch(Batch::of(vec![one, between, half, two, after]));
+    writer.run_batch(vec![one, between, half, two, after]);
     assert_eq!((now(one_saved), now(two_saved)), (Ok(()), Ok(())));
     assert_eq!(now(failed), Err("the file: SQLite gave up the transaction".to_owned()));
     assert_eq!((now(found), now(half_found)), (Ok(true), Ok(false)));
@@ -86,7 +88,7 @@ fn a_read_that_fails_spoils_nothing() {
         Ok(())
     });
     let (two, two_saved) = save("two");
-    writer.run_batch(Batch::of(vec![one, read, two]));
+    writer.run_batch(vec![one, read, two]);
     assert_eq!((now(one_saved), now(two_saved)), (Ok(()), Ok(())));
     assert_eq!(now(failed), Err("the file: no such table: missing".to_owned()));
     assert_eq!(writer.commits.load(Ordering::Relaxed), 1);
@@ -101,7 +103,7 @@ fn when_sqlite_gives_up_a_transaction_nothing_is_lost() {
     let (lost, rolled_back) = read(|connection| Ok(connection.execute_batch("ROLLBACK")?));
     let (two, two_saved) = save("two");
     let (after, found) = find("one");
-    writer.run_batch(Batch::of(vec![one, lost, two, after]));
+    writer.run_batch(vec![one, lost, two, after]);
     assert_eq!((now(one_saved), now(rolled_back), now(two_saved)), (Ok(()), Ok(()), Ok(())));
     assert_eq!(now(found), Ok(true));
 }
@@ -112,7 +114,7 @@ fn while_another_program_writes_only_reads_are_done() {
     let mut writer = writer(&place);
     writer.database.connection.busy_timeout(Duration::ZERO).unwrap();
     let (before, saved) = save("before");
-    writer.run_batch(Batch::of(vec![before]));
+    writer.run_batch(vec![before]);
     assert_eq!(now(saved), Ok(()));
 
     let other = Connection::open(&place.0).unwrap();
@@ -120,13 +122,13 @@ fn while_another_program_writes_only_reads_are_done() {
     let (one, one_failed) = save("one");
     let (read, found) = find("before");
     let (two, two_failed) = save("two");
-    writer.run_batch(Batch::of(vec![one, read, two]));
+    writer.run_batch(vec![one, read, two]);
     let locked = || Err("the file: database is locked".to_owned());
     assert_eq!((now(one_failed), now(found), now(two_failed)), (locked(), Ok(true), locked()));
 
     other.execute_batch("COMMIT").unwrap();
     let (again, saved) = save("one");
-    writer.run_batch(Batch::of(vec![again]));
+    writer.run_batch(vec![again]);
     assert_eq!(now(saved), Ok(()));
 }
 
@@ -137,9 +139,9 @@ fn what_nobody_waits_for_is_written_but_not_read() {
     let (write, saved) = save("one");
     let (read, looked) = read(|_| -> Result<(), Fault> { panic!("nobody wants to know") });
     drop((saved, looked));
-    writer.run_batch(Batch::of(vec![write, read]));
+    writer.run_batch(vec![write, read]);
     let (read, found) = find("one");
-    writer.run_batch(Batch::of(vec![read]));
+    writer.run_batch(vec![read]);
     assert_eq!(now(found), Ok(true));
 }
 
@@ -155,6 +157,64 @@ fn writes_are_answered_after_the_commit_and_reads_before() {
         let (saved, found) = &mut *answers.lock().unwrap();
         Ok((saved.try_recv().is_ok(), found.try_recv().is_ok()))
     });
-    writer.run_batch(Batch::of(vec![first, second, last]));
+    writer.run_batch(vec![first, second, last]);
     assert_eq!(now(looked), Ok((false, true)));
+}
+
+/// A session's save with that rank, which fails as long as the disk is full.
+fn save_ranked(id: &str, rank: Rank, is_full: &Arc<AtomicBool>) -> (Operation, Reply<()>) {
+    let (saved, is_full) = (session(id), is_full.clone());
+    let id = Some(saved.id.clone());
+    let (write, reply) = operation::write(move |database| {
+        if is_full.load(Ordering::Relaxed) {
+            let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+            return Err(Fault::Sqlite(rusqlite::Error::SqliteFailure(full, None)));
+        }
+        sessions::save(database, &saved)
+    });
+    (Operation::Write { write, session: id, bytes: 0, rank }, reply)
+}
+
+#[test]
+fn what_is_under_way_waits_while_the_disk_is_full_and_is_written_first_when_there_is_room() {
+    let place = Place::new();
+    let (mut writer, is_full) = (writer(&place), Arc::new(AtomicBool::new(true)));
+    let (waiting, mut waits) = save_ranked("one", Rank::Waits, &is_full);
+    let (refused, fails) = save_ranked("two", Rank::Fails, &is_full);
+    let (later, mut waits_too) = save_ranked("three", Rank::Waits, &Arc::default());
+    writer.run_batch(vec![waiting, refused, later]);
+    assert!(now(fails).unwrap_err().contains("full"));
+    assert!(waits.try_recv().is_err());
+    assert!(waits_too.try_recv().is_err(), "what waits is written in its order");
+
+    let (same, behind) = save_ranked("one", Rank::Fails, &Arc::default());
+    let (other, fits) = save_ranked("two", Rank::Fails, &Arc::default());
+    let (delete, overtakes) = save_ranked("one", Rank::MakesRoom, &Arc::default());
+    let mut operations = writer.queue.take(Duration::ZERO).unwrap();
+    assert_eq!(operations.len(), 2);
+    operations.extend([same, other, delete]);
+    writer.run_batch(operations);
+    assert!(now(behind).unwrap_err().contains("earlier writes wait for room"));
+    now(fits).unwrap();
+    now(overtakes).unwrap();
+
+    is_full.store(false, Ordering::Relaxed);
+    let operations = writer.queue.take(Duration::from_secs(60)).expect("they are tried again by themselves");
+    writer.run_batch(operations);
+    now(waits).unwrap();
+    now(waits_too).unwrap();
+    assert!(!writer.is_stuck);
+}
+
+#[test]
+fn what_waits_for_room_fails_when_the_store_is_closed() {
+    let place = Place::new();
+    let (mut writer, is_full) = (writer(&place), Arc::new(AtomicBool::new(true)));
+    let (waiting, waits) = save_ranked("one", Rank::Waits, &is_full);
+    writer.run_batch(vec![waiting]);
+    writer.queue.close();
+    let operations = writer.queue.take(Duration::ZERO).unwrap();
+    writer.run_batch(operations);
+    assert!(now(waits).unwrap_err().contains("full"));
+    assert!(writer.queue.take(Duration::ZERO).is_none());
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handback_core::id::{RunId, SessionId};
 use handback_core::sessions::ModelEvent;
-use handback_core::store::{RunStore, ThreadRun};
+use handback_core::store::{IfFull, RunStore, ThreadRun};
 use handback_server::store::{Bounds, Sqlite};
 use handback_testkit::agui::refused;
 use handback_testkit::{AguiStream, Scratch, TestStream};
@@ -163,7 +163,7 @@ async fn a_run_that_an_earlier_version_left_under_way_ends_as_interrupted() {
     let (session, id) = (SessionId::parse(&thread.page.thread).unwrap(), RunId::parse(&thread.run).unwrap());
     let made = store.run(&session, &id).await.unwrap().unwrap();
     let under_way = ThreadRun { started: Some(made.created), ..ThreadRun::clone(&made) };
-    store.save_run(&under_way.into()).await.unwrap();
+    store.save_run(&under_way.into(), IfFull::Fails).await.unwrap();
     let begun = json!({ "type": "RUN_STARTED", "threadId": thread.page.thread, "runId": thread.run });
     store.append_run_events(&session, &id, 0, vec![begun.to_string().into()]).await.unwrap();
     drop(store);

@@ -1,0 +1,132 @@
+//! Journals the end of a call. Whoever waits for the call is answered after that.
+
+use std::borrow::Borrow;
+
+use crate::calls::hub::Hub;
+use crate::calls::table::Ending;
+use crate::id::RequestId;
+use crate::store::{IfFull, Origin, StoreError, StoreFuture};
+
+impl Hub {
+    /// Journals the end of a call, then answers its waiters and tells listeners. Ends are written in the order of the calls
+    /// of this function, whenever the futures are polled. If the disk is full, this fails, but the end counts: it is
+    /// journaled as soon as there is room.
+    pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
+        journaled(Ended::new(self, ending))
+    }
+
+    /// Journals the end of a call, and logs a failure of the journal.
+    pub(crate) async fn journal_or_log(&self, ending: Ending) {
+        let request = ending.call.head.request.clone();
+        log_failure(&request, self.journal(ending).await);
+    }
+
+    /// The same, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the call would end
+    /// the same way in another process.
+    pub(crate) fn journal_in_background(&self, ending: Ending) {
+        self.of_client(ending.call.head.client(), |table| table.tell_end(&ending.call));
+        let mut ended = Ended::new(self.clone(), ending);
+        ended.is_told = true;
+        ended.go_on_in_background();
+    }
+}
+
+/// A call that has just ended and is being journaled. Its waiters are answered when it is journaled, or cannot be. If this
+/// is dropped before, because a connection broke, the write goes on without it.
+struct Ended<H: Borrow<Hub>> {
+    hub: H,
+    /// The end, until it is reported.
+    ending: Option<Ending>,
+    /// The write to the journal, until it has ended.
+    writing: Option<StoreFuture<()>>,
+    /// Whether that write waits for room.
+    waits: bool,
+    is_journaled: bool,
+    /// Whether listeners were told.
+    is_told: bool,
+    /// Whether a task of its own has it, which is dropped only when the process ends.
+    in_background: bool,
+}
+
+impl<H: Borrow<Hub>> Ended<H> {
+    fn new(hub: H, ending: Ending) -> Self {
+        let writing = Some(hub.borrow().0.store.finish(&ending.call, IfFull::Fails));
+        Self {
+            hub,
+            ending: Some(ending),
+            writing,
+            waits: false,
+            is_journaled: false,
+            is_told: false,
+            in_background: false,
+        }
+    }
+
+    /// Moves it to a task of its own.
+    fn go_on_in_background(&mut self) {
+        let (hub, ending, writing) = (self.hub.borrow().clone(), self.ending.take(), self.writing.take());
+        let Some(request) = ending.as_ref().map(|ending| ending.call.head.request.clone()) else { return };
+        let (waits, is_told) = (self.waits, self.is_told);
+        let ended = Ended { hub, ending, writing, waits, is_journaled: false, is_told, in_background: true };
+        let journaling = async move { log_failure(&request, journaled(ended).await) };
+        let hub = self.hub.borrow();
+        hub.0.tasks.spawn_on(journaling, &hub.0.runtime);
+    }
+
+    /// Takes note of the result of the write. If it may succeed later, another one waits for that.
+    fn written(&mut self, written: &Result<(), StoreError>) {
+        (self.writing, self.is_journaled) = (None, written.is_ok());
+        if let (Err(error), Some(ending)) = (written, &mut self.ending)
+            && error.is_passing()
+            && !self.waits
+        {
+            self.waits = true;
+            if ending.call.head.origin == Origin::Application {
+                // They can ask again. A turn has to wait.
+                ending.waiters.dismiss();
+            }
+            self.writing = Some(self.hub.borrow().0.store.finish(&ending.call, IfFull::Waits));
+        }
+    }
+}
+
+/// Waits until the end is journaled. In the background it also waits for room.
+async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError> {
+    loop {
+        let written = match &mut ended.writing {
+            Some(writing) => writing.await,
+            None => Ok(()),
+        };
+        ended.written(&written);
+        if ended.writing.is_none() || !ended.in_background {
+            return written;
+        }
+    }
+}
+
+fn log_failure(request: &RequestId, journaled: Result<(), StoreError>) {
+    if let Err(error) = journaled {
+        tracing::error!(%request, %error, "the end of a call was not journaled");
+    }
+}
+
+impl<H: Borrow<Hub>> Drop for Ended<H> {
+    fn drop(&mut self) {
+        if self.writing.is_some() && !self.in_background {
+            return self.go_on_in_background();
+        }
+        let Some(mut ending) = self.ending.take() else { return };
+        let hub = self.hub.borrow();
+        hub.of_client(ending.call.head.client(), |table| {
+            table.metrics.finished(&ending.call);
+            if self.is_journaled {
+                table.finished.journaled(&ending.call.head.request);
+            }
+            if !self.is_told {
+                table.tell_end(&ending.call);
+            }
+        });
+        ending.waiters.tell(&ending.call);
+        hub.changed_if_draining();
+    }
+}
