@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use handback_server::config::{Flag, Inputs, Loaded, load};
+use handback_server::store::database_in;
 
 use crate::exit::UsageError;
 use crate::output::{Table, print_json, remark};
@@ -36,6 +37,15 @@ impl SettingsArgs {
     /// The settings of a file, for commands without the server's flags.
     pub(crate) fn from_file(config: Option<PathBuf>) -> Self {
         Self { config, ..Self::default() }
+    }
+
+    /// The database of a directory, or of the settings if none is named.
+    pub(crate) fn database(data: Option<String>, config: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+        let loaded = Self { data, ..Self::from_file(config) }.load()?;
+        match loaded.config.data {
+            Some(data) if !loaded.config.ephemeral => Ok(database_in(&data)),
+            _ => Err(UsageError("there is no directory with a database; name it with --data".to_owned()).into()),
+        }
     }
 
     /// The effective settings. Warnings about them are printed.

@@ -4,11 +4,13 @@
 //! prints, `exit` reports errors and picks the exit code, and `signals` stops commands that run until they are stopped.
 
 mod attach;
+mod backup;
 mod bench;
 mod call;
 mod calls;
 mod cancel;
 mod chat;
+mod check;
 mod clients;
 mod completions;
 mod config;
@@ -50,6 +52,8 @@ enum Command {
     Sessions(sessions::SessionsArgs),
     Token(token::TokenArgs),
     Config(config::ConfigArgs),
+    Backup(backup::BackupArgs),
+    Check(check::CheckArgs),
     Bench(bench::BenchArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -81,6 +85,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Sessions(args) => sessions::run(args).await,
         Command::Token(args) => token::run(args),
         Command::Config(args) => config::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Check(args) => check::run(args),
         Command::Bench(args) => bench::run(args).await,
         Command::Completions(args) => completions::run(args),
     }

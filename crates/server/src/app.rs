@@ -32,9 +32,6 @@ use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
 use crate::store::{self as sqlite, OpenError, Sqlite};
 
-/// The file name of the database in its directory.
-const DATABASE: &str = "handback.db";
-
 /// The shared state that every request handler can reach. Cloning it is cheap.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
@@ -162,7 +159,7 @@ impl App {
     ) -> Result<Self, SetupError> {
         let tasks = TaskTracker::new();
         let database = match config.database_directory() {
-            Some(directory) => Some(Arc::new(Sqlite::open(&directory.join(DATABASE), sqlite_bounds(&config))?)),
+            Some(directory) => Some(Arc::new(Sqlite::open(&sqlite::database_in(directory), sqlite_bounds(&config))?)),
             None => None,
         };
         let store: Arc<dyn Store> = match &database {

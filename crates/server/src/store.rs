@@ -2,4 +2,11 @@
 
 mod sqlite;
 
-pub use sqlite::{Bounds, Figures, OpenError, Sqlite};
+use std::path::{Path, PathBuf};
+
+pub use sqlite::{Bounds, Checked, Figures, OpenError, Sqlite, back_up, check};
+
+/// The database in its directory.
+pub fn database_in(data: &Path) -> PathBuf {
+    data.join("handback.db")
+}

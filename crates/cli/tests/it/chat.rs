@@ -80,7 +80,7 @@ impl Drop for Gated {
     }
 }
 
-fn chat_command(url: &str, arguments: &[&str]) -> Command {
+pub(crate) fn chat_command(url: &str, arguments: &[&str]) -> Command {
     command(&[&["chat", "--url", url], arguments].concat())
 }
 

@@ -18,6 +18,8 @@ mod readme;
 mod sessions;
 #[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
+mod upkeep;
 mod usage;
 
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::processes::serve;
+use crate::processes::{serve, serve_with};
 
 /// A command, and what it prints.
 #[derive(Debug)]
@@ -62,6 +62,11 @@ fn the_page_on_ag_ui_is_true() {
     run_page("docs/agui.md", "handback serve", 24);
 }
 
+#[test]
+fn the_page_on_survival_is_true() {
+    run_page("docs/survival.md", "handback serve --data data", 5);
+}
+
 /// Runs all commands of a page, but for the first, which starts the server.
 fn run_page(page: &str, starts: &str, at_least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -69,7 +74,11 @@ fn run_page(page: &str, starts: &str, at_least: usize) {
     let name = page.replace('/', "-");
     let folder = std::env::temp_dir().join(format!("handback-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let (_server, url) = serve("127.0.0.1:0");
+    let data = folder.join("data");
+    let (_server, url) = match starts.contains("--data") {
+        true => serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--data", data.to_str().unwrap()]),
+        false => serve("127.0.0.1:0"),
+    };
     let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
 
     let commands = shown(&text);

@@ -10,6 +10,7 @@
 //! | `writer` | the thread that writes: one transaction for all that wait |
 //! | `checkpoint` | checkpoints of the write-ahead log, beside the writer |
 //! | `database` | the file as the writer sees it |
+//! | `upkeep` | backups and checks of the whole file |
 //! | `usage` | how many bytes sessions and clients take |
 //! | `sessions`, `messages`, `runs`, `calls`, `clients` | the rows of the file |
 //! | `forms` | the JSON of core types that have no serde form |
@@ -27,6 +28,7 @@ mod queue;
 mod runs;
 mod schema;
 mod sessions;
+mod upkeep;
 mod usage;
 mod writer;
 
@@ -55,6 +57,7 @@ use self::usage::Totals;
 use self::writer::Writer;
 
 pub use self::open::OpenError;
+pub use self::upkeep::{Checked, back_up, check};
 
 /// How many threads read.
 const READERS: usize = 2;
@@ -199,8 +202,12 @@ impl Sqlite {
         }
     }
 
-    /// Tries whether something can be written. Those who ask at about the same time share one try.
+    /// Tries whether something can be written. Those who ask at about the same time share one try. While writes wait for
+    /// room, nothing is tried: something small may fit.
     pub async fn is_writable(&self) -> bool {
+        if self.queue.has_postponed() {
+            return false;
+        }
         let mut probed = self.probed.lock().await;
         if let Some((at, is_writable)) = *probed
             && at.elapsed() < PROBE_HOLDS

@@ -221,7 +221,7 @@ fn prepare(connection: &mut Connection, version: usize, bounds: &Bounds) -> Resu
 }
 
 /// Options to write a file that only its owner may read.
-fn private_file() -> OpenOptions {
+pub(super) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]

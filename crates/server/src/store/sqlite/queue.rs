@@ -170,6 +170,11 @@ impl Queue {
         }
     }
 
+    /// Whether writes wait for room.
+    pub(super) fn has_postponed(&self) -> bool {
+        !self.lock().postponed.is_empty()
+    }
+
     /// Whether the writes that are taken are the last.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().is_closed
