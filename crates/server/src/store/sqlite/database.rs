@@ -72,11 +72,26 @@ impl Database {
 
     /// Writes what sessions take to their rows, which commits put off.
     pub(super) fn write_usage(&mut self) -> Result<(), Fault> {
-        if !self.counter.has_unwritten() || self.guard.is_lost() {
+        match self.counter.has_unwritten() {
+            true => self.change_usage(|database| database.counter.write(&database.connection)),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts again what one of the sessions takes that an earlier process changed last.
+    pub(super) fn recount(&mut self) -> Result<(), Fault> {
+        match self.counter.next_unsure() {
+            Some(session) => self.change_usage(|database| database.counter.recount(&database.connection, &session)),
+            None => Ok(()),
+        }
+    }
+
+    fn change_usage(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
+        if self.guard.is_lost() {
             return Ok(());
         }
         self.begin()?;
-        let written = self.counter.write(&self.connection).and_then(|()| self.commit());
+        let written = change(self).and_then(|()| self.commit());
         if written.is_err() {
             self.roll_back();
         }

@@ -2,7 +2,8 @@
 //! client and of everything are in memory.
 //!
 //! A message does not write the row of its session: the row is written with the session, or a moment later. So after a
-//! crash the rows of the last changed sessions may have too few bytes. When the file is opened, they are counted again.
+//! crash the rows of the last changed sessions may have too few bytes. They are counted again when there is time, so that a
+//! start does not depend on how much is stored.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ const CLIENT: &str = "SELECT client FROM session WHERE id = ?1";
 const ADD: &str = "UPDATE session SET bytes = bytes + ?2 WHERE id = ?1";
 
 const RECOUNT: &str = concat!(
-    "UPDATE session SET bytes = octet_length(content)
+    "SELECT session.client, session.bytes, octet_length(content)
         + (SELECT coalesce(sum(octet_length(role)), 0) FROM message WHERE message.session = session.number)
         + (SELECT coalesce(sum(octet_length(body)), 0) FROM message CROSS JOIN part ON ",
     of_message!(),
@@ -31,10 +32,16 @@ const RECOUNT: &str = concat!(
         + (SELECT coalesce(sum(octet_length(run.content)), 0) FROM run WHERE run.session = session.number)
         + (SELECT coalesce(sum(octet_length(event)), 0) FROM run CROSS JOIN run_event ON run_event.run = run.number
             WHERE run.session = session.number)
-    WHERE number IN (SELECT session FROM message WHERE open UNION SELECT session FROM run WHERE unfinished
-        UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT ?1)
-        UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT ?1))"
+    FROM session WHERE id = ?1"
 );
+
+const SET: &str = "UPDATE session SET bytes = ?2 WHERE id = ?1";
+
+/// The sessions whose rows may lack bytes after a crash.
+const UNSURE: &str = "SELECT id FROM session WHERE number IN (
+        SELECT session FROM message WHERE open UNION SELECT session FROM run WHERE unfinished
+        UNION SELECT session FROM (SELECT session FROM message ORDER BY number DESC LIMIT ?1)
+        UNION SELECT session FROM (SELECT session FROM run ORDER BY number DESC LIMIT ?1))";
 
 /// How long a session's row may lack bytes that are committed.
 pub(super) const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
@@ -88,6 +95,8 @@ pub(super) struct Counter {
     unwritten: HashMap<SessionId, Unwritten>,
     /// Since when there is something unwritten.
     since: Option<Instant>,
+    /// The sessions to count again.
+    unsure: Vec<SessionId>,
     current: Current,
 }
 
@@ -124,19 +133,42 @@ pub(super) struct Missing {
 }
 
 impl Counter {
-    /// Adds up what the file has. If it was not closed, the last changed sessions are counted again.
+    /// Adds up what the file has. If it was not closed, the last changed sessions are to be counted again.
     pub(super) fn new(connection: &Connection, was_closed: bool) -> Result<Self, Fault> {
-        let newest = if was_closed { 0 } else { MOST_UNWRITTEN };
-        if let Err(error) = connection.execute(RECOUNT, [integer(newest)]) {
-            // The undamaged parts of a damaged file can still be used.
-            tracing::warn!(%error, "what sessions take could not be counted anew");
-        }
         let totals = Arc::new(Totals::default());
         let read = |row: &Row<'_>| Ok(Change { client: client_of(row)?, sessions: row.get(1)?, bytes: row.get(2)? });
         for change in connection.prepare(ALL)?.query_map([], read)? {
             totals.lock().add(change?);
         }
-        Ok(Self { totals, unwritten: HashMap::default(), since: None, current: Current::default() })
+        let unsure = if was_closed { Ok(Vec::new()) } else { last_changed(connection) };
+        // The undamaged parts of a damaged file can still be used.
+        let unsure = unsure.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what sessions take cannot be counted anew");
+            Vec::new()
+        });
+        Ok(Self { totals, unwritten: HashMap::default(), since: None, unsure, current: Current::default() })
+    }
+
+    /// Takes a session that is to be counted again.
+    pub(super) fn next_unsure(&mut self) -> Option<SessionId> {
+        self.unsure.pop()
+    }
+
+    /// Whether sessions are to be counted again.
+    pub(super) fn is_unsure(&self) -> bool {
+        !self.unsure.is_empty()
+    }
+
+    /// Counts a session again, in a transaction.
+    pub(super) fn recount(&mut self, connection: &Connection, session: &SessionId) -> Result<(), Fault> {
+        let read = |row: &Row<'_>| Ok((client_of(row)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let Some((client, before, now)) = connection.query_row(RECOUNT, [session.as_str()], read).optional()? else {
+            return Ok(());
+        };
+        let known = before + self.take(session).counted;
+        connection.execute(SET, params![session.as_str(), now])?;
+        self.note(Change { client, sessions: 0, bytes: now - known });
+        Ok(())
     }
 
     pub(super) fn totals(&self) -> Arc<Totals> {
@@ -222,6 +254,12 @@ impl Counter {
     pub(super) fn forget(&mut self) {
         self.current = Current::default();
     }
+}
+
+/// The sessions that were changed last.
+fn last_changed(connection: &Connection) -> Result<Vec<SessionId>, Error> {
+    let id = |row: &Row<'_>| name(row, 0, SessionId::parse);
+    connection.prepare(UNSURE)?.query_map([integer(MOST_UNWRITTEN)], id)?.collect()
 }
 
 /// The client in the first column, if there is one.

@@ -37,7 +37,7 @@ impl Writer {
         let mut checked = Instant::now();
         while let Some(operations) = self.queue.take(self.patience()) {
             if operations.is_empty() {
-                self.write_usage();
+                self.use_idle_time();
             }
             self.run_batch(operations);
             // Commits check too, but there may be none for long.
@@ -47,7 +47,10 @@ impl Writer {
                 _ = self.database.guard.check();
             }
         }
-        self.write_usage();
+        while self.database.counter.is_unsure() {
+            self.use_idle_time();
+        }
+        self.use_idle_time();
         self.queue.stop_readers();
         let stopped = checkpoint::stop(&mut self.database.connection);
         // A thread that panicked has logged that, and holds nothing open.
@@ -58,12 +61,18 @@ impl Writer {
 
     /// How long to wait for operations.
     fn patience(&self) -> Duration {
-        if self.database.counter.has_unwritten() { WRITTEN_WITHIN } else { CHECK_INTERVAL }
+        match &self.database.counter {
+            counter if counter.is_unsure() => Duration::ZERO,
+            counter if counter.has_unwritten() => WRITTEN_WITHIN,
+            _ => CHECK_INTERVAL,
+        }
     }
 
-    /// Uses idle time to write what sessions take. If that fails, it is tried again later.
-    fn write_usage(&mut self) {
-        if let Err(fault) = self.database.write_usage() {
+    /// Writes what sessions take, if nothing else is to be done. If that fails, it is tried again later.
+    fn use_idle_time(&mut self) {
+        let is_unsure = self.database.counter.is_unsure();
+        let written = if is_unsure { self.database.recount() } else { self.database.write_usage() };
+        if let Err(fault) = written {
             tracing::warn!(file = %self.file, %fault, "what sessions take could not be written");
         }
     }

@@ -40,6 +40,16 @@ fn crash(database: Database) {
     database.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
 }
 
+/// The file, opened again, after the writer had time.
+fn recounted(place: &Place) -> Database {
+    let mut database = place.database();
+    assert!(database.counter.is_unsure());
+    while database.counter.is_unsure() {
+        database.recount().unwrap();
+    }
+    database
+}
+
 #[test]
 fn a_row_is_written_with_its_session_or_when_there_is_time() {
     let place = Place::new();
@@ -100,7 +110,7 @@ fn after_a_crash_a_session_in_the_middle_of_a_turn_is_counted_anew() {
     let before = write(&mut database);
     assert!(in_rows(&database) < before.1);
     crash(database);
-    let database = place.database();
+    let database = recounted(&place);
     assert_eq!((used(&database), in_rows(&database)), (before, before.1));
 }
 
@@ -118,8 +128,26 @@ fn after_a_crash_what_was_said_last_is_counted_anew() {
     let before = used(&database);
     assert!(in_rows(&database) < before.1);
     crash(database);
-    let database = place.database();
+    let database = recounted(&place);
     assert_eq!((used(&database), in_rows(&database)), (before, before.1));
+}
+
+#[test]
+fn what_is_written_before_a_session_is_counted_anew_counts_once() {
+    let place = Place::new();
+    let mut database = place.database();
+    write(&mut database);
+    crash(database);
+    let mut database = place.database();
+    commit(&mut database, |database| messages::save(database, &answer("msg_2", &[&part("b")])).unwrap());
+    while database.counter.is_unsure() {
+        database.recount().unwrap();
+    }
+    let (used, in_rows) = (used(&database), in_rows(&database));
+    assert_eq!(used.1, in_rows);
+    database.close().unwrap();
+    let counted = place.database();
+    assert_eq!(self::used(&counted), used);
 }
 
 #[test]
