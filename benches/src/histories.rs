@@ -149,7 +149,7 @@ fn read(address: &str, history: &str, size: usize) -> anyhow::Result<u64> {
     Ok(read)
 }
 
-fn make_session(line: &mut Line) -> anyhow::Result<String> {
+pub(crate) fn make_session(line: &mut Line) -> anyhow::Result<String> {
     #[derive(Deserialize)]
     struct Made {
         id: String,

@@ -2,6 +2,7 @@
 //!
 //! - `scenario`: what is measured, and of which servers. `process`: starts the servers and runs the load generator against them.
 //! - `earlier`: an earlier build beside this one. `hostile`, `histories`: what one client can do to the others, by `http`.
+//! - `recovery`: how long a start takes after a crash.
 //! - `figures`: samples and their medians. `rows`: what is shown of them, and the goals. `machine`: where it was measured.
 //! - `page`: the tables, for the terminal and for the documentation. `chart`: the drawing beside them. `numbers`: how numbers are shown.
 
@@ -15,6 +16,7 @@ mod machine;
 mod numbers;
 mod page;
 mod process;
+mod recovery;
 mod rows;
 mod scenario;
 #[cfg(test)]
@@ -58,8 +60,11 @@ struct Arguments {
     /// Measure only the scenarios that have this in their name, and write nothing.
     #[arg(long, value_name = "TEXT", conflicts_with = "hostile")]
     only: Option<String>,
+    /// Measure only how long a start takes after a crash, and write only `recovery.md`.
+    #[arg(long, conflicts_with_all = ["hostile", "only"])]
+    recovery: bool,
     /// Compare with an earlier build of `handback` instead, and write only `earlier.md`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostile", "only"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostile", "only", "recovery"])]
     earlier: Option<PathBuf>,
 }
 
@@ -87,6 +92,12 @@ fn main() -> anyhow::Result<()> {
         let (earlier, now) = compare_builds(&arguments, [&binaries.with_server(path)?, &binaries])?;
         println!("{}", earlier::table(&earlier, &now)?);
         return write("earlier.md", earlier::page(&name, &earlier, &now, &machine)?);
+    }
+    let starts = page::starts(&start_again(&arguments, &binaries)?);
+    println!("{starts}");
+    write("recovery.md", page::recovery(&starts, &machine))?;
+    if arguments.recovery {
+        return Ok(());
     }
     let [in_memory, in_sqlite] = Store::ALL.map(|store| hostile::measure(&binaries, store));
     let attacks = page::attacks(&in_memory?, &in_sqlite?);
@@ -174,6 +185,17 @@ fn read_histories(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<
             let measure = || histories::measure(binaries, case, store);
             outcomes.push(undisturbed(arguments, &label, measure).with_context(|| label.clone())?.0);
         }
+    }
+    Ok(outcomes)
+}
+
+/// Has servers killed and started again.
+fn start_again(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<Vec<recovery::Outcome>> {
+    let mut outcomes = Vec::new();
+    for messages in recovery::MESSAGES {
+        let label = format!("starts with {messages} messages in each session");
+        let measure = || recovery::measure(binaries, messages);
+        outcomes.push(undisturbed(arguments, &label, measure).with_context(|| label.clone())?.0);
     }
     Ok(outcomes)
 }

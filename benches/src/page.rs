@@ -5,6 +5,7 @@ use crate::histories::{self, Case};
 use crate::hostile;
 use crate::machine::{Machine, QUIET};
 use crate::numbers::{median, thousands};
+use crate::recovery;
 use crate::rows::Row;
 use crate::scenario::{CONCURRENCY, CROWD, GROWN, Peer, Readers, SIZES, Scenario, USUAL, WAITING};
 
@@ -209,6 +210,40 @@ pub(crate) fn histories(outcomes: &[histories::Outcome]) -> anyhow::Result<Strin
         ));
     }
     Ok(table)
+}
+
+/// How long starts took.
+pub(crate) fn starts(outcomes: &[recovery::Outcome]) -> String {
+    let mut table = String::from("| messages stored | ready after, ms | goal | |\n| ---: | ---: | --- | --- |\n");
+    for outcome in outcomes {
+        let start = median(outcome.starts.iter().map(|start| start.as_secs_f64() * 1e3));
+        let (messages, goal) = (thousands((outcome.messages * recovery::SESSIONS) as f64), recovery::GOAL.as_millis());
+        let goal_text = thousands(goal as f64);
+        table.push_str(&format!("| {messages} | {start:.0} | ≤ {goal_text} | {} |\n", verdict(start <= goal as f64)));
+    }
+    table
+}
+
+/// The page about starts after a crash.
+pub(crate) fn recovery(starts: &str, machine: &Machine) -> String {
+    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let (sessions, turns, rounds) = (thousands(recovery::SESSIONS as f64), recovery::TURNS, recovery::ROUNDS);
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "\
+# How long a start takes after a crash
+
+Handback {version} with {sessions} sessions in its database is killed (`kill -9`) while {turns} turns wait for a client, and started
+again. It is ready (`GET /readyz`) when every turn and every call that was under way is open again.
+
+{starts}
+From the start of the process, the median of {rounds} rounds. What counts is what was under way, not how much is stored: sessions are
+read when they are used, and what they take is counted anew afterwards.
+
+Measured on {cores} cores of {cpu}, {memory} of memory, {kernel}, {rustc}, {date}. `make bench` writes this page anew;
+`cargo run --release -p handback-benches --bin compare -- --recovery` does nothing else.
+"
+    )
 }
 
 fn verdict(is_met: bool) -> &'static str {

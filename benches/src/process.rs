@@ -151,6 +151,12 @@ impl Binaries {
         Server::start(&mut command, &self.folder.join("bench-server.log"), data)
     }
 
+    /// Starts a server with what another one has stored.
+    pub(crate) fn start_again(&self, data: TempDir) -> anyhow::Result<Server> {
+        let mut command = self.command(&self.server, ["serve", "--listen", "127.0.0.1:0", "--data"]);
+        Server::start(command.arg(data.path()), &self.folder.join("bench-server.log"), Some(data))
+    }
+
     /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
     fn command<const N: usize>(&self, program: impl AsRef<Path>, arguments: [&str; N]) -> Command {
         // A full path stays what it is.
@@ -180,14 +186,14 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) url: String,
     /// What it keeps; removed after it has been stopped.
-    _data: Option<TempDir>,
+    data: Option<TempDir>,
 }
 
 impl Server {
     fn start(command: &mut Command, log: &Path, data: Option<TempDir>) -> anyhow::Result<Self> {
         let log_file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start a server")?;
-        let mut server = Self { child, url: String::new(), _data: data };
+        let mut server = Self { child, url: String::new(), data };
         let stdout = server.child.stdout.take().context("a server without output")?;
         let (sender, receiver) = mpsc::channel();
         // It goes on reading after the address: a server whose output nobody takes would stand still.
@@ -203,6 +209,16 @@ impl Server {
             .recv_timeout(STARTING)
             .with_context(|| format!("a server did not start; see {}", log.display()))?;
         Ok(server)
+    }
+
+    /// Its host and port.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Kills it, and leaves what it has stored.
+    pub(crate) fn kill(mut self) -> Option<TempDir> {
+        self.data.take()
     }
 
     /// Its resident memory in bytes: `VmRSS` is that of now, `VmHWM` the most since it was last forgotten.

@@ -123,6 +123,10 @@ impl Sessions {
         let sessions = self.clone();
         let beginning = async move {
             over.cancelled().await;
+            if sessions.hub().is_leaving() {
+                // The turn is not over: the next process goes on with it, and then with this.
+                return Ok(false);
+            }
             let left = sessions.hold(&continuation.session.id).await?.history(History::yielded);
             let is_open = |part: &Arc<Part>| part.is_yielded() && part.is_call_of(&continuation.results);
             match left.iter().flat_map(|message| &message.parts).any(is_open) {

@@ -45,6 +45,8 @@ pub(super) struct RunningTurn {
     /// The user's message that the turn answers.
     pub(super) user: MessageId,
     pub(super) feed: Feed,
+    /// The feed of the turn that continues it, if one waits.
+    pub(super) next: Option<Feed>,
     /// Whether readers leave when the turn waits only for asks.
     pub(super) yields_asks: bool,
 }
@@ -104,7 +106,8 @@ impl Live {
     /// The running turn, if it can be followed.
     pub(super) fn running(&self) -> Option<RunningTurn> {
         let feed = self.feed.clone().filter(|_| self.is_stored)?;
-        Some(RunningTurn { user: self.running.clone(), feed, yields_asks: self.yields_asks })
+        let next = self.queue.front().filter(|next| next.after.is_some()).and_then(|next| next.feed.clone());
+        Some(RunningTurn { user: self.running.clone(), feed, next, yields_asks: self.yields_asks })
     }
 
     /// The feed of the waiting turn that continues from an answer of the running turn.

@@ -258,7 +258,9 @@ impl Sessions {
     pub async fn play_back(&self, session: &Arc<Session>) -> Result<Option<Playback>> {
         let Some(turn) = self.running(&session.id) else { return Ok(None) };
         let answers = answers_to(self.messages(&session.id).await?, &turn.user);
-        Ok(Some(self.whole_turn(session, &answers, &turn.feed).yielding_asks(turn.yields_asks)))
+        let whole = self.whole_turn(session, &answers, &turn.feed);
+        let whole = turn.next.iter().fold(whole, |whole, next| whole.then(next, 0));
+        Ok(Some(whole.yielding_asks(turn.yields_asks)))
     }
 
     /// Plays a turn from its beginning, with the answers that are older than its feed first.

@@ -186,3 +186,43 @@ async fn a_turn_that_a_restart_cut_is_told_from_its_start() {
     assert_eq!(lines.iter().filter(|line| line.starts_with("tool-output-available")).count(), 2, "{lines:#?}");
     assert_eq!(lines.last().unwrap(), r#"finish {"finishReason":"stop"}"#);
 }
+
+/// The page has run its call before the others of the same step are over. Its results were taken when their stream began.
+#[tokio::test]
+async fn results_that_come_while_their_turn_runs_outlive_the_process() {
+    let scratch = Scratch::new();
+    let start = || {
+        World::with(|config| {
+            config.data = Some(scratch.path().to_owned());
+            config.limits.drain_timeout = Duration::ZERO;
+        })
+    };
+    let world = start().await;
+    world.model.will_call(&[("pick", json!({ "n": 1 })), ("open-url", url())]);
+    let mut first = world.server.chat(&picking("chat", "u1")).await;
+    let (mut picked, mut held) = (String::new(), String::new());
+    for _ in 0..2 {
+        let chunk = first.until("tool-input-available").await;
+        let id = if chunk["toolName"] == "pick" { &mut picked } else { &mut held };
+        *id = chunk["toolCallId"].as_str().unwrap().to_owned();
+    }
+    let message = first.seen()[0]["messageId"].as_str().unwrap();
+    let body = json!({
+        "id": "chat", "messages": [user("u1", "go"), assistant(message, json!([ran("pick", &picked, json!(5))]))],
+        "tools": page_tools(), "messageId": message,
+    });
+    let _going_on = world.server.chat(&body).await;
+    world.server.stop().await;
+
+    let world = start().await;
+    let mut back = world.server.resume_chat("chat").await;
+    world.server.ack_success(&held, json!(1)).await;
+    let asked = world.model.asked().await;
+    assert_eq!(asked.shown.results, ["5", r#"{"status":"success","output":1}"#]);
+    asked.answer("Both.");
+    let lines = back.lines().await;
+    assert_eq!(lines.last().unwrap(), r#"finish {"finishReason":"stop"}"#, "{lines:?}");
+    let history = world.history("chat").await;
+    assert!(history.len() == 3 && history[1].starts_with(r#"assistant | pick {"n":1} → 5 | open-url"#), "{history:?}");
+    assert_eq!(history[2], "assistant | Both. | <stop>");
+}
