@@ -1,4 +1,4 @@
-import type { Call } from "@handback/client";
+import type { Call, Outcome } from "@handback/client";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
@@ -22,7 +22,7 @@ export function CallDetail({ requestID, onClose }: { requestID: string; onClose:
   const row = calls.get(requestID);
   // Read again whenever it has moved, and for its times as long as it is under way.
   const second = useSeconds(row !== undefined && row.state !== "done");
-  const standsAt = `${row?.state} ${row?.attempt} ${row?.outcome}`;
+  const standsAt = `${row?.state} ${row?.attempt} ${row?.outcome} ${row?.hasLateResult}`;
   useEffect(() => {
     let isWanted = true;
     readCall(requestID).then(
@@ -82,6 +82,8 @@ function Facts({ call }: { call: Call }) {
       <h3>Input</h3>
       <Json value={call.input ?? {}} label="Input" />
       {call.outcome && <OutcomeView outcome={call.outcome} />}
+      {call.mayHaveRun != null && <p>{call.mayHaveRun ? "The tool may have run." : "The tool did not run."}</p>}
+      {call.lateResult && <LateResult call={call} result={call.lateResult} />}
       <dl class="facts">
         {facts
           .filter(([, value]) => value !== "")
@@ -93,6 +95,27 @@ function Facts({ call }: { call: Call }) {
           ))}
       </dl>
     </>
+  );
+}
+
+/** A result that came when the call was over. The model does not know of it, unless somebody wants that. */
+function LateResult({ call, result }: { call: Call; result: Outcome }) {
+  const [said, setSaid] = useState<string>();
+  const adopt = async () => {
+    try {
+      await request("POST", ["client-tools", "calls", call.requestID, "adopt"], {});
+      setSaid("The model reads it in the next turn.");
+    } catch (error) {
+      setSaid(messageOf(error));
+    }
+  };
+  return (
+    <section aria-label="Came too late">
+      <p>A result came when the call was over:</p>
+      <OutcomeView outcome={result} />
+      {call.sessionID && <Button onClick={() => void adopt()}>Tell the model</Button>}
+      {said && <p role="status">{said}</p>}
+    </section>
   );
 }
 

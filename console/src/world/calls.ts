@@ -27,6 +27,8 @@ export interface CallRow {
   /** Unknown until the call was read, and where the server has forgotten it. */
   outcome: OutcomeStatus | undefined;
   error: string | undefined;
+  /** Whether a result came when the call was over. */
+  hasLateResult: boolean;
   /** Runs in the page that the chat is in. */
   isFrontend: boolean;
   /** In order of arrival, for those of the same millisecond. */
@@ -89,6 +91,7 @@ export class Calls {
     row.isFrontend = call.executionMode === "frontend";
     row.outcome = call.outcome?.status;
     row.error = call.outcome && "error" in call.outcome ? call.outcome.error.slice(0, KEPT_ERROR) : undefined;
+    row.hasLateResult = call.lateResult != null;
     this.#move(row, call.state);
   }
 
@@ -115,6 +118,8 @@ export class Calls {
         return this.#moveNamed(event.properties, "done", { outcome: "success" });
       case "client-tool.failed":
         return this.#moveNamed(event.properties, "done", { error: event.properties.error.slice(0, KEPT_ERROR) });
+      case "client-tool.late":
+        return [event.properties.requestID];
       case "permission.updated":
       case "permission.replied":
         return undefined;
@@ -138,7 +143,7 @@ export class Calls {
   #add(ids: Ids, created: number): CallRow {
     const { requestID, sessionID, messageID, callID, tool, clientID } = ids;
     const text = [requestID, tool, clientID, sessionID, callID].join("\n").toLowerCase();
-    const unknown = { times: undefined, outcome: undefined, error: undefined, isFrontend: false };
+    const unknown = { times: undefined, outcome: undefined, error: undefined, hasLateResult: false, isFrontend: false };
     const named = { requestID, sessionID, messageID, callID, tool, clientID };
     this.#arrived += 1;
     const row: CallRow = { ...named, ...unknown, state: "queued", attempt: 1, created, number: this.#arrived, text };

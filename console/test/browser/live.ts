@@ -172,6 +172,22 @@ test("a call can be cancelled", async (test) => {
   await see(page.getByRole("dialog").getByLabel("Error"));
 });
 
+test("a result that came too late is shown, and that the tool may have run", async (test) => {
+  const server = await Server.start(test);
+  await connect(server, "laptop", { wait: held().tool });
+  const { status } = await server.execute("client_laptop_wait", { requestID: "req_late", timeout: 200 });
+  assert.equal(status, 504);
+  const page = await openConsole(test, server);
+  await callRows(page).filter({ hasText: "Timeout" }).click();
+  const dialog = page.getByRole("dialog");
+  await see(dialog.getByText("The tool may have run."));
+  await miss(dialog.getByRole("region", { name: "Came too late" }));
+  const result = { status: "success", title: "", output: "at last" };
+  const body = JSON.stringify({ requestID: "req_late", result });
+  assert.equal((await fetch(`${server.url}/client-tools/result`, { method: "POST", body })).status, 410);
+  await see(dialog.getByRole("region", { name: "Came too late" }).getByText("at last"));
+});
+
 for (const { button, state, output } of [
   { button: "Allow once", state: "Success", output: "completed" },
   { button: "Deny", state: "Denied", output: "error" },

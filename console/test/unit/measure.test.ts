@@ -8,7 +8,8 @@ import type { CallRow } from "../../src/world/calls.js";
 function row(created: number, outcome: CallRow["outcome"], times = { approval: 0, queue: 1, execute: 10 }): CallRow {
   const ids = { requestID: "", sessionID: "", messageID: "", callID: "", tool: "", clientID: "" };
   const state = outcome ? "done" : "queued";
-  return { ...ids, state, attempt: 1, created, times, outcome, error: undefined, isFrontend: false, number: 0, text: "" };
+  const rest = { error: undefined, hasLateResult: false, isFrontend: false, number: 0, text: "" };
+  return { ...ids, state, attempt: 1, created, times, outcome, ...rest };
 }
 
 test("calls are counted when they were made, outcomes when they ended, whenever the page is opened", () => {
