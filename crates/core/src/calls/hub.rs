@@ -421,21 +421,20 @@ impl Hub {
         {
             return Ok(Some(finished.into()));
         }
-        // A call that has just ended may not be journaled yet.
-        let known = self.of_call(request, |table| {
-            let ended = || table.finished.get(request, Instant::now())?.unjournaled.clone().map(CallInfo::from);
-            table.calls.get(request).map(call_info).or_else(ended)
-        });
-        match known {
-            Some(call) => Ok(Some(call)),
-            None => Ok(self.finished(request).await?.map(CallInfo::from)),
+        if let Some(call) = self.of_call(request, |table| table.calls.get(request).map(call_info)) {
+            return Ok(Some(call));
         }
+        if let Some(ended) = self.unjournaled(request) {
+            // An outcome is told when it is journaled. The journal stores it once.
+            self.0.store.finish(&ended, IfFull::Fails).await?;
+            return Ok(Some(ended.into()));
+        }
+        Ok(self.finished(request).await?.map(CallInfo::from))
     }
 
-    /// Whether a call is over and not journaled yet.
-    pub(crate) fn is_unjournaled(&self, request: &RequestId) -> bool {
-        let known = |table: &mut Table| table.finished.get(request, Instant::now())?.unjournaled.clone();
-        self.of_call(request, known).is_some()
+    /// A call that is over and not journaled yet.
+    pub(crate) fn unjournaled(&self, request: &RequestId) -> Option<Arc<FinishedCall>> {
+        self.of_call(request, |table| table.finished.get(request, Instant::now())?.unjournaled.clone())
     }
 
     /// A finished call, if the journal still has it.

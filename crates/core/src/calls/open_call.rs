@@ -246,7 +246,7 @@ impl OpenCall {
                 Ok(finished)
             }
             Err(_) if self.hub.is_leaving() => Err(Refusal::ShuttingDown),
-            Err(_) if self.hub.is_unjournaled(&self.head.request) => {
+            Err(_) if self.hub.unjournaled(&self.head.request).is_some() => {
                 self.over = true;
                 let cause = "the call is over, but its outcome cannot be stored yet";
                 Err(StoreError::Unavailable(cause.to_owned()).into())
