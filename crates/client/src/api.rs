@@ -88,7 +88,8 @@ impl Api {
     }
 
     /// Calls a tool and waits for its result, however long that takes. The failure of a tool is a result; a call that
-    /// ends without one (timeout, cancelled, disconnected) is [`Error::Refused`].
+    /// ends without one (timeout, cancelled, disconnected) is [`Error::Refused`]. The server cancels the call when the
+    /// connection is lost: see [`Client::execute`](crate::Client::execute).
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ToolResult, Error> {
         let request = ExecuteRequest { wait: None, ..request.clone() };
         self.read(self.request(Method::POST, &["client-tools", "execute"]).json(&request)).await

@@ -1,10 +1,13 @@
 //! A client: its tools, and the sessions in which a model may call them.
 
+use handback_wire::client_tools::ToolResult;
 use handback_wire::session::{CreateSession, Model};
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::api::Api;
 use crate::error::Error;
+use crate::execution::{ExecuteOptions, Execution};
 use crate::retry::with_retries;
 use crate::session::SessionHandle;
 use crate::tools::{ClientTools, Options, ToolsLease};
@@ -84,5 +87,25 @@ impl Client {
                 Err(error)
             }
         }
+    }
+
+    /// Calls a tool by its full id, as the application, and waits for its result. The failure of a tool is a result. A
+    /// server that is lost meanwhile, even one that is killed and restarted, is waited for until the call's deadline.
+    ///
+    /// Dropping the future cancels the call, in the background. To wait until it is cancelled, use
+    /// [`ExecuteOptions::cancellation`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the server refuses the call, or if the call ends without a result (`TIMEOUT`, `CANCELLED`,
+    /// `FORBIDDEN`, `CLIENT_DISCONNECTED`): then `mayHaveRun` in the details of its body says whether the tool may have
+    /// run. [`Error::InvalidInput`]. [`Error::GivenUp`] if the server stays lost.
+    pub async fn execute(
+        &self,
+        tool: &str,
+        input: impl Serialize + Send,
+        options: ExecuteOptions,
+    ) -> Result<ToolResult, Error> {
+        let input = to_raw_value(&input).map_err(|error| Error::InvalidInput { reason: error.to_string() })?;
+        Execution::new(self.api().clone(), tool, input, options).run_in(self.tools.tasks()).await
     }
 }

@@ -20,6 +20,12 @@ pub enum Error {
     /// The token cannot be sent in a header.
     #[error("the token has characters that a header cannot carry")]
     InvalidToken,
+    /// The input of a call cannot be written as JSON.
+    #[error("the input is not JSON: {reason}")]
+    InvalidInput {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No connection to the server.
     #[error("no Handback server can be reached at {url}: {reason}")]
     Unreachable {

@@ -7,6 +7,7 @@
 //! | [`local`] | a local server, started as a process |
 //! | [`client`] | a client: its tools, and the sessions in which a model may call them |
 //! | [`session`] | a session to talk in, over connections that may be lost |
+//! | `execution` | a call of an application, over connections that may be lost |
 //! | [`api`] | typed requests to the server's HTTP API |
 //! | [`events`] | the events of the server |
 //! | [`tools`] | the tools of a client: a connection that offers them, runs their calls, and reconnects |
@@ -20,6 +21,7 @@ pub mod api;
 pub mod client;
 pub mod error;
 pub mod events;
+mod execution;
 mod http;
 pub mod local;
 mod lock;
@@ -34,6 +36,7 @@ pub use api::{Api, CallFilter};
 pub use client::{Client, ClientOptions, StartSession};
 pub use error::Error;
 pub use events::{Events, Notice};
+pub use execution::ExecuteOptions;
 pub use handback_wire::client_tools::{Effect, Success, ToolResult};
 pub use local::{Handback, LocalOptions};
 pub use schemars;

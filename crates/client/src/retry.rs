@@ -49,18 +49,33 @@ impl Backoff {
 ///
 /// # Errors
 /// An error that a retry does not fix; [`Error::GivenUp`] after [`PATIENCE`].
-pub(crate) async fn with_retries<T, F>(mut request: impl FnMut() -> F) -> Result<T, Error>
+pub(crate) async fn with_retries<T, F>(request: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    retry_until(Instant::now() + PATIENCE, Error::is_transient, request).await
+}
+
+/// Makes a request, and repeats it while it fails with an error that may pass.
+///
+/// # Errors
+/// An error that does not pass; [`Error::GivenUp`] at `limit`, or shortly after it.
+pub(crate) async fn retry_until<T, F>(
+    limit: Instant,
+    may_pass: impl Fn(&Error) -> bool,
+    mut request: impl FnMut() -> F,
+) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     let (began, mut backoff) = (Instant::now(), Backoff::new(DELAYS));
     loop {
         let error = match request().await {
-            Err(error) if error.is_transient() => error,
+            Err(error) if may_pass(&error) => error,
             ended => return ended,
         };
-        if began.elapsed() >= PATIENCE {
-            return Err(Error::GivenUp { reason: error.to_string(), after: PATIENCE });
+        if Instant::now() >= limit {
+            return Err(Error::GivenUp { reason: error.to_string(), after: limit.duration_since(began) });
         }
         tracing::debug!(%error, "trying again");
         sleep(backoff.after(&error)).await;

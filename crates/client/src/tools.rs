@@ -176,6 +176,10 @@ impl ClientTools {
         &self.inner.shared.api
     }
 
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.inner.tasks
+    }
+
     /// The state of the connection as it changes.
     pub fn state(&self) -> watch::Receiver<State> {
         self.inner.shared.state.subscribe()

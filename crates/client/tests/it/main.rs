@@ -4,6 +4,7 @@
 
 mod api;
 mod events;
+mod execute;
 #[cfg(unix)]
 mod local;
 mod sessions;

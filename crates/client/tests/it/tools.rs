@@ -200,21 +200,23 @@ async fn a_result_is_sent_again_until_the_server_takes_it() {
 
 #[tokio::test]
 async fn a_refused_result_is_final_and_reported() {
-    let mut stub = Stub::start().await;
-    let (options, mut seen) = observed();
-    let _running = run(&stub, Some(echo()), options);
-    let connection = stub.connected().await;
-    stub.refuse("result", &[410]);
-    connection.request("e-1", &request("a", "write", 1));
-    assert_eq!(next(&mut seen).await, Status::Connected { tools: vec!["client_laptop_tool".to_owned()] });
-    let tool = "client_laptop_tool".to_owned();
-    assert_eq!(next(&mut seen).await, Status::Started { request_id: "a".to_owned(), tool, attempt: 1 });
-    assert!(matches!(next(&mut seen).await, Status::Finished { error: None, .. }));
-    let undelivered = Status::Undelivered { request_id: "a".to_owned(), reason: "not now".to_owned() };
-    assert_eq!(next(&mut seen).await, undelivered);
-    connection.request("e-2", &request("b", "write", 1));
-    assert_eq!(next(&mut stub.results).await["requestID"], "a");
-    assert_eq!(next(&mut stub.results).await["requestID"], "b");
+    for status in [404, 409, 410] {
+        let mut stub = Stub::start().await;
+        let (options, mut seen) = observed();
+        let _running = run(&stub, Some(echo()), options);
+        let connection = stub.connected().await;
+        stub.refuse("result", &[status]);
+        connection.request("e-1", &request("a", "write", 1));
+        assert_eq!(next(&mut seen).await, Status::Connected { tools: vec!["client_laptop_tool".to_owned()] });
+        let tool = "client_laptop_tool".to_owned();
+        assert_eq!(next(&mut seen).await, Status::Started { request_id: "a".to_owned(), tool, attempt: 1 });
+        assert!(matches!(next(&mut seen).await, Status::Finished { error: None, .. }));
+        let undelivered = Status::Undelivered { request_id: "a".to_owned(), reason: "not now".to_owned() };
+        assert_eq!(next(&mut seen).await, undelivered);
+        connection.request("e-2", &request("b", "write", 1));
+        assert_eq!(next(&mut stub.results).await["requestID"], "a");
+        assert_eq!(next(&mut stub.results).await["requestID"], "b");
+    }
 }
 
 #[tokio::test]
