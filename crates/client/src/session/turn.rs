@@ -21,7 +21,8 @@ use crate::tools::ClientTools;
 /// A turn under way: a stream of its events, which ends with [`TurnEvent::Done`] or with an error.
 ///
 /// The prompt is sent once, and each piece of the answer comes once, however often the connection is lost. After a lost
-/// connection, missed pieces of a part may come after pieces of a later one: pieces name their part.
+/// connection, missed pieces of a part may come after pieces of a later one: pieces name their part. If the server was
+/// restarted while the model spoke, the model speaks again in new parts, and the last message lacks the earlier ones.
 ///
 /// The prompt is sent when the stream is first polled. Dropping the stream only stops listening: the turn goes on,
 /// unless it is [aborted](Turn::abort).

@@ -16,6 +16,7 @@ mod house;
 mod listings;
 mod log;
 mod quotas;
+mod restarts;
 mod schema;
 mod sdk;
 mod sessions;

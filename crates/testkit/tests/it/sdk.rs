@@ -1,8 +1,10 @@
 //! The Rust SDK against a real server, over connections that are lost.
 
 mod agui;
+mod calls;
 mod clients;
 mod proxy;
+mod restarts;
 mod tools;
 mod turns;
 

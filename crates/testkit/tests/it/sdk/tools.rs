@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-const BOTH: [Transport; 2] = [Transport::Sse, Transport::WebSocket];
+pub(super) const BOTH: [Transport; 2] = [Transport::Sse, Transport::WebSocket];
 
 fn client(server: &TestServer, mut options: Options) -> ClientTools {
     options.reconnect = (Duration::from_millis(10), Duration::from_millis(50));
@@ -45,7 +45,7 @@ fn greet() -> Tool {
 }
 
 /// Says that it was started, and answers when there is a permit.
-fn gated() -> (Tool, mpsc::UnboundedReceiver<Invocation>, Arc<Semaphore>) {
+pub(super) fn gated() -> (Tool, mpsc::UnboundedReceiver<Invocation>, Arc<Semaphore>) {
     let (started, starts) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
     let permits = Arc::clone(&gate);
