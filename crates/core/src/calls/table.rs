@@ -42,6 +42,9 @@ use ahash::HashMap;
 /// How many outboxes of closed connections are kept for each limit of a client, for a resume. The oldest are dropped.
 const PARKED: usize = 4;
 
+/// How many cancels a client is owed at most. The oldest are dropped.
+const MOST_OWED: usize = 64;
+
 /// How long the clients of an earlier process are waited for at least.
 const RESTART_GRACE: Duration = Duration::from_secs(30);
 
@@ -83,6 +86,8 @@ struct Client {
     absences: BTreeMap<Option<SessionId>, Absence>,
     /// Connections that were lost and may return.
     lost: Vec<Lost>,
+    /// Cancels for the next connection: nobody knows which one had the calls, in an earlier process perhaps.
+    owed: VecDeque<(Arc<CallHead>, Arc<str>)>,
     /// For each limit, how long its connections want to be waited for, if that is long.
     graces: BTreeMap<Option<SessionId>, Duration>,
 }
@@ -262,6 +267,7 @@ impl Table {
                 open: Vec::new(),
                 absences: BTreeMap::new(),
                 lost: Vec::new(),
+                owed: VecDeque::new(),
                 graces: BTreeMap::new(),
             };
             self.clients.insert(client.clone(), new);
@@ -434,11 +440,19 @@ impl Table {
                 (None, _, Some(offer)) => client.parked.iter_mut().find(|outbox| outbox.stream == offer.stream),
                 (None, _, None) => None,
             };
-            if answer.is_none()
-                && let Some(outbox) = told
-            {
-                let reason = outcome.failure().unwrap_or_default().into();
-                self.aftermath.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason)));
+            let reason = outcome.failure().unwrap_or_default();
+            match told {
+                _ if answer.is_some() => {}
+                Some(outbox) => {
+                    self.aftermath.wakers.extend(outbox.push(Item::Cancel(request.clone(), reason.into())));
+                }
+                None if call.may_have_run && call.link().is_none() => {
+                    client.owed.push_back((call.head.clone(), reason.into()));
+                    if client.owed.len() > MOST_OWED {
+                        client.owed.pop_front();
+                    }
+                }
+                None => {}
             }
         }
         let (attempt, phases, may_have_run) = (call.attempt, call.phases(now), call.may_have_run);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Attach, Client, Ending, Link, Lost, Next, PARKED, Table};
+use super::{Attach, Client, Ending, Link, Lost, Next, PARKED, Table, covers};
 use crate::calls::outbox::{Item, Outbox, Signal};
 use crate::calls::pending::{LinkId, Stage, StreamId};
 use crate::calls::shards::Lifecycle;
@@ -40,7 +40,7 @@ impl Table {
             outbox.resume_after(number);
             Some((number, outbox))
         });
-        let (seen, outbox) = match resumed {
+        let (seen, mut outbox) = match resumed {
             Some((number, outbox)) => (Some(number), outbox),
             None => (None, Outbox::new(fresh_stream, limit.clone(), replay)),
         };
@@ -51,6 +51,13 @@ impl Table {
         // The client is back: from now on the open connections decide how long it is kept.
         let alike = client.lost.iter_mut().filter(|lost| lost.limit == limit);
         alike.for_each(|lost| lost.kept_until = lost.kept_until.min(now));
+        for (head, reason) in std::mem::take(&mut client.owed) {
+            match covers(limit.as_ref(), &head) {
+                // The connection looks once before it waits.
+                true => _ = outbox.push(Item::Cancel(head.request.clone(), reason)),
+                false => client.owed.push_back((head, reason)),
+            }
+        }
         client.links.push(Link { id, name, grace, outbox, load: 0 });
         let open = client.open_calls();
         self.set_expiry(&client_id, limit.as_ref(), None);

@@ -77,6 +77,36 @@ async fn a_call_whose_time_is_over_meanwhile_ends_at_the_start() {
     assert_eq!((&call["outcome"]["status"], &call["mayHaveRun"]), (&json!("timeout"), &json!(true)));
 }
 
+/// Its handler may still run in the client, which knows nothing of the server's restart.
+#[tokio::test]
+async fn a_client_that_comes_back_is_told_of_a_call_that_was_cancelled_meanwhile() {
+    let scratch = Scratch::new();
+    let server = start(&scratch).await;
+    let mut stream = server.stream("tab").await;
+    for (client, id) in [("tab", "seen"), ("away", "unseen")] {
+        let body = json!({ "toolID": server.register(client, &["t"]).await[0], "requestID": id, "wait": false });
+        server.post("/client-tools/execute", body).await.must_be(202, &json!({ "requestID": id }));
+    }
+    stream.expect_call("seen").await;
+    server.stop().await;
+
+    let server = start(&scratch).await;
+    for id in ["seen", "unseen"] {
+        let cancel = json!({ "requestID": id, "reason": "enough" });
+        server.post("/client-tools/cancel", cancel).await.must_be(200, &json!({ "success": true }));
+    }
+    let mut stream = server.stream("tab").await;
+    let told = stream.expect("tool-cancel").await.data;
+    assert_eq!((&told["requestID"], &told["reason"]), (&json!("seen"), &json!("enough")));
+    // Once, and nobody is told of what they never saw.
+    for client in ["tab", "away"] {
+        let mut stream = server.stream(client).await;
+        let body = json!({ "toolID": format!("client_{client}_t"), "requestID": client, "wait": false });
+        server.post("/client-tools/execute", body).await;
+        stream.expect_call(client).await;
+    }
+}
+
 #[tokio::test]
 async fn an_end_without_a_result_says_whether_the_tool_may_have_run() {
     let server = TestServer::start().await;
