@@ -25,12 +25,18 @@ pub(crate) async fn run(args: SessionsArgs) -> anyhow::Result<()> {
     args.query.show(sessions, |sessions| table(sessions).print())
 }
 
+/// The last millisecond that can be shown: that of the year 9999. A server may send any number.
+const LATEST: u64 = 253_402_300_799_999;
+
 /// Sessions as a table.
 pub(crate) fn table(sessions: Vec<Session>) -> Table {
     let rows = sessions.into_iter().map(|session| {
-        let updated = UNIX_EPOCH.checked_add(Duration::from_millis(session.time.updated)).unwrap_or(UNIX_EPOCH);
+        let updated = UNIX_EPOCH + Duration::from_millis(session.time.updated.min(LATEST));
         let updated = humantime::format_rfc3339_seconds(updated).to_string();
         [session.id, session.client_id.unwrap_or_default(), updated, session.title]
     });
     Table::new(["SESSION", "CLIENT", "UPDATED", "TITLE"], "no sessions", rows)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ use handback_wire::agui::{
 use serde_json::{Map, Value, json};
 
 use super::snapshot;
+use crate::api::client_tools::encode::time;
 
 /// Most characters of an input that an interrupt's question shows.
 const SHOWN: usize = 200;
@@ -412,7 +413,7 @@ fn interrupt(ask: &AskSummary, approval_timeout: Duration) -> Interrupt {
         message: Some(format!("Allow {} with {}?", ask.tool, shortened(ask.input.get(), SHOWN))),
         tool_call_id: Some(ask.call.to_string()),
         response_schema: response_schema(),
-        expires_at: Some(humantime::format_rfc3339_millis(expires).to_string()),
+        expires_at: Some(time(expires)),
         metadata: None,
         subagent_run_id: None,
     }

@@ -14,12 +14,21 @@ use serde::Serialize;
 
 use crate::transport::sse::Next;
 
+/// The latest time that the wire can have, since 1970.
+const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
+
 /// The keep-alive frame of the call stream.
 pub(super) const PING: &str = "event: ping\ndata: \n\n";
 
 /// Formats a time for the wire.
 pub(crate) fn time(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
+    rfc3339(time).to_string()
+}
+
+/// RFC 3339 ends with the year 9999, and formatting a later time would panic. A damaged database may have one: it is shown
+/// as the last millisecond of that year.
+fn rfc3339(time: SystemTime) -> humantime::Rfc3339Timestamp {
+    humantime::format_rfc3339_millis(time.min(SystemTime::UNIX_EPOCH + LATEST))
 }
 
 /// Serialises a value that cannot fail to serialise.
@@ -71,7 +80,7 @@ fn write_request(out: &mut Vec<u8>, head: &CallHead, attempt: u32) {
     }
     out.extend_from_slice(b",\"input\":");
     out.extend_from_slice(head.input.get().as_bytes());
-    let deadline = humantime::format_rfc3339_millis(head.deadline);
+    let deadline = rfc3339(head.deadline);
     let effect = match head.tool.spec.effect {
         Effect::Read => "read",
         Effect::Idempotent => "idempotent",

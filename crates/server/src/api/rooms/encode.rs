@@ -11,7 +11,7 @@ use handback_wire::threads as wire;
 use serde_json::value::RawValue;
 
 use crate::api::agui::encode::Encoder;
-use crate::api::client_tools::encode::json;
+use crate::api::client_tools::encode::{self, json};
 use crate::api::conversation;
 use crate::problem::{ErrorShape, Problem, json_body};
 
@@ -55,7 +55,7 @@ pub(super) fn run(run: &ThreadRun, events: Option<Vec<Box<RawValue>>>) -> wire::
 }
 
 fn moment(time: handback_core::clock::Time) -> String {
-    humantime::format_rfc3339_millis(time.into()).to_string()
+    encode::time(time.into())
 }
 
 /// Writes a run as frames that are numbered from its beginning, for a reader that may have seen some of them.

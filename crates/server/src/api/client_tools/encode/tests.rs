@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use handback_core::clock::Time;
 use handback_core::id::{CallId, ClientId, EventId, MessageId, RequestId, SessionId, ToolName};
 use handback_core::schema::Schema;
 use handback_core::store::{Origin, ToolSpec};
@@ -53,4 +54,14 @@ fn a_frame_is_one_line_of_data_between_its_event_and_its_id() {
     let delivery = Delivery::Cancel { request: RequestId::parse("r").unwrap(), reason: "a\nb".into(), id };
     let Next::Frame(frame) = sse(delivery) else { panic!("a cancel is a frame") };
     assert_eq!(frame, "event: tool-cancel\ndata: {\"requestID\":\"r\",\"reason\":\"a\\nb\"}\nid: e-7\n\n");
+}
+
+#[test]
+fn a_time_after_the_year_9999_is_the_last_of_that_year() {
+    let latest = "9999-12-31T23:59:59.999Z";
+    let deadline = SystemTime::from(Time(u64::MAX));
+    assert_eq!([time(SystemTime::from(Time(253_402_300_799_999))), time(deadline)], [latest, latest]);
+    let (head, mut written) = (CallHead { deadline, ..head() }, Vec::new());
+    write_request(&mut written, &head, 1);
+    assert_eq!(String::from_utf8(written).unwrap(), json(&request(&head, 1)));
 }
