@@ -167,7 +167,8 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new(owners: Arc<Owners>) -> Self {
-        Self { owners, ..Self::default() }
+        // Spelled out: `..Self::default()` would make owners only to drop them, once for each shard.
+        Self { owners, tools: HashMap::default(), by_client: HashMap::default(), by_session: HashMap::default() }
     }
 
     /// Registers all the tools or none. Registering an id again replaces the tool, which keeps its place and sessions.
