@@ -1,11 +1,13 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description) and tmux (a client in a terminal). What is missing is installed or named.
-.PHONY: all run test soak foreign sdk console console-check console-test package lint lines bench schemas need need-node need-python need-chromium need-tmux
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test package lint lines bench schemas need need-node need-python need-chromium need-tmux
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
 BINARY := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback
+# The version that the fuzz targets are built with.
+CARGO_FUZZ := 0.13.2
 # nextest where it is there, cargo's own runner elsewhere.
 RUN_TESTS := $(if $(shell command -v cargo-nextest),nextest run --no-fail-fast,test)
 
@@ -30,6 +32,17 @@ soak: need sdk/typescript/node_modules/.installed
 	STORM_CALLS=10000 $(CARGO) test --workspace --test it storm:: -- --nocapture --test-threads=1
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
 	  node --import tsx --test --test-reporter=spec test/storm.test.ts
+
+## Every fuzz target for a minute, or for FUZZ_SECONDS, with nightly Rust. What breaks one is in fuzz/artifacts; what is new is in
+## fuzz/found. There is next to no unsafe code to be watched, so no sanitizer slows it down.
+fuzz: need
+	@$(CARGO) +nightly --version >/dev/null || { echo "nightly Rust is missing: rustup toolchain install nightly"; exit 1; }
+	@$(CARGO) fuzz --version 2>/dev/null | grep -qF " $(CARGO_FUZZ)" || $(CARGO) install --locked cargo-fuzz@$(CARGO_FUZZ)
+	@for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \
+	  mkdir -p fuzz/found/$$target && echo "$$target" && \
+	  $(CARGO) +nightly fuzz run --sanitizer none --codegen-units 16 $$target fuzz/found/$$target fuzz/corpus/$$target -- \
+	    -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=8192 -rss_limit_mb=2048 -timeout=20 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
 
 ## Clients of others against a real server, in Node, in Python, in a page and in a terminal. Some use the TypeScript SDK, too.
 foreign: need need-chromium need-tmux foreign/node_modules/.installed foreign/.venv/.installed sdk/typescript/node_modules/.installed

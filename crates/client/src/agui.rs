@@ -24,6 +24,7 @@ mod registry;
 mod run;
 mod runs;
 
+pub(crate) use agent::decode;
 pub use agent::{Agent, AgentError, EventStream, HttpAgent, Incoming, OneUrl, Room, ServerAgent, ThreadAgent};
 pub use conversation::{
     Activity, Conversation, ConversationStatus, Item, Role, Text, ToolCall, ToolCallGroup, ToolCallStatus, Usage,

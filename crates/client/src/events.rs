@@ -113,7 +113,7 @@ impl Listener {
 }
 
 /// Reads an event; `None` if its type is unknown, or it cannot be read.
-fn decode(data: &str) -> Option<Event> {
+pub(crate) fn decode(data: &str) -> Option<Event> {
     #[derive(Deserialize)]
     struct RawEvent<'a> {
         #[serde(rename = "type", borrow)]

@@ -22,6 +22,8 @@ pub mod client;
 pub mod error;
 pub mod events;
 mod execution;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 pub mod local;
 mod lock;

@@ -14,6 +14,7 @@ mod event;
 mod transcript;
 mod turn;
 
+use handback_wire::event::Event;
 use handback_wire::session::{MessageWithParts, Prompt, Session};
 
 use crate::api::Api;
@@ -22,7 +23,14 @@ use crate::tools::{ClientTools, ToolsLease};
 
 pub use self::ask::Ask;
 pub use self::event::TurnEvent;
+use self::transcript::Transcript;
 pub use self::turn::Turn;
+
+/// Returns what events add to the turn that answers the message `question`.
+pub(crate) fn hear(question: &str, events: &[Event]) -> Vec<TurnEvent> {
+    let mut transcript = Transcript::new(question.to_owned());
+    events.iter().filter_map(|event| transcript.hear(event)).collect()
+}
 
 impl Api {
     /// Sends a prompt to a session, and returns the events of its turn, as [`SessionHandle::stream`] does.

@@ -39,7 +39,9 @@ pub use journal::Journal;
 pub(crate) use lease::ToolsLease;
 use link::{Change, Command, Link};
 use memory::Memory;
+pub(crate) use socket::events_of as message_events;
 pub use status::{Observer, State, Status};
+pub(crate) use stream::events_of as stream_events;
 
 /// How many changes wait for the connection; further callers wait for room.
 const MAX_WAITING_CHANGES: usize = 64;

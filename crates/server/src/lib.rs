@@ -7,6 +7,8 @@ pub mod body;
 pub mod config;
 mod console;
 pub mod frontend_tools;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gate;
 pub mod problem;
 pub mod provider;

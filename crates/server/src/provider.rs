@@ -23,7 +23,10 @@ mod upstream;
 
 use std::time::Duration;
 
-use crate::config::Secret;
+use bytes::Bytes;
+use handback_core::sessions::ModelEvent;
+
+use crate::config::{ProviderKind, Secret};
 
 pub use anthropic::Anthropic;
 pub use openai::OpenAi;
@@ -109,4 +112,12 @@ impl Default for RequestBounds {
 pub struct InvalidSettings {
     provider: String,
     problem: String,
+}
+
+/// Reads an answer that comes in these pieces. An error is in words.
+pub(crate) async fn events_of(kind: ProviderKind, pieces: Vec<Bytes>) -> Vec<Result<ModelEvent, String>> {
+    match kind {
+        ProviderKind::OpenAi => answer::events_of(pieces, openai::Decoder::default()).await,
+        ProviderKind::Anthropic => answer::events_of(pieces, anthropic::Decoder::default()).await,
+    }
 }

@@ -57,7 +57,12 @@ pub fn token(claims: &Value) -> String {
 
 /// The part of a token that is signed.
 pub fn signing_input(header: &Value, claims: &Value) -> String {
-    format!("{}.{}", base64_url(header.to_string().as_bytes()), base64_url(claims.to_string().as_bytes()))
+    signing_bytes(header.to_string().as_bytes(), claims.to_string().as_bytes())
+}
+
+/// The same with a header and claims that may be anything.
+pub fn signing_bytes(header: &[u8], claims: &[u8]) -> String {
+    format!("{}.{}", base64_url(header), base64_url(claims))
 }
 
 /// The signature of a text under a shared secret.
@@ -91,7 +96,12 @@ impl Issuer {
     /// A token that it has signed.
     pub fn token(&self, claims: &Value) -> String {
         let signing = signing_input(&json!({ "alg": "EdDSA", "typ": "JWT" }), claims);
-        with_signature(&signing, self.0.sign(signing.as_bytes()).as_ref())
+        with_signature(&signing, &self.sign(&signing))
+    }
+
+    /// Its signature of a text.
+    pub fn sign(&self, text: &str) -> Vec<u8> {
+        self.0.sign(text.as_bytes()).as_ref().to_vec()
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
 //! | [`faults`] | a proxy that cuts, stalls, delays and repeats what passes through it |
+//! | [`fuzzing`] | what must hold for whatever is read from outside, for fuzz targets and their corpora |
 //! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`upstream`] | a provider whose answers the test writes |
@@ -27,6 +28,7 @@ pub mod chat;
 pub mod client;
 pub mod faults;
 mod frames;
+pub mod fuzzing;
 pub mod keys;
 pub mod model;
 pub mod mortal;

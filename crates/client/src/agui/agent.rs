@@ -11,6 +11,8 @@ use handback_wire::agui::{Event, RunAgentInput};
 
 use crate::error::Error;
 
+pub(crate) use reader::decode;
+
 pub use http::{HttpAgent, OneUrl, Room, ServerAgent, ThreadAgent};
 
 /// The events of a run, as they come. An error is the last item.

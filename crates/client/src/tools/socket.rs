@@ -69,6 +69,19 @@ pub(super) async fn start(
     (events, SocketUplink { outgoing, next_reference: AtomicU64::new(1), api: api.clone() })
 }
 
+/// Reads messages as a socket does; returns each event. The first messages can be answers to two that wait.
+pub(crate) fn events_of(api: &Api, messages: &[&str]) -> Vec<String> {
+    let socket = Socket {
+        events: mpsc::channel(1).0,
+        unanswered: Mutex::new((1..=2).map(|reference| (reference, (1, oneshot::channel().0))).collect()),
+        clock: ServerClock::new(Some("Thu, 01 Jan 2026 00:00:00 GMT")),
+        api: api.clone(),
+        silence: CLOSE_TIMEOUT,
+        closing: CancellationToken::new(),
+    };
+    messages.iter().filter_map(|text| socket.read(text)).map(|event| format!("{event:?}")).collect()
+}
+
 /// The events of a socket. Dropping them closes the socket.
 pub(super) struct SocketEvents {
     events: mpsc::Receiver<Result<ConnectionEvent, Error>>,

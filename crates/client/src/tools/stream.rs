@@ -42,6 +42,16 @@ impl CallStream {
     }
 }
 
+/// Reads all events of a body; returns each event, and the cursor at the end.
+pub(crate) async fn events_of(mut reader: EventReader) -> Vec<String> {
+    let (clock, mut cursor, mut events) = (ServerClock::new(None), None, Vec::new());
+    while let Ok(block) = reader.next().await {
+        events.extend(read(block, &clock, &mut cursor).map(|event| format!("{event:?}")));
+    }
+    events.extend(cursor);
+    events
+}
+
 fn read(block: Sse, clock: &ServerClock, cursor: &mut Option<String>) -> Option<ConnectionEvent> {
     // An empty id resets the cursor. An id that no header can carry is ignored: no connection could resume from it.
     if let Some(id) = block.id.filter(|id| id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok()) {

@@ -6,3 +6,4 @@ mod routes;
 mod socket;
 
 pub use routes::routes;
+pub(crate) use socket::answer_messages;

@@ -58,6 +58,15 @@ pub(super) fn stream<'a>(
     Box::pin(answer.try_flatten_stream().map_err(move |fault| asked.error(&model, &fault)))
 }
 
+/// Reads an answer that comes in these pieces, up to its end or its first fault.
+pub(super) async fn events_of(pieces: Vec<Bytes>, decoder: impl Decode) -> Vec<Result<ModelEvent, String>> {
+    let body = reqwest::Body::wrap_stream(stream::iter(pieces.into_iter().map(Ok::<_, Fault>)));
+    let response = Response::from(axum::http::Response::new(body));
+    let bounds = RequestBounds::default();
+    let events = EventReader::new(response, bounds, Instant::now() + bounds.whole, decoder).into_stream();
+    events.map_err(|fault| fault.to_string()).collect().await
+}
+
 struct EventReader<D> {
     frames: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
     /// How many bytes came since the last frame ended.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::answer;
 use super::upstream::{Upstream, base_url, join};
 use super::{InvalidSettings, Settings};
-use decode::Decoder;
+pub(super) use decode::Decoder;
 use encode::body;
 
 /// How many tokens an answer may have if the settings do not say, because this API wants a number.

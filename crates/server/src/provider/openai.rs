@@ -12,7 +12,7 @@ use reqwest::header::AUTHORIZATION;
 use super::answer;
 use super::upstream::{OptionalMember, Upstream, base_url, join};
 use super::{InvalidSettings, Settings};
-use decode::Decoder;
+pub(super) use decode::Decoder;
 use encode::{MaxTokens, body};
 
 /// A provider that speaks OpenAI's chat completions. Its base URL ends before `/chat/completions`, mostly with `/v1`.

@@ -6,6 +6,7 @@ mod agui;
 mod bad_input;
 mod chat;
 mod console;
+mod corpora;
 mod crowds;
 mod endpoints;
 mod events;

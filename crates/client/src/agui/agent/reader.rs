@@ -106,7 +106,7 @@ impl Reader {
     }
 }
 
-fn decode(data: &str) -> Incoming {
+pub(crate) fn decode(data: &str) -> Incoming {
     #[derive(Deserialize)]
     struct EventType {
         #[serde(rename = "type")]

@@ -41,6 +41,16 @@ pub(super) fn upgrade(
     settings.apply(upgrade).on_upgrade(move |socket| tasks.track_future(ws::drive(socket, settings, speaker)))
 }
 
+/// Answers messages of the application on a connection, one after the other.
+pub(crate) async fn answer_messages(app: &App, connection: Connection, messages: Vec<Option<String>>) -> Vec<String> {
+    let mut socket = ClientSocket { app: app.clone(), principal: Principal::Application, connection };
+    let mut answers = Vec::new();
+    for message in messages {
+        answers.push(socket.answer(message.map(Utf8Bytes::from)).await);
+    }
+    answers
+}
+
 struct ClientSocket {
     app: App,
     principal: Principal,

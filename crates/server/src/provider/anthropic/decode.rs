@@ -64,7 +64,7 @@ struct Block<'a> {
 
 /// Reads the events of one answer.
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(in crate::provider) struct Decoder {
     /// The id of the answer.
     id: Option<String>,
     /// What the provider wants back with the thought that is open.

@@ -43,7 +43,7 @@ struct Choice<'a> {
 
 /// Reads the chunks of one answer.
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(in crate::provider) struct Decoder {
     calls: Vec<PartialCall>,
     kept: KeptMessage,
     /// Whether a delta came. A whole message then repeats all of it.
