@@ -179,7 +179,7 @@ impl PendingCall {
     /// The connection that had the call is gone.
     pub(crate) fn requeue(&mut self, now: Instant) {
         if matches!(self.stage, Stage::Offered(_)) {
-            self.attempt += 1;
+            self.attempt = self.attempt.saturating_add(1);
         }
         self.enter(Stage::Waiting, now);
     }

@@ -27,7 +27,7 @@ impl Table {
         }
         let number = self.enter(head.clone(), offered, None, now);
         if let Some(known) = self.calls.get_mut(&request) {
-            known.attempt = offered + u32::from(executor == Executor::Client || offered == 0);
+            known.attempt = offered.saturating_add(u32::from(executor == Executor::Client || offered == 0));
             known.may_have_run = offered > 0;
             known.is_kept = head.origin == Origin::Application;
             known.claimant = claimant;

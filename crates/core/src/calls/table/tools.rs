@@ -1,5 +1,6 @@
 //! The tools of clients: who registers them, until when they stay, and what later processes know of them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -84,11 +85,15 @@ impl Table {
     /// Waits for a client of an earlier process, which has tools.
     pub(crate) fn restore_client(&mut self, client: &StoredClient, limits: &[Option<SessionId>], now: Instant) {
         let StoredClient { id, since, graces } = client;
+        // A damaged row may have any time, and one that is too long would overflow.
+        let largest = self.common.limits.largest_grace;
+        let graces: BTreeMap<_, _> =
+            graces.iter().map(|(limit, grace)| (limit.clone(), (*grace).min(largest))).collect();
         if let Some(known) = self.client_mut(id, SystemTime::from(*since)) {
-            known.graces = graces.iter().cloned().collect();
+            known.graces.clone_from(&graces);
         }
         for limit in limits {
-            let asked = graces.iter().find(|(of, _)| of == limit).map_or(Duration::ZERO, |(_, grace)| *grace);
+            let asked = graces.get(limit).copied().unwrap_or_default();
             self.expect(id, limit.as_ref(), now + asked.max(RESTART_GRACE), SystemTime::from(*since));
         }
     }
