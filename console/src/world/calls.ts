@@ -91,7 +91,8 @@ export class Calls {
     row.isFrontend = call.executionMode === "frontend";
     row.outcome = call.outcome?.status;
     row.error = call.outcome && "error" in call.outcome ? call.outcome.error.slice(0, KEPT_ERROR) : undefined;
-    row.hasLateResult = call.lateResult != null;
+    // The server's list leaves it out.
+    row.hasLateResult ||= call.lateResult != null;
     this.#move(row, call.state);
   }
 
@@ -118,8 +119,12 @@ export class Calls {
         return this.#moveNamed(event.properties, "done", { outcome: "success" });
       case "client-tool.failed":
         return this.#moveNamed(event.properties, "done", { error: event.properties.error.slice(0, KEPT_ERROR) });
-      case "client-tool.late":
-        return [event.properties.requestID];
+      case "client-tool.late": {
+        const { requestID } = event.properties;
+        const row = this.#rows.get(requestID);
+        if (row) row.hasLateResult = true;
+        return [requestID];
+      }
       case "permission.updated":
       case "permission.replied":
         return undefined;
