@@ -9,6 +9,7 @@ mod bench;
 mod call;
 mod calls;
 mod cancel;
+mod chaos;
 mod chat;
 mod check;
 mod clients;
@@ -54,6 +55,7 @@ enum Command {
     Config(config::ConfigArgs),
     Backup(backup::BackupArgs),
     Check(check::CheckArgs),
+    Chaos(chaos::ChaosArgs),
     Bench(bench::BenchArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -87,6 +89,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Config(args) => config::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Check(args) => check::run(args),
+        Command::Chaos(args) => chaos::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Completions(args) => completions::run(args),
     }

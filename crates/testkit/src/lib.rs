@@ -12,7 +12,7 @@
 //! | [`stream`] | a reader of server-sent events over a real socket |
 //! | [`socket`] | a WebSocket client |
 //! | [`raw`] | a connection whose bytes the test writes and reads itself |
-//! | [`faults`] | a proxy that cuts, stalls, delays and repeats what passes through it |
+//! | [`faults`] | the chaos proxy, for a test's server |
 //! | [`fuzzing`] | what must hold for whatever is read from outside, for fuzz targets and their corpora |
 //! | [`storm`] | many calls of every kind, and whether all who saw them agree |
 //! | [`mod@store_contract`] | what every store must do, as tests |

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use self::application::{Application, Made};
 use self::events::Witness;
 use self::plan::{Outcome, Plan};
-pub use self::ride::{Ride, severity};
+pub use self::ride::{Ride, plan};
 pub use self::runs::Runs;
 use crate::server::{PATIENCE, until_within};
 

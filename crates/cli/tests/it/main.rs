@@ -8,6 +8,8 @@ mod answers;
 #[cfg(unix)]
 mod bench;
 #[cfg(unix)]
+mod chaos;
+#[cfg(unix)]
 mod chat;
 #[cfg(unix)]
 mod local;

@@ -64,7 +64,7 @@ fn the_page_on_ag_ui_is_true() {
 
 #[test]
 fn the_page_on_survival_is_true() {
-    run_page("docs/survival.md", "handback serve --data data", 5);
+    run_page("docs/survival.md", "handback serve --data data", 8);
 }
 
 /// Runs all commands of a page, but for the first, which starts the server.

@@ -4,7 +4,7 @@ use handback_client::Transport;
 use handback_core::calls::Counts;
 
 use super::{Runs, Server, Storm, configure};
-use crate::faults::{self, Fault, Faults, Severity};
+use crate::faults::{self, Fault, Faults, Plan, Range};
 use crate::server::TestServer;
 
 /// A storm in which some fault never occurred shows little, and goes on for so many calls, so often.
@@ -21,7 +21,7 @@ impl Ride {
     /// Starts the server. The client's calls will come by this transport.
     pub async fn begin(transport: Transport) -> Self {
         let server = TestServer::with(configure).await;
-        let faults = Faults::with(server.address, faults::seed(), severity(transport)).await.expect("a free port");
+        let faults = Faults::with(server.address, plan(transport, faults::seed())).await.expect("a free port");
         Self { transport, server, faults }
     }
 
@@ -67,9 +67,9 @@ impl Ride {
 }
 
 /// A stream alone passes less than a socket that carries everything, and stands more.
-pub fn severity(transport: Transport) -> Severity {
+pub fn plan(transport: Transport, seed: u64) -> Plan {
     match transport {
-        Transport::Sse => Severity { later: 600..=100_000, soon_chance: 0.3, ..Severity::default() },
-        _ => Severity::default(),
+        Transport::Sse => Plan { later: Range(600, 100_000), soon_chance: 0.3, ..Plan::seeded(seed) },
+        _ => Plan::seeded(seed),
     }
 }

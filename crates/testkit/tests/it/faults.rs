@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use handback_testkit::faults::{Fault, Severity};
+use handback_testkit::faults::{Fault, Plan, Range};
 use handback_testkit::server::until;
 use handback_testkit::stream::End;
 use handback_testkit::{Answer, Faults, RawSocket, TestServer, TestSocket, TestStream};
@@ -21,9 +21,9 @@ struct World {
 }
 
 impl World {
-    async fn with(severity: Severity) -> Self {
+    async fn with(plan: Plan) -> Self {
         let server = TestServer::with(|config| config.limits.drain_timeout = Duration::ZERO).await;
-        let faults = Faults::with(server.address, 1, severity).await.unwrap();
+        let faults = Faults::with(server.address, plan).await.unwrap();
         Self { server, faults }
     }
 
@@ -56,7 +56,7 @@ fn lasting(mut headers: HeaderMap) -> HeaderMap {
 
 #[tokio::test]
 async fn a_calm_proxy_changes_no_answer() {
-    let world = World::with(Severity::default()).await;
+    let world = World::with(Plan::seeded(1)).await;
     world.faults.calm();
     let register = json!({ "clientID": "desk", "tools": [{ "id": "a" }] });
     let large = json!({ "clientID": "desk", "tools": [{ "id": "b", "description": "x".repeat(3_000_000) }] });
@@ -88,7 +88,7 @@ async fn a_calm_proxy_changes_no_answer() {
 
 #[tokio::test]
 async fn a_calm_proxy_passes_streams_on_as_they_come() {
-    let world = World::with(Severity::default()).await;
+    let world = World::with(Plan::seeded(1)).await;
     world.faults.calm();
     world.server.register("desk", &["a"]).await;
     let mut stream = world.stream("desk?connection=c&grace=20000").await;
@@ -111,7 +111,7 @@ async fn a_calm_proxy_passes_streams_on_as_they_come() {
 
 #[tokio::test]
 async fn a_calm_proxy_passes_sockets_on_with_their_close_codes() {
-    let world = World::with(Severity::default()).await;
+    let world = World::with(Plan::seeded(1)).await;
     world.faults.calm();
     let mut socket = world.socket("desk?connection=c").await;
     let registered = socket.ask(json!({ "type": "register", "tools": [{ "id": "a" }], "ref": 7 })).await;
@@ -129,8 +129,8 @@ async fn a_calm_proxy_passes_sockets_on_with_their_close_codes() {
 
 #[tokio::test]
 async fn connections_are_cut_and_stalled_at_the_byte() {
-    let severity = Severity { soon: 40..=40, soon_chance: 1.0, ..Severity::none() };
-    let world = World::with(severity.clone()).await;
+    let plan = Plan { soon: Range(40, 40), soon_chance: 1.0, ..Plan::none() };
+    let world = World::with(plan.clone()).await;
     let mut raw = RawSocket::open(world.faults.address).await;
     raw.send(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     assert!(raw.drain().await <= 40);
@@ -140,7 +140,7 @@ async fn connections_are_cut_and_stalled_at_the_byte() {
     assert_eq!(raw.drain().await, 0);
     assert_eq!(world.count(Fault::ResetUp) + world.count(Fault::CloseUp), 1);
 
-    let stalled = World::with(Severity { stall_chance: 1.0, stall: 60_000..=60_000, ..severity }).await;
+    let stalled = World::with(Plan { stall_chance: 1.0, stall: Range(60_000, 60_000), ..plan }).await;
     let mut raw = RawSocket::open(stalled.faults.address).await;
     raw.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until("it is stalled", async || stalled.count(Fault::StallUp) == 1).await;
@@ -151,7 +151,7 @@ async fn connections_are_cut_and_stalled_at_the_byte() {
 #[tokio::test]
 async fn requests_come_twice_late_or_without_an_answer() {
     let call = json!({ "toolID": "client_desk_a", "wait": false });
-    let world = World::with(Severity { request_repeat: 1.0, ..Severity::none() }).await;
+    let world = World::with(Plan { request_repeat: 1.0, ..Plan::none() }).await;
     world.server.register("desk", &["a"]).await;
     assert_eq!(world.send(Method::POST, "/client-tools/execute", &call).await.unwrap().status(), 202);
     world.server.until("it came twice", |counts| counts.calls == 2).await;
@@ -162,13 +162,13 @@ async fn requests_come_twice_late_or_without_an_answer() {
     assert!(said == 4009 || said["type"] == "request", "{said}");
     assert_eq!(world.count(Fault::RequestRepeated), 2);
 
-    let world = World::with(Severity { answer_loss: 1.0, ..Severity::none() }).await;
+    let world = World::with(Plan { answer_loss: 1.0, ..Plan::none() }).await;
     world.server.register("desk", &["a"]).await;
     assert!(world.send(Method::POST, "/client-tools/execute", &call).await.is_err());
     world.server.until("it came all the same", |counts| counts.calls == 1).await;
     assert_eq!(world.count(Fault::AnswerLost), 1);
 
-    let world = World::with(Severity { request_delay: 1.0, delay: 60_000..=60_000, ..Severity::none() }).await;
+    let world = World::with(Plan { request_delay: 1.0, delay: Range(60_000, 60_000), ..Plan::none() }).await;
     world.server.register("desk", &["a"]).await;
     let sent = world.send(Method::POST, "/client-tools/execute", &call);
     assert!(timeout(Duration::from_millis(100), sent).await.is_err());
@@ -179,8 +179,8 @@ async fn requests_come_twice_late_or_without_an_answer() {
 
 #[tokio::test]
 async fn frames_and_messages_come_twice_and_late_in_their_order() {
-    let severity = Severity { message_repeat: 1.0, message_delay: 1.0, delay: 50..=50, ..Severity::none() };
-    let world = World::with(severity).await;
+    let plan = Plan { message_repeat: 1.0, message_delay: 1.0, delay: Range(50, 50), ..Plan::none() };
+    let world = World::with(plan).await;
     world.server.register("desk", &["a"]).await;
     let mut stream = world.stream("desk").await;
     let began = Instant::now();
@@ -209,7 +209,7 @@ async fn frames_and_messages_come_twice_and_late_in_their_order() {
 
 #[tokio::test]
 async fn nothing_runs_on_when_it_is_dropped() {
-    let world = World::with(Severity { stall: 60_000..=60_000, stall_chance: 1.0, ..Severity::default() }).await;
+    let world = World::with(Plan { stall: Range(60_000, 60_000), stall_chance: 1.0, ..Plan::seeded(1) }).await;
     world.faults.calm();
     let mut stream = world.stream("desk").await;
     let mut socket = world.socket("tab").await;

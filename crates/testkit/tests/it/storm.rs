@@ -9,7 +9,7 @@ use handback_client::{Api, ClientTools, Effect, Invocation, Journal, Options, To
 use handback_testkit::Scratch;
 use handback_testkit::faults::{self, Faults};
 use handback_testkit::server::lasting_address;
-use handback_testkit::storm::{Ride, Runs, Server, Storm, severity};
+use handback_testkit::storm::{Ride, Runs, Server, Storm, plan};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -107,7 +107,7 @@ async fn ride_out_restarts(mut server: impl Restarts, transport: Transport, jour
     let (seed, data) = (faults::seed(), Scratch::new());
     let address = server.start(lasting_address(), &data).await;
     let url = format!("http://{address}");
-    let faults = Faults::with(address, seed, severity(transport)).await.unwrap();
+    let faults = Faults::with(address, plan(transport, seed)).await.unwrap();
     let runs = Runs::default();
     let tools = connect(&faults.url, transport, journal, &runs).await;
     let mut storm = Storm::begin(&url, "storm", seed, Server::Restarts).await;

@@ -7,13 +7,13 @@ use futures_util::{Stream, stream};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::weather::{Chance, Fault, Weather};
+use crate::weather::{Chance, Fault, Weather};
 
 /// The largest frame that is treated as one; what is larger is passed on as it comes.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The frames of a stream, as they are let through.
-pub(super) fn through(weather: Arc<Weather>, body: Incoming) -> impl Stream<Item = Result<Bytes, hyper::Error>> {
+pub(crate) fn through(weather: Arc<Weather>, body: Incoming) -> impl Stream<Item = Result<Bytes, hyper::Error>> {
     let chance = weather.chance();
     let frames = Frames { weather, chance, body, unread: BytesMut::new(), again: None };
     stream::unfold(frames, |mut frames| async move { Some((frames.next().await?, frames)) })
@@ -58,14 +58,14 @@ impl Frames {
         if !self.weather.is_stormy() {
             return;
         }
-        let severity = &self.weather.severity;
-        if self.chance.happens(severity.message_repeat) {
+        let plan = &self.weather.plan;
+        if self.chance.happens(plan.message_repeat) {
             self.weather.note(Fault::FrameRepeated);
             self.again = Some(frame.clone());
         }
-        if self.chance.happens(severity.message_delay) {
+        if self.chance.happens(plan.message_delay) {
             self.weather.note(Fault::FrameDelayed);
-            self.weather.pass_time(self.chance.time(&severity.delay)).await;
+            self.weather.pass_time(self.chance.time(plan.delay)).await;
         }
     }
 }

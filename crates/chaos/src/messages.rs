@@ -1,8 +1,6 @@
 //! Whole HTTP requests that come late, twice, or whose answer is lost. What comes on a stream is left to
-//! [`frames`](super::frames) and [`sockets`](super::sockets).
+//! [`frames`](crate::frames) and [`sockets`](crate::sockets).
 
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +19,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::weather::{Chance, Fault, Weather};
-use super::{Tasks, frames, sockets};
+use crate::plan::Range;
+use crate::weather::{Chance, Fault, Weather};
+use crate::{Tasks, frames, sockets};
 
 /// The largest body of a request; a larger one ends the connection.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -37,7 +36,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, Failure>;
 
 /// Serves HTTP, and asks `upstream` for the answers.
-pub(super) async fn serve(listener: TcpListener, upstream: SocketAddr, weather: Arc<Weather>, tasks: Tasks) {
+pub(crate) async fn serve(listener: TcpListener, upstream: Arc<str>, weather: Arc<Weather>, tasks: Tasks) {
     let messages = Messages { upstream, weather, tasks: tasks.clone() };
     loop {
         let (socket, place) = tasks.accept(&listener).await;
@@ -54,7 +53,7 @@ pub(super) async fn serve(listener: TcpListener, upstream: SocketAddr, weather: 
 
 #[derive(Clone)]
 struct Messages {
-    upstream: SocketAddr,
+    upstream: Arc<str>,
     weather: Arc<Weather>,
     tasks: Tasks,
 }
@@ -100,22 +99,22 @@ impl Messages {
 
     /// When the request is delivered, and which delivery is answered: one at most.
     fn deliveries(&self) -> Vec<Delivery> {
-        let (severity, mut chance) = (&self.weather.severity, self.weather.chance());
+        let (plan, mut chance) = (&self.weather.plan, self.weather.chance());
         let at_once = Delivery { after: Duration::ZERO, answers: true };
         if !self.weather.is_stormy() {
             return vec![at_once];
         }
-        if chance.happens(severity.answer_loss) {
+        if chance.happens(plan.answer_loss) {
             self.weather.note(Fault::AnswerLost);
             return vec![Delivery { answers: false, ..at_once }];
         }
-        if chance.happens(severity.request_repeat) {
+        if chance.happens(plan.request_repeat) {
             self.weather.note(Fault::RequestRepeated);
-            return repeated(&mut chance, &severity.delay);
+            return repeated(&mut chance, plan.delay);
         }
-        if chance.happens(severity.request_delay) {
+        if chance.happens(plan.request_delay) {
             self.weather.note(Fault::RequestDelayed);
-            return vec![Delivery { after: chance.time(&severity.delay), ..at_once }];
+            return vec![Delivery { after: chance.time(plan.delay), ..at_once }];
         }
         vec![at_once]
     }
@@ -137,7 +136,7 @@ impl Messages {
     }
 
     async fn send(&self, whole: Whole) -> Answered {
-        let socket = TcpStream::connect(self.upstream).await?;
+        let socket = TcpStream::connect(&*self.upstream).await?;
         socket.set_nodelay(true)?;
         let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(socket)).await?;
         self.tasks.spawn(connection.with_upgrades());
@@ -172,7 +171,7 @@ impl Messages {
 }
 
 /// The deliveries of a request that comes twice: at once or later, either of them answered.
-fn repeated(chance: &mut Chance, delay: &RangeInclusive<u64>) -> Vec<Delivery> {
+fn repeated(chance: &mut Chance, delay: Range) -> Vec<Delivery> {
     let later = if chance.even() { chance.time(delay) } else { Duration::ZERO };
     let first_answers = chance.even();
     vec![Delivery { after: Duration::ZERO, answers: first_answers }, Delivery { after: later, answers: !first_answers }]

@@ -13,7 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::weather::{Fault, Way, Weather};
+use crate::weather::{Fault, Way, Weather};
 
 /// The largest message; a larger one ends the connection.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -23,7 +23,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Passes messages on until both ends have closed, or one is cut off, which cuts off the other.
-pub(super) async fn relay(weather: Arc<Weather>, client: Upgraded, server: Upgraded) {
+pub(crate) async fn relay(weather: Arc<Weather>, client: Upgraded, server: Upgraded) {
     let (to_client, from_client) = open(client, Role::Server).await.split();
     let (to_server, from_server) = open(server, Role::Client).await.split();
     let up = pin!(pass(&weather, from_client, to_server, Way::Up));
@@ -54,15 +54,15 @@ async fn pass(
         Way::Up => (Fault::MessageDelayedUp, Fault::MessageRepeatedUp),
         Way::Down => (Fault::MessageDelayedDown, Fault::MessageRepeatedDown),
     };
-    let severity = &weather.severity;
+    let plan = &weather.plan;
     while let Some(message) = from.next().await {
         let message = message?;
         let stormy = weather.is_stormy() && (message.is_text() || message.is_binary());
-        if stormy && chance.happens(severity.message_delay) {
+        if stormy && chance.happens(plan.message_delay) {
             weather.note(delayed);
-            weather.pass_time(chance.time(&severity.delay)).await;
+            weather.pass_time(chance.time(plan.delay)).await;
         }
-        if stormy && chance.happens(severity.message_repeat) {
+        if stormy && chance.happens(plan.message_repeat) {
             weather.note(repeated);
             to.send(message.clone()).await?;
         }

@@ -1,13 +1,13 @@
 //! Connections that are cut or stalled at any byte, in either direction.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::Tasks;
-use super::weather::{Chance, Fault, Way, Weather};
+use crate::Tasks;
+use crate::weather::{Chance, Fault, Way, Weather};
 
 /// Bytes that are read at once.
 const BUFFER: usize = 16 * 1024;
@@ -22,13 +22,13 @@ enum Cut {
 }
 
 /// Carries connections to `upstream`.
-pub(super) async fn serve(listener: TcpListener, upstream: SocketAddr, weather: Arc<Weather>, tasks: Tasks) {
+pub(crate) async fn serve(listener: TcpListener, upstream: Arc<str>, weather: Arc<Weather>, tasks: Tasks) {
     loop {
         let (client, place) = tasks.accept(&listener).await;
-        let weather = Arc::clone(&weather);
+        let (weather, upstream) = (Arc::clone(&weather), upstream.clone());
         tasks.spawn(async move {
             // A client whose server is away is turned away, as it would be without us.
-            if let Ok(server) = TcpStream::connect(upstream).await {
+            if let Ok(server) = TcpStream::connect(&*upstream).await {
                 carry(&weather, client, server).await;
             }
             drop(place);
@@ -61,14 +61,16 @@ async fn pump(
     way: Way,
 ) -> Result<(), Cut> {
     let mut chance = weather.chance();
-    let mut left = chance.distance(&weather.severity);
+    let mut left = chance.distance(&weather.plan);
     let mut buffer = vec![0; BUFFER];
+    let mut is_throttled = false;
+    let throttle = chance.happens(weather.plan.throttle_chance).then(|| chance.number(weather.plan.throttle));
     loop {
         if left == 0 {
             if weather.is_stormy() {
                 strike(weather, &mut chance, way).await?;
             }
-            left = chance.distance(&weather.severity);
+            left = chance.distance(&weather.plan);
             continue;
         }
         let most = usize::try_from(left).unwrap_or(BUFFER).min(BUFFER);
@@ -77,17 +79,24 @@ async fn pump(
         if read == 0 {
             return to.shutdown().await.map_err(|_| Cut::Reset);
         }
+        if let Some(rate) = throttle.filter(|_| weather.is_stormy()) {
+            if !is_throttled {
+                is_throttled = true;
+                weather.note(if way == Way::Up { Fault::ThrottledUp } else { Fault::ThrottledDown });
+            }
+            weather.pass_time(Duration::from_secs_f64(read as f64 / rate.max(1) as f64)).await;
+        }
         to.write_all(&buffer[..read]).await.map_err(|_| Cut::Reset)?;
         left -= read as u64;
     }
 }
 
 async fn strike(weather: &Weather, chance: &mut Chance, way: Way) -> Result<(), Cut> {
-    let severity = &weather.severity;
-    if chance.happens(severity.stall_chance) {
+    let plan = &weather.plan;
+    if chance.happens(plan.stall_chance) {
         weather.note(if way == Way::Up { Fault::StallUp } else { Fault::StallDown });
-        weather.pass_time(chance.time(&severity.stall)).await;
-        if !chance.happens(severity.stall_ends_in_cut) || !weather.is_stormy() {
+        weather.pass_time(chance.time(plan.stall)).await;
+        if !chance.happens(plan.stall_ends_in_cut) || !weather.is_stormy() {
             return Ok(());
         }
     }
