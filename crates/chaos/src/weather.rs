@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;

@@ -14,8 +14,10 @@ use crate::signals::run_until_stopped;
 /// Runs a proxy that does to connections what networks do: cuts, stalls, delays, repeats, throttles. For tests of what
 /// survives it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  handback chaos --target http://127.0.0.1:4096 --plan 7\n\nThe plan is printed first. \
-                        Saved to a file, and changed perhaps, it can be given to --plan: the same plan decides the same.")]
+#[command(
+    after_help = "Example:\n  handback chaos --target http://127.0.0.1:4096 --plan 7\n\nThe plan is printed first. \
+                        Saved to a file, and changed perhaps, it can be given to --plan: the same plan decides the same."
+)]
 pub(crate) struct ChaosArgs {
     /// The address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4097")]
@@ -56,7 +58,8 @@ fn plan(said: Option<&str>) -> anyhow::Result<Plan> {
 
 /// The host and the port of a URL.
 fn host_and_port(target: &str) -> anyhow::Result<String> {
-    let not_a_url = || UsageError(format!("--target: \"{target}\" is not the URL of a server, such as http://127.0.0.1:4096"));
+    let not_a_url =
+        || UsageError(format!("--target: \"{target}\" is not the URL of a server, such as http://127.0.0.1:4096"));
     let url = reqwest::Url::parse(target).map_err(|_| not_a_url())?;
     match (url.scheme(), url.host_str(), url.port_or_known_default()) {
         ("http", Some(host), Some(port)) => Ok(format!("{host}:{port}")),
