@@ -72,6 +72,8 @@ impl Line {
         let request = head(&self.address, line, "keep-alive", body) + body;
         self.stream.get_mut().write_all(request.as_bytes())?;
         let (status, length) = self.read_head().with_context(|| format!("no answer to {line}"))?;
+        // 204 is an answer without a body.
+        let length = length.or((status == 204).then_some(0));
         let mut answer = vec![0; length.with_context(|| format!("{line}: an answer without a length"))?];
         self.stream.read_exact(&mut answer)?;
         ensure!((200..300).contains(&status), "{line} answered {status}: {}", String::from_utf8_lossy(&answer));
