@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use futures_util::FutureExt;
+use tokio::sync::Notify;
 
 use super::super::history::tests::{id, user};
 use super::*;
@@ -8,13 +9,15 @@ use crate::events;
 use crate::id::ClientId;
 use crate::store::{MemoryStore, Most, Page, PartBody, SessionFilter, SessionPlace, StorageUsed};
 
-/// Reads take a moment, and show what was there before it, or after it when they are told to; writes fail when they are.
+/// Reads take a moment, and show what was there before it, or after it when they are told to; writes fail when they are,
+/// or wait for room.
 #[derive(Default)]
 struct Slow {
     kept: Arc<MemoryStore>,
     shows_after: AtomicBool,
     reads: AtomicUsize,
     fails: AtomicBool,
+    room: Arc<Notify>,
 }
 
 impl SessionStore for Slow {
@@ -34,6 +37,13 @@ impl SessionStore for Slow {
 
     fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
         match self.fails.load(Ordering::Relaxed) {
+            true if if_full == IfFull::Waits => {
+                let (kept, room) = (self.kept.clone(), self.room.clone());
+                Box::pin(async move {
+                    room.notified().await;
+                    kept.save_messages(messages, if_full).await
+                })
+            }
             true => Box::pin(async { Err(StoreError::Failed("as the test wants it".to_owned())) }),
             false => self.kept.save_messages(messages, if_full),
         }
@@ -144,6 +154,26 @@ async fn what_could_not_be_kept_is_not_held() {
     store.fails.store(true, Ordering::Relaxed);
     sessions.save_messages(vec![user("b", "lost")], IfFull::Fails).await.unwrap_err();
     assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a"]);
+}
+
+#[tokio::test]
+async fn what_waits_for_room_is_held_although_something_else_could_not_be_kept() {
+    // Nothing that nobody uses is held.
+    let (sessions, store, ses) = held(0).await;
+    sessions.save_messages(vec![user("a", "kept")], IfFull::Fails).await.unwrap();
+    store.fails.store(true, Ordering::Relaxed);
+    drop(sessions.save_messages(vec![user("b", "earlier")], IfFull::Waits));
+    let saving = sessions.save_messages(vec![user("b", "waits")], IfFull::Waits);
+    sessions.save_messages(vec![user("c", "lost")], IfFull::Fails).await.unwrap_err();
+    let held = sessions.hold(&ses).await.unwrap();
+    assert_eq!(ids(&held), ["a", "b"]);
+    let said = held.history(|history| history.all().map(|message| format!("{:?}", message.parts)).collect::<String>());
+    assert!(said.contains("waits") && !said.contains("earlier"), "{said}");
+    store.room.notify_one();
+    saving.await.unwrap();
+    assert!(sessions.held.of(&ses).get(&ses).is_some_and(|held| held.lock().unsaved.is_empty()));
+    sessions.forget(&ses);
+    assert_eq!(ids(&sessions.hold(&ses).await.unwrap()), ["a", "b"]);
 }
 
 #[tokio::test]

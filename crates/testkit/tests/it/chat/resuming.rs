@@ -9,6 +9,15 @@ use serde_json::json;
 
 use super::{World, page_tools, picking, url};
 
+/// A server over a directory, which leaves what is open at once when it stops.
+async fn start_over(scratch: &Scratch) -> World {
+    World::with(|config| {
+        config.data = Some(scratch.path().to_owned());
+        config.limits.drain_timeout = Duration::ZERO;
+    })
+    .await
+}
+
 #[tokio::test]
 async fn there_is_nothing_to_come_back_to_when_nothing_is_under_way() {
     let world = World::start().await;
@@ -151,12 +160,7 @@ async fn many_may_come_back_at_once_and_leave_again() {
 #[tokio::test]
 async fn a_turn_that_a_restart_cut_is_told_from_its_start() {
     let scratch = Scratch::new();
-    let start = || {
-        World::with(|config| {
-            config.data = Some(scratch.path().to_owned());
-            config.limits.drain_timeout = Duration::ZERO;
-        })
-    };
+    let start = || start_over(&scratch);
     let world = start().await;
     world.model.will_call(&[("open-url", url())]);
     let mut first = world.server.chat(&saying("chat", "u1", "go")).await;
@@ -191,12 +195,7 @@ async fn a_turn_that_a_restart_cut_is_told_from_its_start() {
 #[tokio::test]
 async fn results_that_come_while_their_turn_runs_outlive_the_process() {
     let scratch = Scratch::new();
-    let start = || {
-        World::with(|config| {
-            config.data = Some(scratch.path().to_owned());
-            config.limits.drain_timeout = Duration::ZERO;
-        })
-    };
+    let start = || start_over(&scratch);
     let world = start().await;
     world.model.will_call(&[("pick", json!({ "n": 1 })), ("open-url", url())]);
     let mut first = world.server.chat(&picking("chat", "u1")).await;
