@@ -78,8 +78,9 @@ impl Client {
         let lease = if without_tools { None } else { ToolsLease::begin(&self.tools).await? };
         let tools = (!without_tools).then(|| self.tools.clone());
         let client_id = tools.as_ref().map(|tools| tools.client_id().to_owned());
-        let request = CreateSession { title, agent, model, metadata, client_id, parent_id: None };
-        // A session that was created although the answer was lost is empty and harmless.
+        // With an id, so that a request whose answer was lost makes no second session.
+        let id = Some(format!("ses_{:032x}", fastrand::u128(..)));
+        let request = CreateSession { id, title, agent, model, metadata, client_id, parent_id: None };
         match with_retries(|| self.api().create_session(&request)).await {
             Ok(session) => Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
             Err(error) => {

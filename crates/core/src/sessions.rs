@@ -170,6 +170,9 @@ pub enum SessionError {
         /// The providers that exist.
         known: String,
     },
+    /// A session of another client has this id.
+    #[error("there is a session {0} already; choose another id or leave it out")]
+    DuplicateSession(SessionId),
     /// A message with this id exists already.
     #[error("there is a message {0} already; choose another id or leave it out")]
     DuplicateMessage(MessageId),
@@ -272,6 +275,13 @@ impl Sessions {
             Some(session) => Ok(session),
             None => self.create(NewSession { id: Some(id), ..new }).await,
         }
+    }
+
+    /// Creates a session with an id that the caller chose. If the caller did so before, returns that session.
+    pub async fn create_once(&self, id: SessionId, new: NewSession) -> Result<Arc<Session>> {
+        let client = new.client.clone();
+        let session = self.get_or_create(id, new).await?;
+        if session.client == client { Ok(session) } else { Err(SessionError::DuplicateSession(session.id.clone())) }
     }
 
     /// Builds a session without storing it or telling anybody.

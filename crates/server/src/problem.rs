@@ -225,7 +225,9 @@ impl From<SessionError> for Problem {
             SessionError::Unknown(_) => ErrorCode::NotFound,
             SessionError::Forbidden | SessionError::NobodysSession(_) => ErrorCode::Forbidden,
             SessionError::UnknownAgent { .. } | SessionError::UnknownModel { .. } => ErrorCode::InvalidRequest,
-            SessionError::DuplicateMessage(_) | SessionError::QueueFull(_) => ErrorCode::Conflict,
+            SessionError::DuplicateSession(_) | SessionError::DuplicateMessage(_) | SessionError::QueueFull(_) => {
+                ErrorCode::Conflict
+            }
             SessionError::ShuttingDown => ErrorCode::Unavailable,
             SessionError::Store(error) => return Self::of_store(error),
         };

@@ -16,6 +16,8 @@ use crate::object;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
+    /// The session's id; generated when absent. A request that is repeated with it makes no second session.
+    pub id: Option<String>,
     /// A heading; generated from the first prompt when absent.
     pub title: Option<String>,
     /// The parent session.

@@ -1,6 +1,6 @@
 // A client of a server: its tools, and its sessions.
 
-import { defaultClientID } from "./client-id.js";
+import { defaultClientID, randomHex } from "./client-id.js";
 import { HandbackError } from "./error.js";
 import { type ExecuteOptions, Execution } from "./execute.js";
 import { Http, type HttpOptions } from "./http.js";
@@ -8,10 +8,14 @@ import { type ModelName, parseModel, SessionHandle } from "./session.js";
 import { SessionFeeds } from "./session-feeds.js";
 import type { ClientToolsManager } from "./tools/manager.js";
 import type { ClientToolsOptions } from "./tools/options.js";
+import { isLost, persist } from "./tools/retry.js";
 import { after, follow } from "./tools/time.js";
 import type { TurnTools } from "./turn.js";
 import { unlessAborted } from "./waiting.js";
 import type { CreateSession, Session, ToolResult } from "./wire.js";
+
+/** How long a server that is away is waited for when a session is started; in ms. */
+const PATIENCE = 10_000;
 
 /** Where the server is, who this is, and how its tools are connected. */
 export interface HandbackClientOptions extends HttpOptions, Omit<ClientToolsOptions, keyof HttpOptions> {
@@ -53,8 +57,8 @@ export class HandbackClient {
   #ownsConnection = false;
   /** Settles when the tools that the last session used are disconnected. */
   #released: Promise<void> = Promise.resolve();
-  /** How often `close` was called, to see whether it was while a session was being started. */
-  #closes = 0;
+  /** Fires when the client is closed: sessions that are being started then are given up. */
+  #closing = new AbortController();
 
   /** With the manager that fits the platform. */
   constructor(options: HandbackClientOptions, Manager: typeof ClientToolsManager) {
@@ -67,15 +71,15 @@ export class HandbackClient {
 
   /**
    * Makes a session of this client, and connects the tools for it unless `tools` is false: when it resolves, a model can
-   * call them there.
+   * call them there. A server that is away, while it is restarted perhaps, is waited for up to 10 s.
    */
   readonly startSession = async (options: StartSessionOptions = {}): Promise<SessionHandle> => {
-    const closes = this.#closes;
-    const session = await this.#open(options);
+    const { signal } = this.#closing;
+    const session = await this.#open(options, signal);
     await this.#released;
     const usesTools = options.tools !== false;
     try {
-      if (this.#closes !== closes) throw new HandbackError("closed", "the client was closed");
+      signal.throwIfAborted();
       if (usesTools) await this.#connectTools(session);
     } catch (error) {
       // One that was made for nothing does not stay, if that can be helped.
@@ -106,15 +110,24 @@ export class HandbackClient {
 
   /** Closes all sessions that were started, ends those that are being started, and disconnects the tools. */
   readonly close = async (): Promise<void> => {
-    this.#closes += 1;
+    this.#closing.abort(new HandbackError("closed", "the client was closed"));
+    this.#closing = new AbortController();
     await Promise.all([...this.#sessions].map((session) => session.close()));
     await this.clientTools.disconnect();
   };
 
-  async #open({ tools, sessionID, model, ...said }: StartSessionOptions): Promise<Session> {
-    if (sessionID !== undefined) return this.http.request("GET", ["session", sessionID]);
-    const request: CreateSession = { clientID: this.clientID, ...(model !== undefined && { model: parseModel(model) }) };
-    return this.http.request("POST", ["session"], { body: { ...said, ...request } });
+  async #open({ tools, sessionID, model, ...said }: StartSessionOptions, signal: AbortSignal): Promise<Session> {
+    const began = performance.now();
+    const remaining = () => PATIENCE - (performance.now() - began);
+    const insist = (attempt: () => Promise<Session>) => persist(attempt, { signal, remaining, mayPass: isLost });
+    if (sessionID !== undefined) return insist(() => this.http.request("GET", ["session", sessionID]));
+    const request: CreateSession = {
+      // With an id, so that a request whose answer was lost makes no second session.
+      id: `ses_${randomHex(16)}`,
+      clientID: this.clientID,
+      ...(model !== undefined && { model: parseModel(model) }),
+    };
+    return insist(() => this.http.request("POST", ["session"], { body: { ...said, ...request } }));
   }
 
   async #connectTools(session: Session): Promise<void> {

@@ -6,7 +6,7 @@
 import { randomHex } from "./client-id.js";
 import { HandbackError } from "./error.js";
 import type { Http } from "./http.js";
-import { persist } from "./tools/retry.js";
+import { isLost, persist } from "./tools/retry.js";
 import { after } from "./tools/time.js";
 import { unlessAborted } from "./waiting.js";
 import type { Call, ExecuteRequest, Outcome, ToolResult } from "./wire.js";
@@ -130,11 +130,4 @@ export class Execution {
       callOff();
     }
   }
-}
-
-/** Whether the server is away for a while. No other failure passes by itself. */
-function isLost(error: unknown): boolean {
-  if (!(error instanceof HandbackError)) return false;
-  // Of a request that waits for no tool, 502 and 504 come from a proxy whose server is away.
-  return error.kind === "refused" ? [502, 503, 504].includes(error.status ?? 0) : error.transient;
 }

@@ -24,6 +24,13 @@ export interface Patience {
   mayPass: (error: unknown) => boolean;
 }
 
+/** Whether the server is away for a while. No other failure of a request that waits for no tool passes by itself. */
+export function isLost(error: unknown): boolean {
+  if (!(error instanceof HandbackError)) return false;
+  // 502 and 504 come from a proxy whose server is away.
+  return error.kind === "refused" ? [502, 503, 504].includes(error.status ?? 0) : error.transient;
+}
+
 /** Tries until it succeeds, fails for good, or there is no time for another try: then the last failure is thrown. */
 export async function persist<T>(attempt: () => Promise<T>, { signal, remaining, mayPass }: Patience): Promise<T> {
   const backoff = new Backoff(FIRST_DELAY, LONGEST_DELAY);

@@ -119,7 +119,7 @@ test("a prompt whose server is killed while the model speaks has the answer that
 });
 
 /** Requests that are lost with the server, and whether it had them. */
-const LOSSES = ["prompt_async", "client-tools/execute", "client-tools/result"].flatMap((path) =>
+const LOSSES = ["/session", "/prompt_async", "/client-tools/execute", "/client-tools/result"].flatMap((path) =>
   (["before", "after"] as const).map((moment) => ({ path, moment })),
 );
 
@@ -141,17 +141,21 @@ for (const { path, moment } of LOSSES) {
     const stages = await stage(test, {}, { fetch });
     const { server, client, calls, output } = stages;
     output.resolve("done");
-    const session = await client.startSession();
-    const isPrompt = path === "prompt_async";
-    const prompt = async () => (await session.prompt("call wait {}")).text;
-    const execute = async () => JSON.stringify(await client.execute("client_laptop_wait"));
-    const answering = isPrompt ? prompt() : execute();
+    const isPrompt = !path.startsWith("/client-tools");
+    const working = (async () => {
+      const session = await client.startSession();
+      const prompt = async () => (await session.prompt("call wait {}")).text;
+      const execute = async () => JSON.stringify(await client.execute("client_laptop_wait"));
+      return { id: session.session.id, answer: await (isPrompt ? prompt() : execute()) };
+    })();
     await within("it is killed", killed.promise);
     await server.restart();
-    const expected = isPrompt ? /answered: done/ : /^{"status":"success","title":"","output":"done"}$/;
-    assert.match(await within("the answer", answering), expected);
+    const { id, answer } = await within("the answer", working);
+    assert.match(answer, isPrompt ? /answered: done/ : /^{"status":"success","title":"","output":"done"}$/);
     assert.deepEqual([stages.runs(), calls.all.filter(({ type }) => type === "undelivered")], [1, []]);
-    assert.deepEqual(await speakers(stages, session.session.id), isPrompt ? ["user", "assistant", "assistant"] : []);
+    assert.deepEqual(await speakers(stages, id), isPrompt ? ["user", "assistant", "assistant"] : []);
+    const sessions = await client.http.request<{ id: string }[]>("GET", ["session"]);
+    assert.deepEqual(sessions.map((session) => session.id), [id]);
   });
 }
 

@@ -48,7 +48,7 @@ pub(super) fn session(
     };
     let said = [request.client_id, header(headers)?, metadata.as_ref().and_then(|(client, _)| client.clone())];
     Ok(NewSession {
-        id: None,
+        id: request.id.as_deref().map(SessionId::parse).transpose()?,
         client: client(said)?,
         title: named("title", request.title)?.filter(|title| !title.trim().is_empty()),
         parent: request.parent_id.as_deref().map(SessionId::parse).transpose()?,

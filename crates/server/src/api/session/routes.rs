@@ -74,6 +74,7 @@ pub(in crate::api) fn must_own(principal: &Principal, session: &Session) -> Resu
         (status = 400, description = "Bad body, unknown agent or model"),
         (status = 403, description = "A client token makes sessions of its own client only"),
         (status = 404, description = "There is no session `parentID`"),
+        (status = 409, description = "A session of another client has that `id`"),
         (status = 507, description = "A quota is used up; delete sessions"),
     ))]
 async fn create(Access(app, principal): Access, headers: HeaderMap, payload: Payload) -> Answered<wire::Session> {
@@ -90,7 +91,11 @@ async fn create(Access(app, principal): Access, headers: HeaderMap, payload: Pay
             find(&app, &principal, parent.as_str()).await?;
         }
     }
-    Ok(Json(shown(&app, &*app.sessions().create(new).await?)))
+    let session = match new.id.take() {
+        None => app.sessions().create(new).await?,
+        Some(id) => app.sessions().create_once(id, new).await?,
+    };
+    Ok(Json(shown(&app, &session)))
 }
 
 /// List sessions, those used last first

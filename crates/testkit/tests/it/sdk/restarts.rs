@@ -217,6 +217,9 @@ async fn a_session_that_is_started_while_the_server_is_killed_is_started() {
         stage.gate.add_permits(1);
         let answer = timeout(PATIENCE, session.prompt("call gated {}")).await.expect("an answer").unwrap();
         assert_eq!(answer.text(), "The tool `gated` answered: through the gate");
+        let mut sessions = stage.client.api().sessions(None).await.unwrap();
+        sessions.retain(|known| known.id != session.session().id && known.id != stage.session.session().id);
+        assert!(sessions.is_empty(), "a session that nobody knows: {sessions:?}");
     }
 }
 

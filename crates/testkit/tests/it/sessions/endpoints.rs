@@ -48,6 +48,22 @@ async fn a_session_has_what_it_was_made_with() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_made_again_with_its_id_is_the_same() {
+    let world = World::start().await;
+    let server = &world.server;
+    let body = json!({ "id": "mine", "clientID": "tab", "title": "A title" });
+    let (made, again) = tokio::join!(server.post("/session", body.clone()), server.post("/session", body.clone()));
+    assert_eq!((made.status, &made.body["id"], &made.body["title"]), (200, &json!("mine"), &json!("A title")));
+    again.must_be(200, &made.body);
+    for other in [json!({ "id": "mine" }), json!({ "id": "mine", "clientID": "other" })] {
+        let refused = server.post("/session", other).await;
+        assert_eq!((refused.status, &refused.body["name"]), (409, &json!("ConflictError")), "{refused:?}");
+    }
+    assert_eq!(server.post("/session", json!({ "id": "not an id" })).await.status, 400);
+    assert_eq!(ids(&server.get("/session").await), ["mine"]);
+}
+
+#[tokio::test]
 async fn a_session_may_be_made_with_nothing_at_all() {
     let world = World::start().await;
     let expected = json!({
