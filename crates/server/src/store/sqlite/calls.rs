@@ -15,17 +15,17 @@ use super::Bounds;
 use super::database::{self, Database, Fault, integer, json, name};
 use super::forms::{Ending, EndingRef, HeadForm, LateForm, LateRef, StateForm};
 
-/// An open call is replaced. A call that is over, or forgotten, is left as it is.
+/// An open call is replaced. A call that is over is left as it is.
+// One row of values: SQLite copies the pages that a statement changes unless it can change at most one row.
 const BEGIN: &str = "
-    INSERT INTO call (request, size, session, client, head, input, offered, state)
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM forgotten_call WHERE request = ?1)
+    INSERT INTO call (request, size, session, client, head, input, offered, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
     ON CONFLICT (request) DO UPDATE SET size = excluded.size, session = excluded.session, client = excluded.client,
         head = excluded.head, input = excluded.input, offered = excluded.offered, state = excluded.state
     WHERE ended IS NULL";
 
 const FINISH: &str = "
-    UPDATE call SET ended = ?2, size = size + ?3, ending = ?4, bytes_before = ?5, ended_at = unixepoch() * 1000
-    WHERE request = ?1 AND ended IS NULL RETURNING size";
+    UPDATE call SET ended = ?2, size = ?3, ending = ?4, bytes_before = ?5, ended_at = unixepoch() * 1000
+    WHERE request = ?1 AND ended IS NULL";
 
 macro_rules! select {
     ($condition:literal) => {
@@ -64,6 +64,10 @@ const OPEN: &str =
 const FORGET_UP_TO: &str = "
     INSERT OR REPLACE INTO forgotten_call (request, since) SELECT request, unixepoch() * 1000 FROM call WHERE ended <= ?1";
 
+const IS_FORGOTTEN: &str = "SELECT EXISTS (SELECT 1 FROM forgotten_call WHERE request = ?1)";
+
+const HAS_FORGOTTEN: &str = "SELECT EXISTS (SELECT 1 FROM forgotten_call)";
+
 /// The id of a call that is no longer stored can be used again after a day.
 const FREE_IDS: &str = "DELETE FROM forgotten_call WHERE since < unixepoch('now', '-1 day') * 1000";
 
@@ -74,10 +78,18 @@ pub(super) struct Ended {
     number: i64,
     /// How many bytes they take together, with those that are deleted.
     bytes: i64,
+    /// Whether the ids of some may be known that are no longer stored.
+    has_forgotten: bool,
 }
 
 pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Result<Begun, Fault> {
     let JournaledCall { head: call, offered, ask, claimant } = journaled;
+    let request = call.request.as_str();
+    if database.ended.has_forgotten
+        && database.connection.prepare_cached(IS_FORGOTTEN)?.query_row([request], |row| row.get(0))?
+    {
+        return Ok(Begun::Gone);
+    }
     let state = match (ask, claimant) {
         (None, None) => None,
         _ => Some(serde_json::to_string(&StateForm { ask: ask.clone(), claimant: claimant.clone() })?),
@@ -95,9 +107,8 @@ pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Resul
         created: call.created,
         deadline: call.deadline,
     })?;
-    let (request, session, client) = (call.request.as_str(), call.session.as_str(), call.client().as_str());
-    let input = call.input.get();
-    let size = integer(request.len() + session.len() + client.len() + head.len() + input.len());
+    let (session, client, input) = (call.session.as_str(), call.client().as_str(), call.input.get());
+    let size = integer(weight::of_head(call));
     let mut statement = database.connection.prepare_cached(BEGIN)?;
     if statement.execute(params![request, size, session, client, head, input, offered, state])? > 0 {
         return Ok(Begun::New);
@@ -110,23 +121,26 @@ pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(),
     let FinishedCall { head: _, attempt, may_have_run, ask, phases, outcome, late: _ } = call;
     let (attempt, may_have_run, phases) = (*attempt, *may_have_run, *phases);
     let ending = EndingRef { attempt, may_have_run, ask: ask.as_ref(), phases, outcome };
-    if !end(database, &call.head.request, &ending)? {
+    let ending = serde_json::to_string(&ending)?;
+    if !end(database, call, &ending)? {
         // Its beginning could not be written, or it has ended already.
         begin(database, &JournaledCall::new(call.head.clone()))?;
-        end(database, &call.head.request, &ending)?;
+        end(database, call, &ending)?;
     }
     Ok(())
 }
 
 /// Ends an unfinished call. Returns whether there is one.
-fn end(database: &mut Database, request: &RequestId, ending: &EndingRef<'_>) -> Result<bool, Fault> {
-    let ending = serde_json::to_string(ending)?;
-    let Ended { number, bytes } = database.ended;
+fn end(database: &mut Database, call: &FinishedCall, ending: &str) -> Result<bool, Fault> {
+    let Ended { number, bytes, .. } = database.ended;
+    let size = integer(weight::of_call(call));
     let mut statement = database.connection.prepare_cached(FINISH)?;
-    let values = params![request.as_str(), number + 1, integer(ending.len()), ending, bytes];
-    let Some(size): Option<i64> = statement.query_row(values, |row| row.get(0)).optional()? else { return Ok(false) };
+    if statement.execute(params![call.head.request.as_str(), number + 1, size, ending, bytes])? == 0 {
+        return Ok(false);
+    }
     drop(statement);
-    database.ended = Ended { number: number + 1, bytes: bytes + size };
+    database.ended.number = number + 1;
+    database.ended.bytes = bytes + size;
     Ok(true)
 }
 
@@ -173,7 +187,7 @@ pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) ->
 /// Deletes the oldest finished calls while they exceed the bounds. Calls that were deleted with their sessions count until
 /// all older ones are deleted, too.
 pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
-    let Ended { number: last, bytes: all } = database.ended;
+    let Ended { number: last, bytes: all, .. } = database.ended;
     let (most_calls, most_bytes) = (integer(bounds.calls), i64::try_from(bounds.call_bytes).unwrap_or(i64::MAX));
     let oldest_age = i64::try_from(bounds.call_age.as_millis()).unwrap_or(i64::MAX);
     let mut forgotten = None;
@@ -190,6 +204,7 @@ pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Faul
     drop(oldest);
     database.connection.prepare_cached(FREE_IDS)?.execute([])?;
     if let Some(ended) = forgotten {
+        database.ended.has_forgotten = true;
         database.connection.prepare_cached(FORGET_UP_TO)?.execute([ended])?;
         database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
     }
@@ -198,8 +213,9 @@ pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Faul
 
 /// The calls that have ended so far.
 pub(super) fn ended(connection: &Connection) -> Result<Ended, Fault> {
-    let last = connection.query_row(LAST, [], |row| Ok(Ended { number: row.get(0)?, bytes: row.get(1)? }));
-    Ok(last.optional()?.unwrap_or_default())
+    let last = connection.query_row(LAST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (number, bytes) = last.unwrap_or_default();
+    Ok(Ended { number, bytes, has_forgotten: connection.query_row(HAS_FORGOTTEN, [], |row| row.get(0))? })
 }
 
 /// The calls that are not over.
