@@ -26,7 +26,7 @@ const FIGURES: [Figure; 3] = [
 
 /// The page for the documentation.
 pub(crate) fn page(name: &str, earlier: &Comparison, now: &Comparison, machine: &Machine) -> anyhow::Result<String> {
-    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let Machine { cpu, cores, memory, kernel, rustc, date, .. } = machine;
     let (table, runs, seconds) = (table(earlier, now)?, now.runs, now.seconds);
     Ok(format!(
         "\

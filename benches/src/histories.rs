@@ -93,7 +93,7 @@ struct Waits {
 
 /// Fills a fresh server with a history, and has it read while somebody else makes calls.
 pub(crate) fn measure(binaries: &Binaries, case: Case, store: Store) -> anyhow::Result<Outcome> {
-    let server = binaries.start(Peer::Handback(store), &[])?;
+    let server = binaries.start(Peer::Handback(store))?;
     let address = server.url.trim_start_matches("http://");
     let mut line = Line::open(address)?;
     let history = make_session(&mut line)?;

@@ -55,7 +55,7 @@ struct Attack {
 
 /// Attacks a fresh server with that store, again and again.
 pub(crate) fn measure(binaries: &Binaries, store: Store) -> anyhow::Result<Vec<Outcome>> {
-    let server = binaries.start(Peer::Handback(store), &[])?;
+    let server = binaries.start(Peer::Handback(store))?;
     let address = server.url.trim_start_matches("http://").to_owned();
     let (idle, attacks) = (server.memory("VmRSS")?, attacks());
     let mut outcomes: Vec<Outcome> = Vec::new();

@@ -1,5 +1,6 @@
 //! The machine that it was measured on, and how busy it was with other things.
 
+use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) memory: String,
     pub(crate) kernel: String,
     pub(crate) rustc: String,
+    /// How long it takes until a small write is on the disk.
+    pub(crate) on_disk: String,
     /// The day of the comparison.
     pub(crate) date: String,
 }
@@ -27,6 +30,7 @@ impl Machine {
             field("/proc/meminfo", "MemTotal").and_then(|text| text.strip_suffix(" kB")?.parse::<f64>().ok());
         let rustc = Command::new("rustc").arg("--version").output().ok();
         Self {
+            on_disk: on_disk().map_or_else(|_| unknown(), |took| format!("{:.2} ms", took.as_secs_f64() * 1e3)),
             cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
             date: now.split('T').next().unwrap_or_default().to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -38,6 +42,21 @@ impl Machine {
             rustc: rustc.map_or_else(unknown, |output| String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         }
     }
+}
+
+/// How long a write of a page takes until it is on the disk that the servers of a bench use: the median of some.
+fn on_disk() -> anyhow::Result<Duration> {
+    let folder = std::env::current_exe()?;
+    let mut file = tempfile::tempfile_in(folder.parent().context("this program is in no folder")?)?;
+    let mut took = Vec::new();
+    for _ in 0..101 {
+        let began = Instant::now();
+        file.write_all(&[1; 4_096])?;
+        file.sync_data()?;
+        took.push(began.elapsed());
+    }
+    took.sort();
+    Ok(took[took.len() / 2])
 }
 
 /// The value of the first line `name : value` of a file.

@@ -37,7 +37,7 @@ pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
 
 /// The page for the documentation.
 pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
-    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let Machine { cpu, cores, memory, kernel, rustc, date, on_disk } = machine;
     let mut table = format!("| {} |\n| --- | ---: | ---: | ---: | ---: | --- | --- |\n", HEADINGS.join(" | "));
     for row in rows {
         table.push_str(&format!("| {} |\n", row.cells().join(" | ")));
@@ -79,6 +79,8 @@ are for the memory store where they do not name another; \"the same\" is the row
   around a client cost it; it should cost nothing.
 - **CPU** is what the server process used, from its own `/metrics`, divided by the calls. It depends less on what else
   the machine does than the rate.
+- **durability** `\"power\"` waits for the disk before a write is answered; writes that come at the same time wait once, together. `\"process\"` is
+  the default. What it costs is above all what the disk takes for one such wait: here {on_disk}.
 - **Memory** is the server's resident memory with {crowd} idle clients, each with its tool, less what it had before they
   connected, divided by {crowd}.
 - A **turn** is `POST /session/…/message` from the request until its answer, with the built-in model `demo/scripted`: the
@@ -124,7 +126,7 @@ turns, `--waiting 1000` is for waiting sessions. Turns are calls of models, whic
 
 /// The page about what one client can do to the others.
 pub(crate) fn hostile(attacks: &str, histories: &str, machine: &Machine) -> String {
-    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let Machine { cpu, cores, memory, kernel, rustc, date, .. } = machine;
     let (longest, most, rounds) = (hostile::LONGEST.as_millis(), hostile::MEMORY >> 20, hostile::ROUNDS);
     let (readings, messages) = (histories::ROUNDS, thousands(histories::MESSAGES as f64));
     let version = env!("CARGO_PKG_VERSION");
@@ -226,7 +228,7 @@ pub(crate) fn starts(outcomes: &[recovery::Outcome]) -> String {
 
 /// The page about starts after a crash.
 pub(crate) fn recovery(starts: &str, machine: &Machine) -> String {
-    let Machine { cpu, cores, memory, kernel, rustc, date } = machine;
+    let Machine { cpu, cores, memory, kernel, rustc, date, .. } = machine;
     let (sessions, turns, rounds) = (thousands(recovery::SESSIONS as f64), recovery::TURNS, recovery::ROUNDS);
     let version = env!("CARGO_PKG_VERSION");
     format!(

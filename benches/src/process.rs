@@ -124,15 +124,19 @@ impl Binaries {
         let report = if let Scenario::Hub(_) = scenario {
             output(self.command("hub", []).args(arguments).args(duration))
         } else {
-            let server = self.start(peer, &scenario.server_arguments())?;
+            let server = self.start_with(peer, &scenario.server_arguments(), scenario.server_settings())?;
             let mut bench = self.command("handback", ["bench", "--json", "--url", &server.url]);
             output(bench.args(arguments).args(duration).args(["--warmup", "1"]))
         };
         report.with_context(|| format!("{}, {scenario}", peer.name()))
     }
 
-    /// Starts a server.
-    pub(crate) fn start(&self, peer: Peer, arguments: &[String]) -> anyhow::Result<Server> {
+    /// Starts a server as it is by default.
+    pub(crate) fn start(&self, peer: Peer) -> anyhow::Result<Server> {
+        self.start_with(peer, &[], &[])
+    }
+
+    fn start_with(&self, peer: Peer, arguments: &[String], settings: &[(&str, &str)]) -> anyhow::Result<Server> {
         let mut data = None;
         let mut command = match peer {
             Peer::Handback(store) => {
@@ -147,7 +151,7 @@ impl Binaries {
             Peer::Floor => self.command("floor", ["--listen", "127.0.0.1:0"]),
         };
         // The calls of models are limited by default, and those of a bench are more.
-        command.args(arguments).env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0");
+        command.args(arguments).env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0").envs(settings.iter().copied());
         Server::start(&mut command, &self.folder.join("bench-server.log"), data)
     }
 

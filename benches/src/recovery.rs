@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 
 /// Fills a database, kills its server and starts it again, several times.
 pub(crate) fn measure(binaries: &Binaries, messages: usize) -> anyhow::Result<Outcome> {
-    let mut server = binaries.start(Peer::Handback(Store::Sqlite), &[])?;
+    let mut server = binaries.start(Peer::Handback(Store::Sqlite))?;
     fill(server.address(), messages)?;
     let mut starts = Vec::new();
     for _ in 0..ROUNDS {

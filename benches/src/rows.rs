@@ -144,6 +144,9 @@ impl Comparison {
             if TURN_SIZES.contains(&clients) {
                 rows.push(Row::kept(&rate, Goal::AtLeast(0.5)));
             }
+            if clients == USUAL {
+                rows.extend(self.on_disk_rows(&rate.sqlite)?);
+            }
         }
         let (alone, floor_alone) = self.beside_floor(Scenario::Busy(1), rate)?;
         let (crowded, floor_crowded) = self.beside_floor(Scenario::OneOfMany, rate)?;
@@ -154,6 +157,17 @@ impl Comparison {
             Row { floor: parts(floor_kept.median()), ..row }.judged(Goal::AtLeast(0.9), &kept.memory, ""),
         ]);
         Ok(rows)
+    }
+
+    /// What is left of a rate when every answered write is on the disk.
+    fn on_disk_rows(&self, in_the_process: &Rounds) -> anyhow::Result<[Row; 2]> {
+        let rate = self.rounds(Peer::Handback(Store::Sqlite), Scenario::OnDisk, rate)?;
+        let kept = rate.of(in_the_process);
+        let row = |what: String, sqlite| Row { what, sqlite, ..Row::default() };
+        Ok([
+            row(format!("calls/s, {}", Scenario::OnDisk), thousands(rate.median())),
+            row("the same, of \"process\"".to_owned(), parts(kept.median())).judged(Goal::AtLeast(0.25), &kept, ""),
+        ])
     }
 
     /// What a second thread costs the server, and what it gives the hub.

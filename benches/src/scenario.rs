@@ -74,6 +74,8 @@ pub(crate) enum Scenario {
     OneOfMany,
     /// [`CROWD`] clients over WebSocket, none called.
     IdleSockets,
+    /// [`USUAL`] clients, all of them called in turn, and a server that waits for the disk with every write.
+    OnDisk,
     /// [`USUAL`] clients, all of them called in turn, and a server with so many threads.
     Workers(u32),
     /// No server: calls through the hub itself.
@@ -123,6 +125,7 @@ impl Scenario {
         &[Self::OneOfMany, Self::Busy(SIZES[0]), Self::Turns(TURN_SIZES[0])],
         &[
             Self::Busy(SIZES[1]),
+            Self::OnDisk,
             Self::Turns(TURN_SIZES[1]),
             Self::Read(Readers::Others),
             Self::Read(Readers::Everything),
@@ -145,13 +148,17 @@ impl Scenario {
         match self {
             Self::Busy(_) | Self::OneOfMany | Self::Workers(_) => &Peer::ALL,
             Self::IdleSockets | Self::Turns(_) | Self::Read(_) | Self::Growing | Self::Waiting => &Peer::HANDBACK,
+            Self::OnDisk => &[Peer::Handback(Store::Sqlite)],
             Self::Hub(_) => &[Peer::Handback(Store::Memory)],
         }
     }
 
     /// Whether calls or turns are made and timed in it.
     pub(crate) fn has_load(self) -> bool {
-        matches!(self, Self::Busy(_) | Self::OneOfMany | Self::Workers(_) | Self::Turns(_) | Self::Read(_))
+        matches!(
+            self,
+            Self::Busy(_) | Self::OnDisk | Self::OneOfMany | Self::Workers(_) | Self::Turns(_) | Self::Read(_)
+        )
     }
 
     /// What the server is told, besides its store.
@@ -162,11 +169,19 @@ impl Scenario {
         }
     }
 
+    /// What is set in the server's environment.
+    pub(crate) fn server_settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::OnDisk => &[("HANDBACK_DURABILITY", "power")],
+            _ => &[],
+        }
+    }
+
     /// What the load generator is told.
     pub(crate) fn arguments(self) -> Vec<String> {
         let text = match self {
             Self::Busy(clients) => format!("--clients {clients} --concurrency {CONCURRENCY}"),
-            Self::Workers(_) => format!("--clients {USUAL} --concurrency {CONCURRENCY}"),
+            Self::OnDisk | Self::Workers(_) => format!("--clients {USUAL} --concurrency {CONCURRENCY}"),
             Self::OneOfMany => format!("--clients {CROWD} --active 1 --concurrency {CONCURRENCY}"),
             Self::IdleSockets => format!("--clients {CROWD} --websocket --idle"),
             Self::Hub(Threads::One) => "--threads 1".to_owned(),
@@ -195,6 +210,7 @@ impl fmt::Display for Scenario {
             Self::Busy(clients) => write!(f, "{}", crowd_of(*clients)),
             Self::OneOfMany => write!(f, "{crowd} clients, one called"),
             Self::IdleSockets => write!(f, "{crowd} idle WebSockets"),
+            Self::OnDisk => write!(f, "{}, durability \"power\"", crowd_of(USUAL)),
             Self::Workers(1) => write!(f, "{}, 1 worker", crowd_of(USUAL)),
             Self::Workers(workers) => write!(f, "{}, {workers} workers", crowd_of(USUAL)),
             Self::Hub(Threads::One) => write!(f, "the hub alone, 1 thread"),
