@@ -23,7 +23,7 @@ use crate::calls::approval::{Asked, OpenAsk};
 use crate::calls::finished::End;
 use crate::calls::hub::Hub;
 use crate::calls::open_call::{Entered, Identity, Known, OpenCall};
-use crate::calls::pending::Stage;
+use crate::calls::pending::{PendingCall, Stage};
 use crate::calls::shards::Lifecycle;
 use crate::calls::table::{Ending, Table};
 use crate::events::Event;
@@ -240,11 +240,16 @@ impl Hub {
             let if_full = if new.origin == Origin::Model { IfFull::Waits } else { IfFull::Fails };
             let begun = self.0.store.begin(&journaled, if_full);
             drop(journaled);
-            match begun.await? {
-                Begun::New => {}
+            let refusal = match begun.await {
+                Ok(Begun::New) => None,
                 // The id was chosen, and used before. The table has forgotten that, but the journal has not.
-                Begun::Before(call) => return open.replace(call),
-                Begun::Gone => return Err(open.withdraw()),
+                Ok(Begun::Before(call)) => return open.replace(call),
+                Ok(Begun::Gone) => Some(Refusal::Forgotten(open.head.request.clone())),
+                Err(error) => Some(error.into()),
+            };
+            if let Some(refusal) = refusal {
+                open.withdraw();
+                return Err(refusal);
             }
             // Without an ask, the time that the journal took counts as time in the queue.
             let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
@@ -362,8 +367,7 @@ impl Hub {
             Decided::Before(None) => Ok(Taken::Again),
             // Journaling the first answer failed, or is in progress: the journal stores it once.
             Decided::Before(Some(unjournaled)) => {
-                self.0.store.finish(&unjournaled, IfFull::Fails).await?;
-                self.of_call(request, |table| table.finished.journaled(request));
+                self.journal_now(&unjournaled).await?;
                 Ok(Taken::Again)
             }
         }
@@ -377,6 +381,10 @@ impl Hub {
         answerer: Answerer<'_>,
         outcome: Outcome,
     ) -> Result<Taken, NotTaken> {
+        if let Some(unjournaled) = self.unjournaled(request) {
+            // A late result can be kept with a call that the journal has.
+            self.journal_now(&unjournaled).await?;
+        }
         let call = self.finished(request).await?.ok_or(NotTaken::Unknown)?;
         if !actor.may_touch(call.head.client(), &call.head.session) {
             return Err(NotTaken::Forbidden);
@@ -433,8 +441,8 @@ impl Hub {
                 if !answerer.takes(call.head.tool.executor) {
                     return Err(NotTaken::Unknown);
                 }
-                if answer.is_some() && call.stage == Stage::AwaitingApproval {
-                    return Err(NotTaken::NotAllowedYet);
+                if let Some(why) = not_yet(call).filter(|_| answer.is_some()) {
+                    return Err(why);
                 }
                 if !answerer.may_answer(call.claimant.as_deref()) {
                     return Err(NotTaken::Claimed);
@@ -459,6 +467,14 @@ impl Hub {
             }
         })
     }
+}
+
+/// Why a call cannot be answered or claimed yet, if that is so. One that is made just now, and is not journaled yet, has been
+/// seen by nobody; but the journal may know that it ended in an earlier process.
+pub(super) fn not_yet(call: &PendingCall) -> Option<NotTaken> {
+    let is_asked = call.asked.is_some();
+    let why = || if is_asked { NotTaken::NotAllowedYet } else { NotTaken::Unknown };
+    (call.stage == Stage::AwaitingApproval).then(why)
 }
 
 /// The role in which a call is answered: clients and frontends have separate endpoints.

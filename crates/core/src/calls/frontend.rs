@@ -11,9 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::calls::delegate::{Actor, Answerer, NotTaken, Taken};
+use crate::calls::delegate::{Actor, Answerer, NotTaken, Taken, not_yet};
 use crate::calls::hub::Hub;
-use crate::calls::pending::Stage;
 use crate::calls::table::Table;
 use crate::id::RequestId;
 use crate::store::{Ack, Begun, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
@@ -118,8 +117,8 @@ impl Hub {
             if !actor.may_touch(call.head.client(), &call.head.session) {
                 return Err(NotTaken::Forbidden);
             }
-            if call.stage == Stage::AwaitingApproval {
-                return Err(NotTaken::NotAllowedYet);
+            if let Some(why) = not_yet(call) {
+                return Err(why);
             }
             if call.claimant.as_deref().is_some_and(|other| other != claimant) {
                 return Err(NotTaken::Claimed);

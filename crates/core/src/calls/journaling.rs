@@ -1,11 +1,12 @@
 //! Journals the end of a call. Whoever waits for the call is answered after that.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
 use crate::id::RequestId;
-use crate::store::{IfFull, Origin, StoreError, StoreFuture};
+use crate::store::{FinishedCall, IfFull, Origin, StoreError, StoreFuture};
 
 impl Hub {
     /// Journals the end of a call, then answers its waiters and tells listeners. Ends are written in the order of the calls
@@ -21,7 +22,14 @@ impl Hub {
         log_failure(&request, self.journal(ending).await);
     }
 
-    /// The same, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the call would end
+    /// Journals an end whose first write has failed, or is in progress. The journal stores it once.
+    pub(crate) async fn journal_now(&self, call: &Arc<FinishedCall>) -> Result<(), StoreError> {
+        self.0.store.finish(call, IfFull::Fails).await?;
+        self.of_call(&call.head.request, |table| table.finished.journaled(&call.head.request));
+        Ok(())
+    }
+
+    /// Journals the end of a call, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the call would end
     /// the same way in another process.
     pub(crate) fn journal_in_background(&self, ending: Ending) {
         self.of_client(ending.call.head.client(), |table| table.tell_end(&ending.call));

@@ -13,7 +13,7 @@ use crate::calls::pending::Stage;
 use crate::calls::table::Table;
 use crate::id::{CallId, MessageId, RequestId, SessionId};
 use crate::schema::is_same_json;
-use crate::store::{Ask, CallHead, FinishedCall, IfFull, Origin, Outcome, StoreError};
+use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome, StoreError};
 use crate::tools::Permission;
 
 /// How often a call tries to enter or to join while another caller holds its id. That takes moments.
@@ -56,9 +56,9 @@ impl Hub {
             Known::No => None,
             Known::Joined(joined) => Some(joined),
             Known::Over => self.join_finished(request, new).await,
-            // An outcome is told when it is journaled. The journal stores it once.
-            Known::Unjournaled(call) => match self.0.store.finish(&call, IfFull::Fails).await {
-                Ok(()) => Some(Ok(OpenCall::finished(self, call))),
+            // An outcome is told when it is journaled. The journal may know another one, of an earlier call with this id.
+            Known::Unjournaled(call) => match self.journal_now(&call).await {
+                Ok(()) => self.join_finished(request, new).await,
                 Err(error) => Some(Err(error.into())),
             },
         }
@@ -191,10 +191,9 @@ impl OpenCall {
         }
     }
 
-    /// Takes the call out of the table, because another call had its id and is forgotten.
-    pub(super) fn withdraw(mut self) -> Refusal {
+    /// Takes the call out of the table, because it cannot be journaled. Whoever has joined it is told to ask again.
+    pub(super) fn withdraw(mut self) {
         self.take_out(None);
-        Refusal::Forgotten(self.head.request.clone())
     }
 
     /// Removes the call as if it had never been made. Whoever has joined it gets the outcome of the earlier call.
@@ -246,13 +245,11 @@ impl OpenCall {
                 Ok(finished)
             }
             Err(_) if self.hub.is_leaving() => Err(Refusal::ShuttingDown),
-            Err(_) if self.hub.unjournaled(&self.head.request).is_some() => {
+            Err(_) => {
                 self.over = true;
-                let cause = "the call is over, but its outcome cannot be stored yet";
+                let cause = "the call or its outcome cannot be stored yet";
                 Err(StoreError::Unavailable(cause.to_owned()).into())
             }
-            // The id belonged to an earlier call that is forgotten.
-            Err(_) => Err(Refusal::Forgotten(self.head.request.clone())),
         }
     }
 }

@@ -16,18 +16,21 @@ pub(super) struct SlowStore {
 }
 
 impl SlowStore {
-    fn slowly<T: Send + 'static>(&self, inner: StoreFuture<T>) -> StoreFuture<T> {
-        let fails = self.fails.load(Ordering::Relaxed);
+    fn slowly<T: Send + 'static>(&self, write: impl FnOnce(&MemoryStore) -> StoreFuture<T>) -> StoreFuture<T> {
+        let written = (!self.fails.load(Ordering::Relaxed)).then(|| write(&self.kept));
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if fails { Err(StoreError::Failed("full".into())) } else { inner.await }
+            match written {
+                Some(written) => written.await,
+                None => Err(StoreError::Failed("full".into())),
+            }
         })
     }
 }
 
 impl CallStore for SlowStore {
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
-        self.slowly(self.kept.begin(call, if_full))
+        self.slowly(|kept| kept.begin(call, if_full))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -47,7 +50,7 @@ impl CallStore for SlowStore {
     }
 
     fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
-        self.slowly(self.kept.finish(call, if_full))
+        self.slowly(|kept| kept.finish(call, if_full))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
@@ -135,12 +138,10 @@ async fn a_call_is_under_way_while_its_beginning_or_its_end_waits_for_the_journa
         completing.await.unwrap();
     }
     assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [1, 1, 0]));
-    // One that cannot be journaled is over, and is not under way for ever.
+    // One that cannot be journaled was never made.
     store.fails.store(true, Ordering::Relaxed);
     assert!(matches!(hub.open(call()).await, Err(Refusal::Store(_))));
-    assert_eq!(hub.metrics().under_way(), 1);
-    tokio::time::sleep(half_a_second * 3).await;
-    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [2, 1, 1]));
+    assert_eq!((hub.metrics().under_way(), counted(&hub)), (0, [1, 1, 0]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,12 +158,61 @@ async fn a_poster_that_goes_while_its_result_is_journaled_does_not_leave_the_cal
 async fn a_call_that_cannot_be_journaled_is_refused_and_leaves_nothing() {
     let store = Arc::new(SlowStore::default());
     store.fails.store(true, Ordering::Relaxed);
-    let hub = Hub::new(Limits::default(), Clock::counting(), store, TaskTracker::new());
+    let hub = Hub::new(Limits::default(), Clock::counting(), store.clone(), TaskTracker::new());
     register(&hub);
     let mut connection = connect(&hub);
-    assert!(matches!(hub.open(call()).await, Err(Refusal::Store(_))));
+    let again = || NewCall { request: Some(RequestId::parse("mine").unwrap()), ..call() };
+    let (refused, joined) = tokio::join!(hub.open(again()), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        hub.open(again()).await.unwrap().outcome().await
+    });
+    assert!(matches!(refused, Err(Refusal::Store(_))));
+    assert!(matches!(joined, Err(Refusal::Store(_))), "{joined:?}");
     assert_eq!(hub.counts().calls, 0);
     assert_quiet(&mut connection);
+    // It can be made when there is room.
+    store.fails.store(false, Ordering::Relaxed);
+    let open = hub.open(again()).await.unwrap();
+    let (request, attempt, _) = offered(&mut connection).await;
+    assert_eq!((request.as_str(), attempt, hub.counts().calls), ("mine", 1, 1));
+    drop(open);
+}
+
+/// Its caller hangs up before the journal says that the call was made and had a result long ago.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_before_that_is_made_again_and_given_up_has_its_outcome() {
+    let store = Arc::new(SlowStore::default());
+    let request = RequestId::parse("mine").unwrap();
+    let again = || NewCall { request: Some(request.clone()), ..call() };
+    let new_hub = || Hub::new(Limits::default(), Clock::counting(), store.clone(), TaskTracker::new());
+    {
+        let before = new_hub();
+        register(&before);
+        let _open = before.open(again()).await.unwrap();
+        before.complete(&request, &Actor::Trusted, ok()).await.unwrap();
+    }
+    let hub = new_hub();
+    register(&hub);
+    assert!(tokio::time::timeout(Duration::from_millis(500), hub.open(again())).await.is_err());
+    let known = hub.open(again()).await.unwrap().outcome().await.unwrap();
+    assert_eq!(known.outcome.kind(), OutcomeKind::Success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_result_is_refused_for_good_only_once_it_is_kept() {
+    let (hub, store, request) = with_call().await;
+    let mut connection = connect(&hub);
+    offered(&mut connection).await;
+    store.fails.store(true, Ordering::Relaxed);
+    let cancelled = hub.cancel(&request, &Actor::Trusted, "no more".to_owned()).await;
+    assert!(matches!(cancelled, Err(NotTaken::Store(_))), "{cancelled:?}");
+    let early = hub.complete(&request, &Actor::Trusted, ok()).await;
+    assert!(matches!(early, Err(NotTaken::Store(_))), "{early:?}");
+    store.fails.store(false, Ordering::Relaxed);
+    let late = hub.complete(&request, &Actor::Trusted, ok()).await;
+    assert!(matches!(late, Err(NotTaken::Over)), "{late:?}");
+    let call = hub.finished(&request).await.unwrap().unwrap();
+    assert_eq!(call.late.as_ref().map(Outcome::kind), Some(OutcomeKind::Success));
 }
 
 /// A hub with a call that is offered, and its store.
