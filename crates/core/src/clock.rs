@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::id::{CallId, Made, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
 
@@ -37,8 +38,22 @@ pub struct Clock {
 #[derive(Debug, Clone)]
 enum Source {
     System,
-    Counting(Arc<AtomicU64>),
+    Counting(Arc<Counting>),
 }
+
+/// What a clock for tests counts.
+#[derive(Debug)]
+struct Counting {
+    /// The next id.
+    next: AtomicU64,
+    /// Since when the wall time goes on; it stands still when `None`.
+    began: Option<Instant>,
+    /// How far the wall time was moved, in milliseconds.
+    moved: AtomicI64,
+}
+
+/// When the wall time of tests begins, in seconds since 1970: 2026-01-01.
+const TESTS_BEGIN: u64 = 1_767_225_600;
 
 impl Clock {
     /// A clock with the machine's time and random ids.
@@ -48,7 +63,29 @@ impl Clock {
 
     /// A clock for tests: it is always 2026-01-01, and ids count up from 1.
     pub fn counting() -> Self {
-        Self { source: Source::Counting(Arc::new(AtomicU64::new(1))), last: Arc::default() }
+        Self::counting_since(None)
+    }
+
+    /// A clock for tests: it is 2026-01-01 now, time goes on as tokio's does, and ids count up from 1.
+    pub fn running() -> Self {
+        Self::counting_since(Some(Instant::now()))
+    }
+
+    fn counting_since(began: Option<Instant>) -> Self {
+        let counting = Counting { next: AtomicU64::new(1), began, moved: AtomicI64::default() };
+        Self { source: Source::Counting(Arc::new(counting)), last: Arc::default() }
+    }
+
+    /// The clock of the next process: the same time, and new ids, but it does not know the last one.
+    pub fn of_next_process(&self) -> Self {
+        Self { source: self.source.clone(), last: Arc::default() }
+    }
+
+    /// Sets a clock for tests forward or back.
+    pub fn jump(&self, milliseconds: i64) {
+        if let Source::Counting(counting) = &self.source {
+            counting.moved.fetch_add(milliseconds, Ordering::Relaxed);
+        }
     }
 
     /// The wall time.
@@ -56,7 +93,13 @@ impl Clock {
     pub fn now(&self) -> SystemTime {
         match &self.source {
             Source::System => SystemTime::now(),
-            Source::Counting(_) => UNIX_EPOCH + Duration::from_secs(1_767_225_600),
+            Source::Counting(counting) => {
+                let passed = counting.began.map_or(Duration::ZERO, |began| began.elapsed());
+                let now = Duration::from_secs(TESTS_BEGIN) + passed;
+                let moved = counting.moved.load(Ordering::Relaxed);
+                let by = Duration::from_millis(moved.unsigned_abs());
+                UNIX_EPOCH + if moved < 0 { now.saturating_sub(by) } else { now + by }
+            }
         }
     }
 
@@ -127,7 +170,7 @@ impl Clock {
     fn random(&self) -> u128 {
         match &self.source {
             Source::System => uuid::Uuid::new_v4().as_u128(),
-            Source::Counting(next) => next.fetch_add(1, Ordering::Relaxed).into(),
+            Source::Counting(counting) => counting.next.fetch_add(1, Ordering::Relaxed).into(),
         }
     }
 }

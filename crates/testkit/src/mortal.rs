@@ -1,20 +1,26 @@
 //! A store that outlives the process, and a process that dies between two writes.
 //!
 //! [`Kept`] has what is stored. A [`Mortal`] is one process's way to it: after so many writes it is dead, and nothing that
-//! it is asked for ever ends. The next process gets another one.
+//! it is asked for ever ends. The next process gets another one. It can be full for a while.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use fastrand::Rng;
 use futures_util::FutureExt;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
     Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, MemoryStore, Message, Most, Outcome,
-    Page, RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreFuture, StoredClient,
-    StoredTool, ThreadRun,
+    Page, RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture,
+    StoredClient, StoredTool, ThreadRun,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+/// How long an answer of a slow store takes at most.
+const SLOWEST_ANSWER: Duration = Duration::from_millis(20);
 
 /// What is stored.
 #[derive(Default)]
@@ -78,64 +84,145 @@ pub enum Death {
 }
 
 /// One process's way to what is stored.
-pub struct Mortal {
+#[derive(Clone)]
+pub struct Mortal(Arc<Life>);
+
+/// A write that waits for room.
+type Write = Box<dyn FnOnce() + Send>;
+
+struct Life {
     kept: Arc<Kept>,
     death: Death,
     writes: AtomicUsize,
     is_dead: AtomicBool,
-    /// Notified with each write.
-    written: Notify,
+    /// Notified with each write, and when it dies.
+    changed: Notify,
+    /// The writes that wait for room, in order; `None` while there is room.
+    waiting: Mutex<Option<Vec<Write>>>,
+    /// When a write is answered, if that takes time: chance, and when the last one was.
+    answers: Option<Mutex<(Rng, Instant)>>,
 }
 
 impl Mortal {
     /// A process that dies then.
     pub fn new(kept: &Arc<Kept>, death: Death) -> Self {
-        let (writes, is_dead) = (AtomicUsize::new(0), AtomicBool::new(death == Death::At(0)));
-        Self { kept: kept.clone(), death, writes, is_dead, written: Notify::new() }
+        Self::with(kept, death, None)
+    }
+
+    /// The same, but writes are answered after a while, by chance and in order.
+    pub fn slow(kept: &Arc<Kept>, death: Death, random: Rng) -> Self {
+        Self::with(kept, death, Some(Mutex::new((random, Instant::now()))))
+    }
+
+    fn with(kept: &Arc<Kept>, death: Death, answers: Option<Mutex<(Rng, Instant)>>) -> Self {
+        Self(Arc::new(Life {
+            kept: kept.clone(),
+            death,
+            writes: AtomicUsize::new(0),
+            is_dead: AtomicBool::new(death == Death::At(0)),
+            changed: Notify::new(),
+            waiting: Mutex::default(),
+            answers,
+        }))
     }
 
     /// How many writes it has made.
     pub fn writes(&self) -> usize {
-        self.writes.load(Ordering::Acquire)
+        self.0.writes.load(Ordering::Acquire)
     }
 
     /// Waits until it has made so many writes.
     pub async fn until_written(&self, count: usize) {
-        loop {
-            let written = self.written.notified();
-            if self.writes() >= count {
-                return;
-            }
-            written.await;
-        }
+        self.until(|| self.writes() >= count).await;
     }
 
     /// Whether it is dead.
     pub fn is_dead(&self) -> bool {
-        self.is_dead.load(Ordering::Acquire)
+        self.0.is_dead.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is dead.
+    pub async fn until_dead(&self) {
+        self.until(|| self.is_dead()).await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let changed = self.0.changed.notified();
+            if is_so() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn die(&self) {
+        self.0.is_dead.store(true, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+
+    /// From now on there is no room.
+    pub fn fill(&self) {
+        self.0.waiting.lock().unwrap().get_or_insert_default();
+    }
+
+    /// There is room again: what waits is written.
+    pub fn make_room(&self) {
+        let waiting = self.0.waiting.lock().unwrap().take();
+        waiting.into_iter().flatten().for_each(|write| write());
     }
 
     fn read<T: Send + 'static>(&self, read: impl FnOnce(&Kept) -> StoreFuture<T>) -> StoreFuture<T> {
-        if self.is_dead() { never() } else { read(&self.kept) }
+        if self.is_dead() { never() } else { read(&self.0.kept) }
     }
 
-    fn write<T: Send + 'static>(&self, write: impl FnOnce(&Kept) -> StoreFuture<T>) -> StoreFuture<T> {
+    /// Writes at once if there is room, and otherwise as the write wants it.
+    fn write<T: Send + 'static>(
+        &self,
+        if_full: IfFull,
+        write: impl FnOnce(&Kept) -> StoreFuture<T> + Send + 'static,
+    ) -> StoreFuture<T> {
+        if let Some(waiting) = self.0.waiting.lock().unwrap().as_mut() {
+            if if_full == IfFull::Fails {
+                return Box::pin(std::future::ready(Err(StoreError::Full("there is no room".to_owned()))));
+            }
+            let (tell, written) = oneshot::channel();
+            let store = self.clone();
+            // It is written even if nobody waits for it any more.
+            waiting.push(Box::new(move || _ = tell.send(store.write_now(write))));
+            return Box::pin(async { written.await.unwrap_or_else(|_| never()).await });
+        }
+        self.write_now(write)
+    }
+
+    fn write_now<T: Send + 'static>(&self, write: impl FnOnce(&Kept) -> StoreFuture<T>) -> StoreFuture<T> {
         if self.is_dead() {
             return never();
         }
-        let before = self.writes.load(Ordering::Acquire);
-        if self.death == Death::After(before) {
-            self.is_dead.store(true, Ordering::Release);
+        let before = self.writes();
+        if self.0.death == Death::After(before) {
+            self.die();
             return never();
         }
-        self.writes.store(before + 1, Ordering::Release);
-        self.written.notify_waiters();
-        let written = write(&self.kept);
-        if self.death == Death::At(before + 1) {
-            self.is_dead.store(true, Ordering::Release);
+        self.0.writes.store(before + 1, Ordering::Release);
+        let written = write(&self.0.kept);
+        if self.0.death == Death::At(before + 1) {
+            self.die();
             return never();
         }
-        written
+        self.0.changed.notify_waiters();
+        let Some(answers) = &self.0.answers else { return written };
+        let at = {
+            let mut answers = answers.lock().unwrap();
+            let (random, last) = &mut *answers;
+            *last = (*last).max(Instant::now() + SLOWEST_ANSWER.mul_f64(random.f64()));
+            *last
+        };
+        let store = self.clone();
+        Box::pin(async move {
+            sleep_until(at).await;
+            if store.is_dead() { never().await } else { written.await }
+        })
     }
 }
 
@@ -149,7 +236,8 @@ fn done<T: Send + 'static>(value: T) -> StoreFuture<T> {
 
 impl CallStore for Mortal {
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
-        self.write(|kept| kept.begin(call, if_full))
+        let call = call.clone();
+        self.write(if_full, move |kept| kept.begin(&call, if_full))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
@@ -157,7 +245,7 @@ impl CallStore for Mortal {
     }
 
     fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
-        self.write(|kept| {
+        self.write(IfFull::Fails, |kept| {
             kept.save_client(client, tools);
             done(())
         })
@@ -172,11 +260,13 @@ impl CallStore for Mortal {
     }
 
     fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
-        self.write(|kept| kept.finish(call, if_full))
+        let call = call.clone();
+        self.write(if_full, move |kept| kept.finish(&call, if_full))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
-        self.write(|kept| kept.memory.keep_late(request, late))
+        let request = request.clone();
+        self.write(IfFull::Fails, move |kept| kept.memory.keep_late(&request, late))
     }
 
     fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
@@ -190,7 +280,8 @@ impl CallStore for Mortal {
 
 impl SessionStore for Mortal {
     fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_session(session, if_full))
+        let session = session.clone();
+        self.write(if_full, move |kept| kept.memory.save_session(&session, if_full))
     }
 
     fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
@@ -207,11 +298,11 @@ impl SessionStore for Mortal {
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
-        self.write(|kept| kept.memory.delete_session(session))
+        self.write_now(|kept| kept.memory.delete_session(session))
     }
 
     fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_messages(messages, if_full))
+        self.write(if_full, move |kept| kept.memory.save_messages(messages, if_full))
     }
 
     fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
@@ -237,7 +328,7 @@ impl SessionStore for Mortal {
     }
 
     fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.delete_messages_from(session, message))
+        self.write_now(|kept| kept.memory.delete_messages_from(session, message))
     }
 
     fn keeps_all(&self) -> bool {
@@ -255,7 +346,8 @@ impl SessionStore for Mortal {
 
 impl RunStore for Mortal {
     fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.save_run(run, if_full))
+        let run = run.clone();
+        self.write(if_full, move |kept| kept.memory.save_run(&run, if_full))
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
@@ -273,7 +365,8 @@ impl RunStore for Mortal {
         first: usize,
         events: Vec<Arc<str>>,
     ) -> StoreFuture<()> {
-        self.write(|kept| kept.memory.append_run_events(session, run, first, events))
+        let (session, run) = (session.clone(), run.clone());
+        self.write(IfFull::Waits, move |kept| kept.memory.append_run_events(&session, &run, first, events))
     }
 
     fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {

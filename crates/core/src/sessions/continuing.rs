@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::live::{Enqueued, NewTurn};
+use super::live::{Beginning, Enqueued, NewTurn};
 use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId};
@@ -34,7 +33,7 @@ struct Continuation {
     results: Vec<(CallId, ToolResult)>,
     feed: Option<Feed>,
     /// Lets it begin.
-    stored: oneshot::Sender<bool>,
+    beginning: Option<Beginning>,
 }
 
 impl Sessions {
@@ -51,9 +50,10 @@ impl Sessions {
     ) -> Result<Prompted> {
         self.must_be_serving()?;
         let user = &user.in_turn(OpenTurn::new(self.clock().time(), Some(last.clone())));
-        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
+        let Enqueued { answer, feed, beginning } =
+            self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let (session, last, its_feed) = (session.clone(), last.clone(), feed.clone());
-        let continuation = Continuation { session, user: user.clone(), last, results, feed: its_feed, stored };
+        let continuation = Continuation { session, user: user.clone(), last, results, feed: its_feed, beginning };
         let beginning = self.clone().begin_with(continuation, IfFull::Fails);
         match self.hub().run_to_end(beginning).await? {
             true => Ok(Prompted { user: user.clone(), answer, feed }),
@@ -113,9 +113,9 @@ impl Sessions {
         }
         let over = live.turn.over.clone();
         let new = NewTurn { session, user: &user, adopts: false, after: Some(last.clone()) };
-        let Enqueued { feed, stored, .. } = self.enqueue_in(&mut sessions, new)?;
+        let Enqueued { feed, beginning, .. } = self.enqueue_in(&mut sessions, new)?;
         let (session, last, results) = (session.clone(), last.clone(), needs.results.clone());
-        Ok(After::Running(Box::new(Continuation { session, user, last, results, feed, stored }), over))
+        Ok(After::Running(Box::new(Continuation { session, user, last, results, feed, beginning }), over))
     }
 
     /// Lets a continuation begin when the running turn is over, if that one ends with calls that have results.
@@ -145,15 +145,16 @@ impl Sessions {
     /// Stores the results of a turn's calls and lets the turn go on, unless it has already been continued. Returns
     /// whether it goes on.
     async fn begin_with(self, continuation: Continuation, if_full: IfFull) -> Result<bool, StoreError> {
-        let Continuation { session, user, last, results, feed, stored } = continuation;
+        let Continuation { session, user, last, results, feed, beginning } = continuation;
         let answers = answers_up_to(&user.id, Some(&last));
         let settled = self.settle(&session, Some(&user), answers, &results, if_full).await?;
         let goes_on = settled.is_some();
         if let Some(feed) = feed {
             settled.into_iter().flatten().for_each(|event| feed.tell(event));
         }
-        // Nobody receives this if the session was deleted meanwhile.
-        _ = stored.send(goes_on);
+        if let Some(beginning) = beginning.filter(|_| goes_on) {
+            beginning.begin();
+        }
         Ok(goes_on)
     }
 
@@ -164,15 +165,17 @@ impl Sessions {
         let last = self.hold(&session.id).await?;
         let last = last.history(|history| history.all().rfind(is_answer).map(|answer| answer.id.clone()));
         let user = &user.in_turn(OpenTurn::new(self.clock().time(), last));
-        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
+        let Enqueued { answer, feed, beginning } =
+            self.enqueue(NewTurn { session, user, adopts: false, after: None })?;
         let saving = self.save_message(user, IfFull::Fails);
-        let beginning = async {
-            let saved = saving.await;
-            // Nobody receives this if the session was deleted meanwhile.
-            _ = stored.send(saved.is_ok());
-            saved
+        let keeping = async {
+            saving.await?;
+            if let Some(beginning) = beginning {
+                beginning.begin();
+            }
+            Ok::<_, StoreError>(())
         };
-        self.hub().run_to_end(beginning).await?;
+        self.hub().run_to_end(keeping).await?;
         Ok(Prompted { user: user.clone(), answer, feed })
     }
 

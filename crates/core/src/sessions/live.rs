@@ -37,6 +37,8 @@ pub(super) struct Live {
     yields_asks: bool,
     /// Whether the turn's message or results are stored. Until then nobody can follow the turn.
     is_stored: bool,
+    /// Whether the turn's message or results could not be stored: it is over at once.
+    is_taken_back: bool,
     queue: VecDeque<Queued>,
 }
 
@@ -74,6 +76,15 @@ impl Live {
         self.queue.remove(place)
     }
 
+    /// Takes back a turn whose message or results could not be stored.
+    fn take_back(&mut self, user: &Arc<Message>) -> Option<Queued> {
+        if let Some(place) = self.queue.iter().position(|queued| Arc::ptr_eq(&queued.user, user)) {
+            return self.queue.remove(place);
+        }
+        self.is_taken_back |= self.running == user.id && !self.is_stored;
+        None
+    }
+
     /// The number of prompts that wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len()
@@ -81,7 +92,8 @@ impl Live {
 
     /// Whether the running turn or a waiting one answers a message.
     pub(super) fn is_answering(&self, user: &MessageId) -> bool {
-        self.running == *user || self.queue.iter().any(|queued| queued.user.id == *user)
+        let is_running = self.running == *user && !self.is_taken_back;
+        is_running || self.queue.iter().any(|queued| queued.user.id == *user)
     }
 
     /// Whether the running turn answers a message.
@@ -122,8 +134,39 @@ pub(super) struct Enqueued {
     pub(super) answer: Option<oneshot::Receiver<Arc<Message>>>,
     /// The feed of the turn, if it can be followed.
     pub(super) feed: Option<Feed>,
-    /// Tells the turn whether its message or results are stored. The turn begins on `true`, and is dropped otherwise.
-    pub(super) stored: oneshot::Sender<bool>,
+    /// Lets the turn begin; `None` if no answer is wanted.
+    pub(super) beginning: Option<Beginning>,
+}
+
+/// Lets a turn begin when its message or results are stored. If this is dropped before, they could not be stored: then the
+/// turn is taken back, and the same message may come again.
+pub(super) struct Beginning {
+    sessions: Sessions,
+    user: Arc<Message>,
+    stored: Option<oneshot::Sender<()>>,
+}
+
+impl Beginning {
+    /// Lets the turn begin.
+    pub(super) fn begin(mut self) {
+        if let Some(stored) = self.stored.take() {
+            // Nobody receives this if the session was deleted meanwhile.
+            _ = stored.send(());
+        }
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        if self.stored.is_some() {
+            let taken_back = self
+                .sessions
+                .live(&self.user.session)
+                .get_mut(&self.user.session)
+                .and_then(|live| live.take_back(&self.user));
+            drop(taken_back);
+        }
+    }
 }
 
 /// Stops a turn, and tells when it is over.
@@ -159,13 +202,14 @@ pub(crate) struct Queued {
     after: Option<MessageId>,
     /// Whether an earlier process left the turn open.
     pub(crate) is_left: bool,
-    /// Whether the turn's message or results are stored. The turn waits for this before it begins.
-    stored: oneshot::Receiver<bool>,
+    /// Receives when the turn's message or results are stored. The turn waits for this before it begins.
+    stored: oneshot::Receiver<()>,
     done: oneshot::Sender<Arc<Message>>,
 }
 
 impl Queued {
     fn new(
+        sessions: &Sessions,
         session: &Arc<Session>,
         user: &Arc<Message>,
         adopts: bool,
@@ -175,7 +219,8 @@ impl Queued {
         let ((tell_stored, stored), (done, answer)) = (oneshot::channel(), oneshot::channel());
         let is_followed = matches!(&user.role, Role::User(said) if said.needs.is_followed);
         let feed = is_followed.then(Feed::default);
-        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), stored: tell_stored };
+        let beginning = Beginning { sessions: sessions.clone(), user: user.clone(), stored: Some(tell_stored) };
+        let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), beginning: Some(beginning) };
         let _close_feed = feed.as_ref().map(Feed::closer);
         let (session, user) = (session.clone(), user.clone());
         (Self { session, user, adopts, feed, _close_feed, after, is_left, stored, done }, enqueued)
@@ -212,7 +257,7 @@ impl Sessions {
             return Err(SessionError::Forbidden);
         }
         if !said.wants_reply {
-            return Ok(Enqueued { answer: None, feed: None, stored: oneshot::channel().0 });
+            return Ok(Enqueued { answer: None, feed: None, beginning: None });
         }
         if let Some(known) = known {
             let most = self.hub().limits().queued_prompts;
@@ -223,16 +268,17 @@ impl Sessions {
                 return Err(SessionError::QueueFull(most));
             }
         }
-        let (queued, enqueued) = Queued::new(session, user, adopts, after, false);
+        let (queued, enqueued) = Queued::new(self, session, user, adopts, after, false);
         self.run_or_queue(live, queued);
         Ok(enqueued)
     }
 
     /// Enters a turn that an earlier process left open. Its message is stored, and it was allowed then.
     pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) {
-        let (queued, enqueued) = Queued::new(session, user, true, None, true);
-        // The receiver is in the queue.
-        _ = enqueued.stored.send(true);
+        let (queued, enqueued) = Queued::new(self, session, user, true, None, true);
+        if let Some(beginning) = enqueued.beginning {
+            beginning.begin();
+        }
         self.run_or_queue(&mut self.live(&session.id), queued);
     }
 
@@ -258,6 +304,7 @@ impl Sessions {
                     feed: queued.feed.clone(),
                     yields_asks: queued.needs().is_some_and(|needs| needs.yields_asks),
                     is_stored: false,
+                    is_taken_back: false,
                     queue: VecDeque::new(),
                 };
                 live.insert(id.clone(), new);
@@ -288,7 +335,7 @@ impl Sessions {
     fn give_up(&self, queued: Queued) {
         let (sessions, Queued { session, user, stored, .. }) = (self.clone(), queued);
         let noting = async move {
-            if !stored.await.unwrap_or(false) {
+            if stored.await.is_err() {
                 return;
             }
             let close = |history: &History| {
@@ -421,7 +468,8 @@ impl Sessions {
         (live.running, live.run) = (queued.user.id.clone(), queued.user.run().cloned());
         live.turn = self.new_handles();
         live.feed.clone_from(&queued.feed);
-        (live.yields_asks, live.is_stored) = (queued.needs().is_some_and(|needs| needs.yields_asks), false);
+        live.yields_asks = queued.needs().is_some_and(|needs| needs.yields_asks);
+        (live.is_stored, live.is_taken_back) = (false, false);
         Some((queued, live.turn.clone()))
     }
 }
@@ -432,7 +480,7 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
     let mut alive = Alive { sessions: &sessions, id: &id, running: None };
     while let Some((mut queued, turn)) = next {
         alive.running = Some((queued.user.id.clone(), turn.over.drop_guard()));
-        let is_stored = (&mut queued.stored).await.unwrap_or(false);
+        let is_stored = (&mut queued.stored).await.is_ok();
         if let Some(live) = sessions.live(&id).get_mut(&id) {
             live.is_stored = is_stored;
         }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use smol_str::SmolStr;
-use tokio::sync::oneshot;
 
 use super::id_locks::IdLock;
-use super::live::{Enqueued, NewTurn};
+use super::live::{Beginning, Enqueued, NewTurn};
 use super::{Prompt, Prompted, Result, SessionError, Sessions, until_over};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
@@ -25,8 +24,9 @@ impl Sessions {
         self.must_have_storage_for(session).await?;
         let adopts = self.may_be_adopted(session).await?;
         let user = Arc::new(self.user_message(session, prompt)?);
-        let Enqueued { answer, feed, stored } = self.enqueue(NewTurn { session, user: &user, adopts, after: None })?;
-        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), stored, lock));
+        let Enqueued { answer, feed, beginning } =
+            self.enqueue(NewTurn { session, user: &user, adopts, after: None })?;
+        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), beginning, lock));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: the message is stored and announced even if the caller goes away meanwhile.
@@ -51,17 +51,16 @@ impl Sessions {
         self,
         session: Arc<Session>,
         user: Arc<Message>,
-        stored: oneshot::Sender<bool>,
+        beginning: Option<Beginning>,
         lock: Option<IdLock>,
     ) -> Result<(), StoreError> {
-        let kept = self.save_message(&user, IfFull::Fails).await;
-        if kept.is_ok() {
-            self.tell(&session, SessionEvent::Said(user));
-        }
+        self.save_message(&user, IfFull::Fails).await?;
+        self.tell(&session, SessionEvent::Said(user));
         drop(lock);
-        // Nobody receives this if no answer is wanted.
-        _ = stored.send(kept.is_ok());
-        kept
+        if let Some(beginning) = beginning {
+            beginning.begin();
+        }
+        Ok(())
     }
 
     /// Locks the id of a new message. No message may have this id yet.
@@ -125,7 +124,7 @@ impl Sessions {
     ) -> Result<Prompted> {
         // Of several at once, each begins when the message of the one before is stored.
         let lock = self.0.id_locks.lock(&session.id, &user.id).await;
-        let (deleting, Enqueued { answer, feed, stored }) = loop {
+        let (deleting, Enqueued { answer, feed, beginning }) = loop {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
             }
@@ -140,7 +139,7 @@ impl Sessions {
             }
         };
         deleting.await?;
-        self.keep(session, user.clone(), stored, Some(lock)).await?;
+        self.keep(session, user.clone(), beginning, Some(lock)).await?;
         Ok(Prompted { user, answer, feed })
     }
 }

@@ -2,3 +2,5 @@
 
 mod calls;
 mod every_write;
+mod process;
+mod simulation;
