@@ -101,8 +101,8 @@ impl Plan {
         // Each order of magnitude as likely as the others.
         let length = LONGEST_WORD.powf(random.f64()) as usize;
         Self {
-            request: format!("request-{number}"),
-            call: format!("call-{number}"),
+            request: format!("{client}-request-{number}"),
+            call: format!("{client}-call-{number}"),
             effect,
             act,
             patience,

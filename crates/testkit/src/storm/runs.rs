@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use handback_client::{Effect, Invocation, Tool, ToolError};
 use serde_json::Value;
 
 use super::plan::{answer, failure};
@@ -14,6 +15,22 @@ use super::plan::{answer, failure};
 pub struct Runs(Arc<Mutex<HashMap<String, Vec<String>>>>);
 
 impl Runs {
+    /// The tools of a storm's client, which write to this record.
+    pub fn tools(&self) -> [Tool; 3] {
+        [("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)].map(|(name, effect)| {
+            let runs = self.clone();
+            let handler = move |call: Invocation| {
+                let runs = runs.clone();
+                async move {
+                    let Invocation { request, cancellation, .. } = call;
+                    let ran = runs.run(&request.request_id, name, request.input.get(), cancellation.cancelled()).await;
+                    ran.map_err(ToolError::new)
+                }
+            };
+            Tool::new(name, "", handler).effect(effect)
+        })
+    }
+
     /// What the handler of a tool does with a call. `effect` is the tool's; `over` ends when the call is over before
     /// the handler is.
     ///
@@ -22,7 +39,7 @@ impl Runs {
     ///
     /// # Panics
     /// The input is not one of a storm.
-    pub async fn run(
+    async fn run(
         &self,
         request: &str,
         effect: &str,

@@ -23,6 +23,7 @@ mod sdk;
 mod sessions;
 mod shutdown;
 mod slow;
+mod soak;
 mod sockets;
 mod store;
 mod storm;

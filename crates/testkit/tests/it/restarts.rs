@@ -55,6 +55,24 @@ impl Restarts for Killed {
     }
 }
 
+impl Killed {
+    /// Its resident memory, in kB.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// How many files and sockets it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
         // A test that failed leaves it running; it may just as well have ended by itself.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use handback_client::{Api, ClientTools, Effect, Invocation, Journal, Options, Tool, ToolError, Transport};
+use handback_client::{Api, ClientTools, Journal, Options, Transport};
 use handback_testkit::Scratch;
 use handback_testkit::faults::{self, Faults};
 use handback_testkit::server::lasting_address;
@@ -35,17 +35,8 @@ async fn connect(url: &str, transport: Transport, journal: Journal, runs: &Runs)
         options.silence = Duration::from_millis(300);
     });
     let tools = ClientTools::new(Api::new(url, None).unwrap(), "storm", options);
-    for (name, effect) in [("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)] {
-        let runs = runs.clone();
-        let handler = move |call: Invocation| {
-            let runs = runs.clone();
-            async move {
-                let Invocation { request, cancellation, .. } = call;
-                let ran = runs.run(&request.request_id, name, request.input.get(), cancellation.cancelled()).await;
-                ran.map_err(ToolError::new)
-            }
-        };
-        tools.register(Tool::new(name, "", handler).effect(effect)).await.unwrap();
+    for tool in runs.tools() {
+        tools.register(tool).await.unwrap();
     }
     tools.connect(None).await.unwrap();
     tools
