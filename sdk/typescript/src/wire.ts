@@ -266,6 +266,8 @@ export interface components {
             agent?: string | null;
             /** @description The client whose tools it has. `metadata.clientID` and the header `x-handback-client` do the same. */
             clientID?: string | null;
+            /** @description The session's id; generated when absent. A request that is repeated with it makes no second session. */
+            id?: string | null;
             /** @description Data to store with the session. */
             metadata?: {
                 [key: string]: unknown;
