@@ -30,7 +30,7 @@ pub(crate) fn run(args: CheckArgs) -> anyhow::Result<()> {
         print(&format!("{}\n", plain(line)))?;
     }
     print(&format!(
-        "{sessions} sessions with {messages} messages and {runs} runs, {calls} calls and {clients} clients can be read\n"
+        "can be read: sessions {sessions}, messages {messages}, runs {runs}, calls {calls}, clients {clients}\n"
     ))?;
     match wrong.len() {
         0 => Ok(()),
