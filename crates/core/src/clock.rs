@@ -166,6 +166,13 @@ impl Clock {
         format!("{:012x}", self.random() & 0xffff_ffff_ffff).into()
     }
 
+    /// A number from 0 to 1, by chance.
+    pub(crate) fn fraction(&self) -> f64 {
+        // Numbers that follow each other, as tests count them, are far apart too.
+        let scattered = (self.random() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        f64::from((scattered >> 32) as u32) / f64::from(u32::MAX)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     fn random(&self) -> u128 {
         match &self.source {

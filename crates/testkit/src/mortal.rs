@@ -156,7 +156,8 @@ impl Mortal {
         }
     }
 
-    fn die(&self) {
+    /// Dies now.
+    pub fn die(&self) {
         self.0.is_dead.store(true, Ordering::Release);
         self.0.changed.notify_waiters();
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::HashSet;
+use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::live::Queued;
@@ -14,12 +15,10 @@ use crate::store::{IfFull, Message, OpenTurn, Role, StoreError, TurnError};
 
 /// After this many processes in which a turn came no further, it is given up.
 const MOST_LIVES: usize = 10;
-/// After this many, the turn waits before it is entered again, so that others come first.
+/// After this many, the turn pauses before it is entered again, so that others come first.
 const PATIENT_LIVES: usize = 2;
-/// How long it waits the first time. Each further time is twice as long.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// How long it waits at most.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long the first pause is at least. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sessions {
     /// Enters the turns that an earlier process left open, and counts them. Turns that say too little to go on, because
@@ -44,9 +43,9 @@ impl Sessions {
         Ok(left.len())
     }
 
-    /// Notes that a turn is entered again, and returns how long it waits before that. Fails if it is given up.
-    pub(crate) async fn begin_life(&self, queued: &mut Queued) -> Result<Duration, TurnError> {
-        let Some(turn) = queued.user.turn() else { return Ok(Duration::ZERO) };
+    /// Enters a turn again, perhaps after a pause. Fails if it is given up or aborted.
+    pub(crate) async fn begin_life(&self, queued: &mut Queued, abort: &CancellationToken) -> Result<(), TurnError> {
+        let Some(turn) = queued.user.turn() else { return Ok(()) };
         let conversation = self.conversation(&queued.user).await.map_err(|error| turn::failed(&error))?;
         let Progress { made, waits } = progress(conversation.turn.iter().rev().take(conversation.own));
         // A turn that waits for its calls does nothing that could end the process.
@@ -56,10 +55,22 @@ impl Sessions {
                 format!("The turn was given up: the server was restarted {lives} times before it came any further");
             return Err(TurnError::Other(error));
         }
-        queued.user = queued.user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() });
-        self.save_message(&queued.user, IfFull::Waits).await.map_err(|error| turn::failed(&error))?;
-        let Some(waits) = lives.checked_sub(PATIENT_LIVES) else { return Ok(Duration::ZERO) };
-        Ok((FIRST_WAIT * 2_u32.pow(waits as u32)).min(LONGEST_WAIT))
+        let again = queued.user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() });
+        if let Some(doublings) = lives.checked_sub(PATIENT_LIVES)
+            && abort.run_until_cancelled(tokio::time::sleep(self.pause(doublings))).await.is_none()
+        {
+            return Err(self.stopped());
+        }
+        // Only now: a process that ends during the pause does not count against the turn.
+        queued.user = again;
+        self.save_message(&queued.user, IfFull::Waits).await.map_err(|error| turn::failed(&error))
+    }
+
+    /// How long a turn waits before it is entered again. Of two turns of which one ends the process, the other one comes first
+    /// sooner or later: chance decides, and then the one that is entered counts a life more.
+    fn pause(&self, doublings: usize) -> Duration {
+        let pause = FIRST_PAUSE * 2_u32.pow(doublings as u32);
+        pause + pause.mul_f64(self.clock().fraction())
     }
 
     /// A user's message as it was last saved, if that is known here.

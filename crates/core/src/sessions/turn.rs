@@ -50,7 +50,7 @@ pub(crate) async fn turn(
     queued: &mut Queued,
     abort: &CancellationToken,
 ) -> Option<Arc<Message>> {
-    let entered = if queued.is_left { enter_again(sessions, queued, abort).await } else { Ok(()) };
+    let entered = if queued.is_left { sessions.begin_life(queued, abort).await } else { Ok(()) };
     let (session, saving, failure) = match sessions.begin_turn(id, queued).await.transpose()? {
         Ok((session, saving)) => (session, Some(saving), entered.err()),
         Err(error) => (queued.session.clone(), None, Some(error)),
@@ -83,15 +83,6 @@ pub(crate) async fn turn(
         last = turn.end(ended) => Some(last),
         // Its end waits for room, and the next process comes to it again.
         () = sessions.left() => None,
-    }
-}
-
-/// Enters a turn again that an earlier process left open, perhaps after a pause. Fails if it is given up or aborted.
-async fn enter_again(sessions: &Sessions, queued: &mut Queued, abort: &CancellationToken) -> Result<(), TurnError> {
-    let pause = sessions.begin_life(queued).await?;
-    match tokio::time::timeout(pause, abort.cancelled()).await {
-        Ok(()) => Err(sessions.stopped()),
-        Err(_) => Ok(()),
     }
 }
 

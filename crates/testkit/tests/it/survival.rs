@@ -1,6 +1,7 @@
 //! What a process that dies leaves to the next one.
 
 mod calls;
+mod crash_loops;
 mod every_write;
 mod process;
 mod simulation;

@@ -23,13 +23,24 @@ use tokio_util::task::TaskTracker;
 const PACE: Duration = Duration::from_millis(5);
 
 /// Makes the calls that the user's message names: the tools of a step with `+` between them, and steps with a space. Then
-/// it says what came of all of them.
-struct Script;
+/// it says what came of all of them. Asked to be [`DEADLY`], it ends the process.
+struct Script(Mortal);
+
+/// What ends the process when the model is asked.
+pub(super) const DEADLY: &str = "deadly";
 
 impl Model for Script {
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
         let place = request.messages.iter().rposition(|message| message.answers().is_none()).unwrap();
         let (text, steps) = (text_of(&request.messages[place]), &request.messages[place + 1..]);
+        if text == DEADLY {
+            let store = self.0.clone();
+            return Box::pin(stream::once(async move {
+                tokio::time::sleep(PACE).await;
+                store.die();
+                std::future::pending().await
+            }));
+        }
         let said = match text.split(' ').nth(steps.len()) {
             Some(step) => {
                 let calls = step.split('+').enumerate().flat_map(|(index, tool)| {
@@ -88,7 +99,7 @@ pub(super) fn tools(timeout: Duration) -> Vec<ToolSpec> {
 pub(super) fn start(store: &Mortal, clock: Clock) -> Sessions {
     let hub = Hub::new(Limits::default(), clock, Arc::new(store.clone()), TaskTracker::new());
     let mut models = Models::default();
-    models.insert("test", Arc::new(Script));
+    models.insert("test", Arc::new(Script(store.clone())));
     let asks = (ToolPattern::parse("*_asked").unwrap(), Permission::Ask);
     let agent = Agent { policy: Policy { client_tools: Permission::Allow, tools: vec![asks] }, ..Agent::default() };
     let setup = Setup {
