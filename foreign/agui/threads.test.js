@@ -1,9 +1,6 @@
 // Threads and runs, as Soliplex serves them: with plain `fetch`, and with the published clients pointed at a run.
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { AguiPage, CLIENTS } from "../support/agui.js";
 import { GREET, Laptop } from "../support/laptop.js";
@@ -286,14 +283,16 @@ test("threads: a call that has to be allowed: the run ends with the question, th
 test("threads: a run is stored, and told again after a restart", async (test) => {
   const upstream = await Upstream.start(test);
   upstream.says("Hello", { content: "Hello to you." });
-  const { first, restart } = await startTwice(test, `model = "mock/some-model"\n${upstream.config}`);
-  const { threadId, runId } = await newThread(first);
+  const config = `model = "mock/some-model"\n${upstream.config}`;
+  const server = await Server.start(test, { config, isLasting: true });
+  const { threadId, runId } = await newThread(server);
   const path = `${ROOM}/${threadId}/${runId}`;
   const said = input(threadId, runId, "Hello");
-  const { run } = await new Tap(test, first).post(path, said);
+  const tap = new Tap(test, server);
+  const { run } = await tap.post(path, said);
   await run.over;
 
-  const tap = new Tap(test, await restart("SIGTERM"));
+  await server.restart("SIGTERM");
 
   assert.equal((await tap.post(path, said)).status, 400);
   const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
@@ -305,20 +304,20 @@ for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
   test(`threads: a run that ${signal} breaks off goes on after a restart, and its reader comes back to it`, async (test) => {
     const provider = await Provider.start(test);
     const config = `model = "local/any"\n[limits]\ndrainTimeout = 100\n${provider.config}`;
-    const { first, restart } = await startTwice(test, config);
-    const { threadId, runId } = await newThread(first);
+    const server = await Server.start(test, { config, isLasting: true });
+    const { threadId, runId } = await newThread(server);
     const path = `${ROOM}/${threadId}/${runId}`;
     const said = input(threadId, runId, "Hello");
-    const { run } = await new Tap(test, first).post(path, said);
+    const tap = new Tap(test, server);
+    const { run } = await tap.post(path, said);
     const speech = await provider.asked();
     speech.says("Hello ");
     await run.until("TEXT_MESSAGE_CONTENT");
 
-    const second = await restart(signal);
+    await server.restart(signal);
 
     const told = run.events.all;
     assert.equal(run.last.type, "TEXT_MESSAGE_CONTENT");
-    const tap = new Tap(test, second);
     const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:0` } });
     const anew = await provider.asked();
     anew.says("Hello again.");
@@ -332,9 +331,9 @@ for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
       snapshot?.messages.map((/** @type {any} */ { role }) => role),
       ["user"],
     );
-    const { body: stored } = await ask(second, path);
+    const { body: stored } = await ask(server, path);
     assert.deepEqual([typeof stored.finished, stored.events.slice(1)], ["string", replay.events.all]);
-    const { status, body: next } = await post(second, `${ROOM}/${threadId}`, { parent_run_id: runId });
+    const { status, body: next } = await post(server, `${ROOM}/${threadId}`, { parent_run_id: runId });
     assert.equal(status, 200);
     const { run: again } = await tap.post(`${ROOM}/${threadId}/${next.run_id}`, {
       ...input(threadId, next.run_id, "Well?"),
@@ -345,25 +344,6 @@ for (const signal of /** @type {const} */ (["SIGTERM", "SIGKILL"])) {
     await again.over;
     assert.equal(again.last.type, "RUN_FINISHED");
   });
-}
-
-/**
- * A server that remembers, and a way to start it again.
- *
- * @param {import("node:test").TestContext} test
- * @param {string} config
- */
-async function startTwice(test, config) {
-  const data = await mkdtemp(join(tmpdir(), "handback-threads-"));
-  const first = await Server.start(test, { config, data });
-  const restart = async (/** @type {NodeJS.Signals} */ signal) => {
-    await first.stop(signal);
-    const second = await Server.start(test, { config, data });
-    // It is stopped by then: what was set up first is cleaned up first.
-    test.after(() => rm(data, { recursive: true, force: true }));
-    return second;
-  };
-  return { first, restart };
 }
 
 for (const client of CLIENTS) {

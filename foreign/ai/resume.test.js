@@ -1,9 +1,6 @@
 // Chats that are stopped, left and come back to, and servers that are.
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
 
@@ -233,24 +230,20 @@ test("ai: two pages of one chat see the same turn, and either may acknowledge", 
 });
 
 test("ai: a server that is restarted goes on with the turn, and the page comes back to it", async (test) => {
-  const data = await mkdtemp(join(tmpdir(), "handback-foreign-data-"));
-  test.after(() => rm(data, { recursive: true, force: true }));
-  const config = "[limits]\ndrainTimeout = 100\n";
-  const server = await Server.start(test, { data, config });
+  const server = await Server.start(test, { isLasting: true });
   const { page, calls } = open(test, server);
   await page.say("hello");
   const said = page.say(OPEN);
   const { toolCallId } = await calls.until("it is called", () => true);
-  await server.stop();
+  await server.restart();
   await said;
   assert.equal(page.status, "error");
 
-  const again = await Server.start(test, { data, config, port: server.port });
   const resumed = page.resumeStream();
   const ack = { toolCallId, status: "success", output: "opened" };
-  assert.deepEqual(await post(again, "/api/tools/ack", ack), { status: 200, body: { ok: true } });
+  assert.deepEqual(await post(server, "/api/tools/ack", ack), { status: 200, body: { ok: true } });
   await within("the turn is over", resumed);
-  const known = await stored(again, "chat");
+  const known = await stored(server, "chat");
   assert.deepEqual(
     known.map(({ role }) => role),
     ["user", "assistant", "user", "assistant"],
@@ -261,7 +254,7 @@ test("ai: a server that is restarted goes on with the turn, and the page comes b
 
   await page.say("call list_tools {}");
   assert.match(textOf(page.answer), /open-url/);
-  assert.equal((await stored(again, "chat")).length, page.messages.length);
+  assert.equal((await stored(server, "chat")).length, page.messages.length);
 });
 
 test("ai: a server that has lost everything takes the conversation from the page", async (test) => {
@@ -272,13 +265,12 @@ test("ai: a server that has lost everything takes the conversation from the page
   });
   await page.say("hello");
   await page.say(OPEN);
-  await server.stop();
-  const again = await Server.start(test, { port: server.port });
+  await server.restart();
 
   await page.say("call list_tools {}");
 
   assert.match(textOf(page.answer), /open-url/);
-  assert.deepEqual((await stored(again, "chat")).map(partsOf), page.messages.map(partsOf));
+  assert.deepEqual((await stored(server, "chat")).map(partsOf), page.messages.map(partsOf));
 });
 
 /**

@@ -271,8 +271,7 @@ test("v1: the stream of events goes on after the server was started anew", async
   const quickly = { sseDefaultRetryDelay: 50, sseMaxRetryDelay: 200, onSseError: (error) => errors.push(error) };
   const events = await listen(server, (signal) => client.event.subscribe({ signal, ...quickly }));
 
-  await server.stop("SIGTERM");
-  await Server.start(test, { port: server.port });
+  await server.restart("SIGTERM");
 
   await events.until("it is connected again", (event) => event.type === "server.connected" && event !== events.all[0]);
   assert.ok(errors.length > 0, "the stream was cut, not ended");

@@ -41,6 +41,7 @@ export const CLIENTS = [
  * @property {Record<string, string>} [headers]
  * @property {string} [accept] how the runs are to be told; by default as the client asks for it
  * @property {RegExp} [complaints] what the client may complain about
+ * @property {boolean} [isCut] whether its streams may be cut. The client leaves a rejection unhandled then, so it is given a stream that ends
  */
 
 export class AguiPage {
@@ -83,7 +84,10 @@ export class AguiPage {
       url: server.url + path,
       threadId,
       headers: settings.headers,
-      fetch: (url, options) => this.tap.fetch(url, accepting(options, settings.accept)),
+      fetch: async (url, options) => {
+        const response = await this.tap.fetch(url, accepting(options, settings.accept));
+        return settings.isCut ? ending(response) : response;
+      },
       initialMessages: messages,
       initialState: state,
     });
@@ -221,6 +225,25 @@ function accepting(options, accept) {
   const headers = new Headers(options.headers);
   headers.set("accept", accept);
   return { ...options, headers };
+}
+
+/**
+ * A response whose stream ends where it is cut.
+ *
+ * @param {Response} response
+ */
+function ending({ body, status, headers }) {
+  const reader = body?.getReader();
+  const stream = new ReadableStream({
+    pull: async (controller) => {
+      const read = reader?.read() ?? { done: true, value: undefined };
+      const { done, value } = await Promise.resolve(read).catch(() => ({ done: true, value: undefined }));
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => reader?.cancel(reason).catch(() => {}),
+  });
+  return new Response(stream, { status, headers });
 }
 
 /** @param {any} message */

@@ -18,8 +18,7 @@ export const BINARY = process.env.HANDBACK_BINARY ?? resolve(import.meta.dirname
  * @property {string} [config] the text of its handback.toml
  * @property {string} [key] the application key that it wants; by default it wants none
  * @property {Record<string, string>} [env] its environment: nothing of ours reaches it
- * @property {number} [port] where it listens; by default wherever there is room
- * @property {string} [data] the directory where it keeps what it knows; by default it forgets all
+ * @property {boolean} [isLasting] whether it still knows everything when it is started again; by default it forgets all
  */
 
 export class Server {
@@ -29,11 +28,11 @@ export class Server {
    * @param {import("node:test").TestContext} test
    * @param {Settings} [settings]
    */
-  static async start(test, { config = "", key, env = {}, port = 0, data } = {}) {
+  static async start(test, { config = "", key, env = {}, isLasting = false } = {}) {
     const home = await mkdtemp(join(tmpdir(), "handback-foreign-"));
     const auth = key === undefined ? "" : `auth.keys = ["${createHash("sha256").update(key).digest("hex")}"]\n`;
     await writeFile(join(home, "handback.toml"), auth + config);
-    const server = new Server(home, env, port, data);
+    const server = new Server(home, env, isLasting);
     if (key !== undefined) server.headers = { authorization: `Bearer ${key}` };
     // Should this process end without its hooks, nothing stays behind.
     const kill = () => server.#child.kill("SIGKILL");
@@ -61,31 +60,38 @@ export class Server {
 
   #said = "";
   #closing = new AbortController();
+  #home;
+  #env;
+  #memory;
   #child;
-  #exited;
+  /** @type {Promise<unknown>} */
+  #exited = Promise.resolve();
 
   /**
    * @param {string} home
    * @param {Record<string, string>} env
-   * @param {number} port
-   * @param {string} [data]
+   * @param {boolean} isLasting
    */
-  constructor(home, env, port, data) {
-    const memory = data === undefined ? ["--ephemeral"] : ["--data", data];
-    this.#child = spawn(BINARY, ["serve", ...memory, "--listen", `127.0.0.1:${port}`], {
-      cwd: home,
-      env: { HOME: home, ...env },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    for (const output of [this.#child.stdout, this.#child.stderr]) {
-      output.setEncoding("utf8").on("data", (text) => (this.#said += text));
-    }
-    this.#exited = new Promise((exited) => this.#child.once("close", exited).once("error", exited));
+  constructor(home, env, isLasting) {
+    this.#home = home;
+    this.#env = env;
+    this.#memory = isLasting ? ["--data", join(home, "data")] : ["--ephemeral"];
+    this.#child = this.#spawn(0);
   }
 
-  /** Where it listens. */
-  get port() {
-    return Number(new URL(this.url).port);
+  /** @param {number} port where it listens, wherever there is room if it is 0 */
+  #spawn(port) {
+    const child = spawn(BINARY, ["serve", ...this.#memory, "--listen", `127.0.0.1:${port}`], {
+      cwd: this.#home,
+      env: { HOME: this.#home, ...this.#env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#said = "";
+    for (const output of [child.stdout, child.stderr]) {
+      output.setEncoding("utf8").on("data", (text) => (this.#said += text));
+    }
+    this.#exited = new Promise((exited) => child.once("close", exited).once("error", exited));
+    return child;
   }
 
   /** Aborted when the test is over and the server about to go: whoever holds a stream of it lets go. */
@@ -101,6 +107,17 @@ export class Server {
   async stop(signal = "SIGKILL") {
     this.#child.kill(signal);
     await within("the server is gone", this.#exited);
+  }
+
+  /**
+   * Ends it and starts it again, where it was and with what it knew.
+   *
+   * @param {NodeJS.Signals} [signal]
+   */
+  async restart(signal) {
+    await this.stop(signal);
+    this.#child = this.#spawn(Number(new URL(this.url).port));
+    await within("the server listens again", this.#listens());
   }
 
   /** @returns {Promise<string>} */
